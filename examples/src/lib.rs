@@ -1,0 +1,1 @@
+//! Reference simulators, workloads and plots shared by the pipelines.
