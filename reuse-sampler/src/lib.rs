@@ -1,1 +1,24 @@
 #![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod access;
+mod distance;
+mod engine;
+mod error;
+mod model;
+mod plan;
+mod profile;
+mod sample;
+mod sampler;
+mod window;
+
+pub use access::{Access, AccessKind, Line, LineSize};
+pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
+pub use error::Error;
+pub use model::{CacheModel, Evaluator, MissRatioCurve};
+pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
+pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile};
+pub use sample::{Outcome, ReuseCount, ReuseSample, Site, ThreadId, WindowIndex};
+pub use sampler::{Sampler, SamplerError};
+pub use window::{AccessCount, Arrivals, Window};

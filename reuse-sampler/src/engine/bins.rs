@@ -1,0 +1,78 @@
+//! Bins of a reuse-distance histogram: exact for short distances, logarithmic beyond.
+//!
+//! Distances below [`EXACT`] have a bin each. Beyond, every octave is divided into [`PER_OCTAVE`] bins of
+//! equal width, so that a bin is at most 1/128 of its lower edge wide and its middle is at most 1/256
+//! (0.39 %) away from anything in it.
+
+/// Distances below this have a bin of their own.
+pub const EXACT: u64 = 1 << EXACT_BITS;
+/// Bins per octave beyond [`EXACT`].
+pub const PER_OCTAVE: u64 = 1 << OCTAVE_BITS;
+/// Number of bins that cover all of `u64`.
+pub const BINS: usize = (EXACT + (64 - EXACT_BITS as u64) * PER_OCTAVE) as usize;
+
+const EXACT_BITS: u32 = 10;
+const OCTAVE_BITS: u32 = 7;
+
+/// The bin of `distance`.
+#[inline]
+#[must_use]
+pub const fn bin_of(distance: u64) -> usize {
+    if distance < EXACT {
+        distance as usize
+    } else {
+        let octave = distance.ilog2();
+        let within = (distance >> (octave - OCTAVE_BITS)) & (PER_OCTAVE - 1);
+        (EXACT + (octave - EXACT_BITS) as u64 * PER_OCTAVE + within) as usize
+    }
+}
+
+/// Smallest and largest distance in `bin`, which is below [`BINS`].
+#[inline]
+#[must_use]
+pub const fn bounds(bin: usize) -> (u64, u64) {
+    let bin = bin as u64;
+    if bin < EXACT {
+        (bin, bin)
+    } else {
+        let octave = EXACT_BITS as u64 + (bin - EXACT) / PER_OCTAVE;
+        let width_bits = octave - OCTAVE_BITS as u64;
+        let low = ((bin - EXACT) % PER_OCTAVE + PER_OCTAVE) << width_bits;
+        (low, low + ((1 << width_bits) - 1))
+    }
+}
+
+/// The distance that stands for all of `bin`: its middle. It lies in the bin.
+#[inline]
+#[must_use]
+pub const fn middle(bin: usize) -> u64 {
+    let (low, high) = bounds(bin);
+    low + (high - low) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_tile_all_distances_in_order() {
+        let mut next = 0_u64;
+        for bin in 0..BINS {
+            let (low, high) = bounds(bin);
+            assert_eq!(low, next, "bin {bin}");
+            assert_eq!((bin_of(low), bin_of(high), bin_of(middle(bin))), (bin, bin, bin));
+            next = high.wrapping_add(1);
+        }
+        assert_eq!(next, 0, "the last bin ends at u64::MAX");
+    }
+
+    #[test]
+    fn the_middle_is_within_0_4_percent() {
+        for bin in 0..BINS {
+            let (low, high) = bounds(bin);
+            let middle = middle(bin) as f64;
+            assert!((high as f64 - middle) <= 0.004 * low as f64);
+            assert!((middle - low as f64) <= 0.004 * low as f64);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The sampling engine: which accesses become samples, and what becomes of them.
+//!
+//! Nothing in this folder uses anything but the standard library, because it is compiled twice: into this
+//! crate, where every backend drives it, and into the plugin that the `qemu` backend loads into the emulator.
+//! Property tests of the one are tests of the other.
+
+pub mod bins;

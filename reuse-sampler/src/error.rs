@@ -1,0 +1,73 @@
+//! What can be wrong with a value given to this crate, or with a run.
+
+use thiserror::Error as ThisError;
+
+use crate::{Clock, LineSize};
+
+/// A value that a type of the vocabulary refuses.
+#[derive(Debug, Clone, PartialEq, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A line size that is not a power of two, or too large.
+    #[error("line size of {bytes} bytes: give a power of two from 1 to 1048576")]
+    LineSize {
+        /// The size asked for.
+        bytes: u32,
+    },
+    /// A mean sampling gap that is not a number of at least one.
+    #[error("a sample every {accesses} accesses: give a finite mean gap of at least 1")]
+    SampleGap {
+        /// The gap asked for.
+        accesses: f64,
+    },
+    /// Parameters of hierarchical sampling that ask for more samples than a burst has accesses, or for none.
+    #[error(
+        "hierarchical sampling of {samples} samples in bursts of {burst} accesses: \
+         give at least 1 sample and at most one per access of the burst"
+    )]
+    Hierarchy {
+        /// Accesses in a burst.
+        burst: u64,
+        /// Samples asked for in a burst.
+        samples: u64,
+    },
+    /// A window of no instructions or accesses.
+    #[error("a window of length 0: give at least 1")]
+    WindowLength,
+    /// Two profiles with different line sizes cannot be merged.
+    #[error("cannot merge profiles of {left} and {right} byte lines: record both at one line size")]
+    MixedLineSizes {
+        /// Line size of the profile merged into, in bytes.
+        left: u32,
+        /// Line size of the other profile, in bytes.
+        right: u32,
+    },
+    /// Two profiles measured with different clocks cannot be merged.
+    #[error("cannot merge profiles clocked in {left} and {right}: record both with one clock")]
+    MixedClocks {
+        /// Clock of the profile merged into.
+        left: Clock,
+        /// Clock of the other profile.
+        right: Clock,
+    },
+    /// A stored profile of a version this crate does not read.
+    #[error("profile format version {found}: this crate reads version {known}")]
+    FormatVersion {
+        /// Version found in the data.
+        found: u32,
+        /// Newest version this crate reads.
+        known: u32,
+    },
+    /// A stored profile that contradicts itself.
+    #[error("malformed profile: {what}")]
+    MalformedProfile {
+        /// What is wrong, naming the value.
+        what: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn mixed_line_sizes(left: LineSize, right: LineSize) -> Self {
+        Self::MixedLineSizes { left: left.bytes(), right: right.bytes() }
+    }
+}

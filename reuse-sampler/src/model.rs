@@ -1,0 +1,107 @@
+//! What a cache model answers, and the curve it draws.
+
+use std::fmt;
+
+use crate::{CacheLines, LineSize, Reuse, ReuseDistance, ReuseProfile};
+
+/// What a cache of a given size does to one access, and to all of them.
+///
+/// A model is fitted to a [`ReuseProfile`] once and then asked for any size. That it also answers for a single
+/// reuse distance is what lets one fitted model serve a program, several programs that share the cache, loads
+/// and stores apart, and single instructions: the stream decides the probability, and whoever asks weights it.
+pub trait CacheModel {
+    /// Line size of the profile the model was fitted to.
+    fn line_size(&self) -> LineSize;
+
+    /// Prepares the answer for single accesses at one cache size.
+    fn at(&self, size: CacheLines) -> Evaluator<'_>;
+
+    /// Fraction of the fitted accesses that miss in a cache of `size`, from 0 to 1.
+    fn miss_ratio(&self, size: CacheLines) -> f64;
+
+    /// Probability that an access misses in a cache of `size`, given how long ago its line was touched.
+    fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
+        self.at(size).miss_probability(reuse)
+    }
+
+    /// Miss ratio at each of `sizes`, in their order.
+    fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
+        let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
+        MissRatioCurve { line_size: self.line_size(), points }
+    }
+
+    /// Fraction of *another* profile's accesses that miss, if they are made in the stream this model was
+    /// fitted to: loads only, one instruction, one program of several. What the other profile leaves
+    /// unresolved counts as a miss; an empty one gives 0.
+    fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> f64 {
+        let at = self.at(size);
+        let distribution = other.distribution();
+        let reused: f64 = distribution
+            .masses()
+            .iter()
+            .map(|m| m.probability * at.miss_probability(Reuse::Distance(ReuseDistance(m.middle()))))
+            .sum();
+        (reused + distribution.dangling() + distribution.unresolved()).clamp(0.0, 1.0)
+    }
+}
+
+/// A model prepared for one cache size: the probability that an access misses, by its reuse distance.
+pub struct Evaluator<'a>(Kind<'a>);
+
+enum Kind<'a> {
+    Step { first_miss: u64 },
+    Geometric { rate: f64 },
+    Function(Box<dyn Fn(ReuseDistance) -> f64 + 'a>),
+}
+
+impl fmt::Debug for Evaluator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Step { first_miss } => f.debug_struct("Step").field("first_miss", first_miss).finish(),
+            Kind::Geometric { rate } => f.debug_struct("Geometric").field("rate", rate).finish(),
+            Kind::Function(_) => f.debug_struct("Function").finish_non_exhaustive(),
+        }
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// Hits below the distance `first_miss`, misses from it on.
+    #[must_use]
+    pub const fn step(first_miss: ReuseDistance) -> Self {
+        Self(Kind::Step { first_miss: first_miss.0 })
+    }
+
+    /// Misses with probability 1 - exp(-`rate` * distance): each access in between evicts the line with the
+    /// same small probability.
+    #[must_use]
+    pub const fn geometric(rate: f64) -> Self {
+        Self(Kind::Geometric { rate })
+    }
+
+    /// Any other law. It is given the distance and answers a probability.
+    pub fn function(law: impl Fn(ReuseDistance) -> f64 + 'a) -> Self {
+        Self(Kind::Function(Box::new(law)))
+    }
+
+    /// Probability that the access misses, from 0 to 1; a dangling one always does.
+    #[inline]
+    #[must_use]
+    pub fn miss_probability(&self, reuse: Reuse) -> f64 {
+        let Reuse::Distance(distance) = reuse else { return 1.0 };
+        match &self.0 {
+            Kind::Step { first_miss } => f64::from(u8::from(distance.0 >= *first_miss)),
+            Kind::Geometric { rate } => -(-rate * distance.0 as f64).exp_m1(),
+            Kind::Function(law) => law(distance),
+        }
+    }
+}
+
+/// Miss ratio over cache size.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct MissRatioCurve {
+    /// Line size that converts lines to bytes.
+    pub line_size: LineSize,
+    /// Cache size and miss ratio (misses per access), in the order asked for.
+    pub points: Vec<(CacheLines, f64)>,
+}

@@ -1,0 +1,133 @@
+//! From samples to a distribution: the plain fraction, or the product-limit estimate where samples were
+//! censored.
+
+use crate::engine::bins;
+
+/// A piece of the distribution: the distances from `low` to `high` (equal below 1,024) together have this
+/// probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DistanceMass {
+    /// Smallest distance of the piece.
+    pub low: u64,
+    /// Largest distance of the piece.
+    pub high: u64,
+    /// Probability that an access is reused at one of these distances. Greater than 0.
+    pub probability: f64,
+}
+
+impl DistanceMass {
+    /// The distance that stands for the piece, within 0.4 % of all in it.
+    #[must_use]
+    pub const fn middle(&self) -> u64 {
+        self.low + (self.high - self.low) / 2
+    }
+}
+
+/// Distribution of the reuse distance of an access.
+///
+/// # Formula
+/// Without censored samples, each probability is the plain fraction of the samples' weight. With them it is
+/// the product-limit (Kaplan-Meier) estimate: with e(d) the weight of samples reused at distance d, and n(d)
+/// the weight of those still followed when d accesses had passed,
+///
+/// P(D > d) = product over d' <= d of (1 - e(d') / n(d')).
+///
+/// A sample censored with `at_least` = a counts in n(d) for d < a. Dangling samples are followed for ever.
+/// Samples followed beyond the last reuse seen leave the rest of the probability: as
+/// [`dangling`](Self::dangling) in proportion to the dangling ones among them, the others as
+/// [`unresolved`](Self::unresolved): their line may be reused later than the [`horizon`](Self::horizon), or
+/// never.
+///
+/// # References
+/// Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53 (1958), section 2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReuseDistribution {
+    masses: Vec<DistanceMass>, // ascending, disjoint
+    dangling: f64,             // in [0, 1]
+    unresolved: f64,           // in [0, 1]
+    horizon: u64,
+}
+
+impl ReuseDistribution {
+    pub(super) fn estimate(reused: &[u64], censored: &[u64], dangling: u64) -> Self {
+        let weight = |bins: &[u64], bin: usize| bins.get(bin).copied().unwrap_or(0) as f64;
+        let length = reused.len().max(censored.len());
+        let total: f64 = reused.iter().chain(censored).map(|&w| w as f64).sum::<f64>() + dangling as f64;
+        let mut masses = Vec::new();
+        let mut survival = 1.0;
+        let mut followed = total;
+        let plain = censored.is_empty();
+        for bin in 0..length {
+            let (events, lost) = (weight(reused, bin), weight(censored, bin));
+            followed -= lost;
+            if events > 0.0 && followed > 0.0 {
+                let hazard = (events / followed).min(1.0);
+                let probability = if plain { events / total } else { survival * hazard };
+                survival = (survival - probability).max(0.0);
+                if probability > 0.0 {
+                    let (low, high) = bins::bounds(bin);
+                    masses.push(DistanceMass { low, high, probability });
+                }
+            }
+            followed -= events;
+        }
+        let last_event = reused.len();
+        let lost_beyond: f64 = censored.iter().skip(last_event).map(|&w| w as f64).sum();
+        let endless = dangling as f64;
+        let (dangling, unresolved) = if plain {
+            (if total > 0.0 { endless / total } else { 0.0 }, 0.0)
+        } else if endless + lost_beyond > 0.0 {
+            let share = endless / (endless + lost_beyond);
+            (survival * share, survival * (1.0 - share))
+        } else {
+            // Everything followed to the last reuse was reused there: rounding is all that can be left, unless
+            // there was no reuse at all to follow anything to.
+            (0.0, if masses.is_empty() && total > 0.0 { survival } else { 0.0 })
+        };
+        let horizon = if length == 0 { 0 } else { bins::bounds(length - 1).0 };
+        Self { masses, dangling, unresolved, horizon }
+    }
+
+    /// The pieces with positive probability, by ascending distance.
+    #[must_use]
+    pub fn masses(&self) -> &[DistanceMass] {
+        &self.masses
+    }
+
+    /// Probability that the line is never touched again.
+    #[must_use]
+    pub const fn dangling(&self) -> f64 {
+        self.dangling
+    }
+
+    /// Probability that could not be resolved: the line is touched again later than the
+    /// [`horizon`](Self::horizon), or never. 0 where nothing was censored.
+    #[must_use]
+    pub const fn unresolved(&self) -> f64 {
+        self.unresolved
+    }
+
+    /// The longest age up to which samples were followed.
+    #[must_use]
+    pub const fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// P(D > distance): the probability that more than `distance` accesses come before the next one to the
+    /// same line, never included. Within a piece of more than one distance it falls linearly. O(pieces).
+    #[must_use]
+    pub fn beyond(&self, distance: u64) -> f64 {
+        let mut within = 0.0;
+        for mass in &self.masses {
+            if mass.high <= distance {
+                within += mass.probability;
+            } else if mass.low <= distance {
+                let width = (mass.high - mass.low) as f64 + 1.0;
+                within += mass.probability * (((distance - mass.low) as f64 + 1.0) / width);
+            } else {
+                break;
+            }
+        }
+        (1.0 - within).clamp(0.0, 1.0)
+    }
+}

@@ -1,0 +1,120 @@
+//! A window of execution: what one call of [`Sampler::next_window`](crate::Sampler::next_window) returns.
+
+use std::time::Duration;
+
+use crate::{Outcome, ReuseCount, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
+
+/// Number of memory accesses in a window, and how it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum AccessCount {
+    /// Counted: the whole window was instrumented.
+    Measured(u64),
+    /// Not counted, estimated from the number of instructions and the mix of similar windows.
+    Estimated(u64),
+    /// Not counted; the caller may [estimate](Window::estimate_accesses) it once the phase is known.
+    Unknown,
+}
+
+impl AccessCount {
+    /// The number, measured or estimated.
+    #[must_use]
+    pub const fn get(self) -> Option<u64> {
+        match self {
+            Self::Measured(n) | Self::Estimated(n) => Some(n),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Reuses that *ended* in a window, by the kind of the access that ended them. Present where every access of
+/// the window was measured.
+///
+/// A sample belongs to the window that started it, which is right for asking how far the data of that window
+/// lives. A miss happens where the reuse ends; this second view of the same accesses says which accesses of
+/// this window found their line how far back. First touches are dangling; where accesses before some moment
+/// were not seen, a line unseen since then is censored at the age of that moment.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Arrivals {
+    /// Backward distances of loads.
+    pub loads: ReuseProfile,
+    /// Backward distances of stores.
+    pub stores: ReuseProfile,
+}
+
+impl Arrivals {
+    /// Loads and stores together.
+    #[must_use]
+    pub fn all(&self) -> ReuseProfile {
+        let mut all = self.loads.clone();
+        // The sampler records both with one line size and clock.
+        let merged = all.merge(&self.stores);
+        debug_assert!(merged.is_ok());
+        all
+    }
+}
+
+/// What was seen of one thread between two window boundaries.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Window {
+    /// Number of the window, unique over the run.
+    pub index: WindowIndex,
+    /// The thread it belongs to.
+    pub thread: ThreadId,
+    /// Instructions executed; 0 where the source does not tell.
+    pub instructions: u64,
+    /// Memory accesses made, an access that straddles lines counted once per line.
+    pub accesses: AccessCount,
+    /// Executed code: address of a block and the instructions executed in it. Each address once, ascending.
+    pub code: Vec<(u64, u64)>,
+    /// Samples that ended in this window, whichever window started them.
+    pub samples: Vec<ReuseSample>,
+    /// The same for samples of windows in which every access is measured.
+    pub counts: Vec<ReuseCount>,
+    /// The reuses that ended here, where every access of the window was measured.
+    pub arrivals: Option<Arrivals>,
+    /// Samples still open when the window ended.
+    pub open_samples: u64,
+    /// Hardware or software counters by name, where the backend has them.
+    pub counters: Vec<(String, u64)>,
+    /// Time the window took on the wall clock. Under an emulator it says nothing about the program.
+    pub elapsed: Duration,
+}
+
+impl Window {
+    /// An empty window.
+    #[must_use]
+    pub const fn new(index: WindowIndex, thread: ThreadId) -> Self {
+        Self {
+            index,
+            thread,
+            instructions: 0,
+            accesses: AccessCount::Unknown,
+            code: Vec::new(),
+            samples: Vec::new(),
+            counts: Vec::new(),
+            arrivals: None,
+            open_samples: 0,
+            counters: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Fills in an unknown number of accesses as instructions times `mix` (accesses per instruction), and
+    /// marks it as estimated. A measured number stays.
+    pub fn estimate_accesses(&mut self, mix: f64) {
+        if self.accesses == AccessCount::Unknown && mix.is_finite() && mix >= 0.0 {
+            self.accesses = AccessCount::Estimated((self.instructions as f64 * mix).round() as u64);
+        }
+    }
+
+    /// All outcomes reported by this window as (window that started them, outcome, number of samples, number
+    /// of accesses each of them stands for).
+    pub fn outcomes(&self) -> impl Iterator<Item = (WindowIndex, Outcome, u64, u64)> + '_ {
+        let single = self.samples.iter().map(|s| (s.started_in, s.outcome, 1, s.weight));
+        let counted = self.counts.iter().map(|c| (c.started_in, c.outcome, c.count, 1));
+        single.chain(counted)
+    }
+}
