@@ -9,6 +9,9 @@ mod error;
 mod model;
 mod plan;
 mod profile;
+#[cfg(feature = "replay")]
+#[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
+pub mod replay;
 mod sample;
 mod sampler;
 mod window;

@@ -20,11 +20,23 @@ pub trait Sampler {
     /// [`SamplerError`] if the target cannot be run or observed any further. What was returned before stays
     /// valid; samples open at that moment are lost with the run.
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError>;
+
+    /// Ends observation now (the user interrupts). A program that was started for this run is ended too. The
+    /// windows in progress are returned by the following calls of [`next_window`](Self::next_window), with
+    /// their open samples as censored, and then `None`.
+    ///
+    /// # Errors
+    /// [`SamplerError`] if the target can no longer be reached.
+    fn stop(&mut self) -> Result<(), SamplerError>;
 }
 
 impl<S: Sampler + ?Sized> Sampler for Box<S> {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         (**self).next_window(plan)
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        (**self).stop()
     }
 }
 

@@ -5,3 +5,11 @@
 //! Property tests of the one are tests of the other.
 
 pub mod bins;
+#[cfg(feature = "replay")]
+pub mod gaps;
+#[cfg(feature = "replay")]
+pub mod touches;
+#[cfg(feature = "replay")]
+pub mod tracker;
+#[cfg(feature = "replay")]
+pub mod watches;

@@ -1,0 +1,177 @@
+//! How far it is from one sample to the next.
+
+/// When accesses are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// One in `mean` on average, each access with the same probability.
+    Sparse {
+        /// Mean gap, at least 1.
+        mean: f64,
+    },
+    /// `samples` on average in each burst of `burst` accesses, bursts separated by exponential gaps of mean
+    /// `hibernation`.
+    Hierarchical {
+        /// Accesses in a burst, at least `samples`.
+        burst: u64,
+        /// Mean gap between bursts.
+        hibernation: u64,
+        /// Mean number of samples in a burst, at least 1.
+        samples: u64,
+    },
+}
+
+impl Rate {
+    /// How many accesses a sample stands for.
+    #[must_use]
+    pub fn weight(self) -> u64 {
+        let mean = match self {
+            Self::Sparse { mean } => mean,
+            Self::Hierarchical { burst, hibernation, samples } => {
+                (burst as f64 + hibernation as f64) / samples as f64
+            }
+        };
+        (mean.round() as u64).max(1)
+    }
+}
+
+/// A small seeded generator (`SplitMix64`, Steele, Lea and Flood, OOPSLA 2014). The engine carries its own so
+/// that a seed chooses the same accesses in every backend.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator for one of several streams of the same seed.
+    #[must_use]
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let mut mixer = Self(seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03));
+        mixer.next();
+        Self(mixer.next())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in (0, 1].
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Exponential gap in whole accesses, at least 1, of the given mean: the number of trials up to and with
+    /// the first success of probability 1/`mean`.
+    fn geometric(&mut self, mean: f64) -> u64 {
+        if mean <= 1.0 {
+            return 1;
+        }
+        let failures = (self.unit().ln() / (-1.0 / mean).ln_1p()).floor();
+        1_u64.saturating_add(failures as u64)
+    }
+
+    fn exponential(&mut self, mean: f64) -> u64 {
+        (-self.unit().ln() * mean).round() as u64
+    }
+}
+
+/// A source of gaps.
+#[derive(Clone, Debug)]
+pub struct Gaps {
+    rate: Rate,
+    left_in_burst: u64, // Hierarchical only
+    asleep: u64,        // hibernation still to come before the burst, Hierarchical only
+}
+
+impl Gaps {
+    /// Gaps at `rate`, starting at a random moment of the burst cycle.
+    #[must_use]
+    pub fn new(rate: Rate, random: &mut Random) -> Self {
+        let (mut left_in_burst, mut asleep) = (0, 0);
+        if let Rate::Hierarchical { burst, hibernation, .. } = rate {
+            let cycle = burst as f64 + hibernation as f64;
+            let position = random.unit() * cycle;
+            if position <= burst as f64 {
+                left_in_burst = (burst as f64 - position).round() as u64;
+            } else {
+                asleep = random.exponential(hibernation as f64);
+                left_in_burst = burst;
+            }
+        }
+        Self { rate, left_in_burst, asleep }
+    }
+
+    /// The rate the gaps follow.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Accesses from here to the next sample, at least 1 (1 is the very next access).
+    pub fn next(&mut self, random: &mut Random) -> u64 {
+        match self.rate {
+            Rate::Sparse { mean } => random.geometric(mean),
+            Rate::Hierarchical { burst, hibernation, samples } => {
+                let mean = burst as f64 / samples as f64;
+                let mut passed = std::mem::take(&mut self.asleep);
+                loop {
+                    let gap = random.geometric(mean);
+                    if gap <= self.left_in_burst {
+                        self.left_in_burst -= gap;
+                        return passed.saturating_add(gap);
+                    }
+                    let sleep = random.exponential(hibernation as f64);
+                    passed = passed.saturating_add(self.left_in_burst).saturating_add(sleep);
+                    self.left_in_burst = burst;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean of `n` gaps; the tolerance of the callers is five standard errors of an exponential mean.
+    fn mean_gap(rate: Rate, n: u32) -> f64 {
+        let mut random = Random::new(7, 0);
+        let mut gaps = Gaps::new(rate, &mut random);
+        let total: f64 = (0..n).map(|_| gaps.next(&mut random) as f64).sum();
+        total / f64::from(n)
+    }
+
+    #[test]
+    fn sparse_gaps_have_the_mean_asked_for() {
+        for mean in [1.0, 1.5, 10.0, 1000.0, 1e6] {
+            let found = mean_gap(Rate::Sparse { mean }, 100_000);
+            assert!((found / mean - 1.0).abs() < 5.0 / 100_000_f64.sqrt(), "{mean}: {found}");
+        }
+    }
+
+    #[test]
+    fn sparse_gaps_are_memoryless() {
+        // P(gap > k) = (1 - 1/mean)^k
+        let mut random = Random::new(3, 1);
+        let mut gaps = Gaps::new(Rate::Sparse { mean: 20.0 }, &mut random);
+        let drawn: Vec<u64> = (0..200_000).map(|_| gaps.next(&mut random)).collect();
+        for k in [1_u64, 5, 20, 60] {
+            let found = drawn.iter().filter(|&&g| g > k).count() as f64 / 200_000.0;
+            let expected = (1.0_f64 - 1.0 / 20.0).powi(k as i32);
+            assert!(
+                (found - expected).abs() < 5.0 * (0.25_f64 / 200_000.0).sqrt(),
+                "{k}: {found} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn hierarchical_gaps_average_to_the_cycle_over_its_samples() {
+        let rate = Rate::Hierarchical { burst: 10_000, hibernation: 90_000, samples: 50 };
+        let found = mean_gap(rate, 200_000);
+        // 4,000 bursts, each with a random number of samples and a random sleep: 5 / sqrt(4000) = 8 %.
+        assert!((found / 2000.0 - 1.0).abs() < 0.08, "{found}");
+        assert_eq!(rate.weight(), 2000);
+    }
+}

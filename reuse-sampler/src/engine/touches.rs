@@ -1,0 +1,162 @@
+//! When each line was touched last: exact reuse distances of every access.
+//!
+//! Lines are kept in pages of 64, because programs touch neighbours: one look-up of the page serves all of
+//! them, and the page found last is tried first.
+
+const LINES: usize = 64;
+const LINE_BITS: u32 = 6;
+const FREE: u64 = u64::MAX;
+
+/// Number of the access that touched each line last; 0 for lines not touched.
+#[derive(Clone, Debug)]
+pub struct Touches {
+    keys: Vec<u64>,  // page numbers, FREE where empty; length a power of two, at most half used
+    slots: Vec<u32>, // index into `pages`, by position of the key
+    pages: Vec<[u64; LINES]>,
+    shift: u32, // 64 - binary logarithm of keys.len()
+    last: (u64, u32),
+    open: u64, // lines with a touch
+}
+
+impl Default for Touches {
+    fn default() -> Self {
+        Self {
+            keys: vec![FREE; 1 << 10],
+            slots: vec![0; 1 << 10],
+            pages: Vec::new(),
+            shift: 64 - 10,
+            last: (FREE, 0),
+            open: 0,
+        }
+    }
+}
+
+impl Touches {
+    /// Number of lines with a touch.
+    #[must_use]
+    pub const fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// Records that `line` is touched by access number `now` (at least 1) and returns the number of the
+    /// access that touched it before, 0 if there was none.
+    #[inline]
+    pub fn touch(&mut self, line: u64, now: u64) -> u64 {
+        let slot = self.page(line >> LINE_BITS);
+        let entry = &mut self.pages[slot as usize][line as usize % LINES];
+        let before = std::mem::replace(entry, now);
+        self.open += u64::from(before == 0);
+        before
+    }
+
+    /// Forgets the touch of `line` and returns its number, 0 if there was none.
+    #[inline]
+    pub fn take(&mut self, line: u64) -> u64 {
+        let page = line >> LINE_BITS;
+        let Some(slot) = self.find(page) else { return 0 };
+        let before = std::mem::take(&mut self.pages[slot as usize][line as usize % LINES]);
+        self.open -= u64::from(before != 0);
+        before
+    }
+
+    /// Forgets everything, telling the number of each line's last touch in no particular order.
+    pub fn drain(&mut self, mut each: impl FnMut(u64)) {
+        for page in &self.pages {
+            for &touch in page.iter().filter(|&&touch| touch != 0) {
+                each(touch);
+            }
+        }
+        *self = Self::default();
+    }
+
+    #[inline]
+    fn page(&mut self, page: u64) -> u32 {
+        if self.last.0 == page {
+            return self.last.1;
+        }
+        let slot = match self.find(page) {
+            Some(slot) => slot,
+            None => self.add(page),
+        };
+        self.last = (page, slot);
+        slot
+    }
+
+    #[inline]
+    fn home(&self, page: u64) -> usize {
+        (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn find(&self, page: u64) -> Option<u32> {
+        let mut at = self.home(page);
+        loop {
+            if self.keys[at] == page {
+                return Some(self.slots[at]);
+            }
+            if self.keys[at] == FREE {
+                return None;
+            }
+            at = (at + 1) & (self.keys.len() - 1);
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, page: u64) -> u32 {
+        if (self.pages.len() + 1) * 2 > self.keys.len() {
+            let (keys, slots) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.slots));
+            self.keys = vec![FREE; keys.len() * 2];
+            self.slots = vec![0; keys.len() * 2];
+            self.shift -= 1;
+            for (key, slot) in keys.into_iter().zip(slots).filter(|&(key, _)| key != FREE) {
+                self.place(key, slot);
+            }
+        }
+        self.pages.push([0; LINES]);
+        let slot = (self.pages.len() - 1) as u32;
+        self.place(page, slot);
+        slot
+    }
+
+    fn place(&mut self, page: u64, slot: u32) {
+        let mut at = self.home(page);
+        while self.keys[at] != FREE {
+            at = (at + 1) & (self.keys.len() - 1);
+        }
+        self.keys[at] = page;
+        self.slots[at] = slot;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    quickcheck! {
+        fn agrees_with_a_map(steps: Vec<(u32, bool)>, spread: u8) -> bool {
+            let mut touches = Touches::default();
+            let mut map: BTreeMap<u64, u64> = BTreeMap::new();
+            for (i, &(line, take)) in steps.iter().cycle().take(steps.len() * 20).enumerate() {
+                let (line, now) = (u64::from(line) << (spread % 24), i as u64 + 1);
+                let (found, expected) = if take {
+                    (touches.take(line), map.remove(&line))
+                } else {
+                    (touches.touch(line, now), map.insert(line, now))
+                };
+                if found != expected.unwrap_or(0) || touches.open() != map.len() as u64 {
+                    return false;
+                }
+            }
+            let mut left = Vec::new();
+            touches.drain(|touch| left.push(touch));
+            left.sort_unstable();
+            let mut expected: Vec<u64> = map.into_values().collect();
+            expected.sort_unstable();
+            left == expected && touches.open() == 0
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Follows the accesses of one thread: starts samples, closes them, and accounts for each exactly once.
+
+use std::collections::BTreeMap;
+
+use super::bins;
+use super::gaps::{Gaps, Random, Rate};
+use super::touches::Touches;
+use super::watches::{Watch, Watches};
+
+/// How the accesses of a window are observed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// Accesses are not shown to the tracker; open samples are censored.
+    Off,
+    /// Open samples are followed, none is started.
+    Watch,
+    /// Samples are started at this rate.
+    Sample(Rate),
+    /// Every access is a sample.
+    Every,
+}
+
+/// What became of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Its line was touched again after this many other accesses.
+    Reused(u64),
+    /// Its line was not touched again before the thread ended.
+    Dangling,
+    /// Its line was not touched during this many accesses, then observation stopped.
+    Censored(u64),
+}
+
+/// A single sample with its fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// What became of it.
+    pub fate: Fate,
+    /// The window it was started in.
+    pub window: u64,
+    /// Accesses it stands for.
+    pub weight: u64,
+    /// Instruction that started it, and whether by a store.
+    pub begin: (u64, bool),
+    /// Instruction that touched the line again, and whether by a store; only if reused.
+    pub end: Option<(u64, bool)>,
+}
+
+/// Samples of one fate (distances rounded to the middle of their bin) that were started in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// What became of them.
+    pub fate: Fate,
+    /// The window they were started in.
+    pub window: u64,
+    /// How many they are.
+    pub samples: u64,
+}
+
+/// Backward distances of the accesses of a window, with the number of accesses at each.
+pub type Backward = Vec<(Fate, u64)>;
+
+/// What a window tells when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Accesses shown to the tracker in this window.
+    pub accesses: u64,
+    /// Samples that ended in this window.
+    pub closed: Vec<Closed>,
+    /// The same for samples of windows in which every access is one.
+    pub counts: Vec<Count>,
+    /// Backward distances of loads and of stores, if every access was measured.
+    pub arrivals: Option<[Backward; 2]>,
+    /// Samples still open.
+    pub open: u64,
+}
+
+/// The sampling state of one thread.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    now: u64,      // accesses shown so far; the number of the latest one
+    next: u64,     // number of the access that starts the next sample; u64::MAX if none
+    every: bool,   // every access is a sample in this window
+    closing: bool, // samples of an earlier every-access window may be open in `touches`
+    began: u64,    // `now` when the window began
+    window: u64,
+    random: Random,
+    gaps: Option<Gaps>,
+    weight: u64,
+    watches: Watches,
+    closed: Vec<Closed>,
+    touches: Touches,
+    whole: bool,             // every access since the thread's first one was recorded in `touches`
+    history: u64,            // `now` when every-access tracking began without a gap since
+    first: [u64; 2],         // first touches by loads and by stores, while `whole`
+    starts: Vec<(u64, u64)>, // (`began`, window) of every-access windows, ascending
+    within: [Vec<u64>; 2],   // by bin: reuses inside this window, of loads and of stores
+    across: Vec<(u64, u64, bool)>, // (window that started it, distance, store): reuses from earlier windows
+    unseen: Vec<(u64, bool)>, // (age of the history, store): lines without a touch in the history
+    left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse
+}
+
+impl Tracker {
+    /// A tracker for thread number `thread`, whose samples are chosen by `seed`.
+    #[must_use]
+    pub fn new(seed: u64, thread: u64) -> Self {
+        Self {
+            now: 0,
+            next: u64::MAX,
+            every: false,
+            closing: false,
+            began: 0,
+            window: 0,
+            random: Random::new(seed, thread),
+            gaps: None,
+            weight: 1,
+            watches: Watches::default(),
+            closed: Vec::new(),
+            touches: Touches::default(),
+            whole: true,
+            history: 0,
+            first: [0; 2],
+            starts: Vec::new(),
+            within: [Vec::new(), Vec::new()],
+            across: Vec::new(),
+            unseen: Vec::new(),
+            left: BTreeMap::new(),
+        }
+    }
+
+    /// Begins window number `window`, observed as `mode` says. Window numbers of one tracker rise.
+    pub fn begin_window(&mut self, window: u64, mode: Mode) {
+        self.window = window;
+        self.began = self.now;
+        match mode {
+            Mode::Off => self.end_all(Fate::Censored),
+            Mode::Every => {
+                if !self.every {
+                    self.history = self.now;
+                    for bins in &mut self.within {
+                        bins.resize(bins::BINS, 0);
+                    }
+                }
+                self.starts.push((self.now, window));
+            }
+            Mode::Watch | Mode::Sample(_) => {}
+        }
+        self.every = mode == Mode::Every;
+        self.whole &= self.every;
+        self.closing = !self.every && self.touches.open() > 0;
+        match mode {
+            Mode::Sample(rate) if self.gaps.as_ref().map(Gaps::rate) != Some(rate) => {
+                let mut gaps = Gaps::new(rate, &mut self.random);
+                self.next = self.now.saturating_add(gaps.next(&mut self.random));
+                self.gaps = Some(gaps);
+                self.weight = rate.weight();
+            }
+            Mode::Sample(_) => {}
+            Mode::Off | Mode::Watch | Mode::Every => {
+                self.gaps = None;
+                self.next = u64::MAX;
+            }
+        }
+    }
+
+    /// Shows the next access of the thread: the line it touches and the instruction that makes it.
+    #[inline]
+    pub fn access(&mut self, line: u64, pc: u64, store: bool) {
+        self.now += 1;
+        if self.watches.may_watch(line) {
+            self.close(line, pc, store);
+        }
+        if self.every {
+            self.touch(line, store);
+        } else {
+            if self.closing {
+                self.close_touched(line);
+            }
+            if self.now == self.next {
+                self.start(line, pc, store);
+            }
+        }
+    }
+
+    /// Ends the window and tells what happened in it.
+    pub fn end_window(&mut self) -> Report {
+        let arrivals = self.every.then(|| self.arrivals());
+        let mut counts: BTreeMap<(u64, Fate), u64> = std::mem::take(&mut self.left);
+        for (window, distance, _) in self.across.drain(..) {
+            *counts.entry((window, Fate::Reused(rounded(distance)))).or_default() += 1;
+        }
+        let [loads, stores] = &mut self.within;
+        for (bin, (loads, stores)) in loads.iter_mut().zip(stores).enumerate() {
+            let count = std::mem::take(loads) + std::mem::take(stores);
+            if count > 0 {
+                *counts.entry((self.window, Fate::Reused(bins::middle(bin)))).or_default() += count;
+            }
+        }
+        self.unseen.clear();
+        self.first = [0; 2];
+        Report {
+            accesses: self.now - self.began,
+            closed: std::mem::take(&mut self.closed),
+            counts: counts
+                .into_iter()
+                .map(|((window, fate), samples)| Count { fate, window, samples })
+                .collect(),
+            arrivals,
+            open: self.watches.open() as u64 + self.touches.open(),
+        }
+    }
+
+    /// Ends the last window of the thread: what is still open dangles.
+    pub fn end_thread(&mut self) -> Report {
+        self.end_all(|_| Fate::Dangling);
+        self.end_window()
+    }
+
+    /// Ends the window because observation ends before the thread does: what is still open is censored.
+    pub fn interrupt(&mut self) -> Report {
+        self.end_all(Fate::Censored);
+        self.end_window()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start(&mut self, line: u64, pc: u64, store: bool) {
+        self.watches.insert(line, self.now, self.window, self.weight, (pc, store));
+        if let Some(gaps) = &mut self.gaps {
+            self.next = self.now.saturating_add(gaps.next(&mut self.random));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close(&mut self, line: u64, pc: u64, store: bool) {
+        if let Some(watch) = self.watches.remove(line) {
+            let fate = Fate::Reused(self.now - watch.started_at - 1);
+            self.closed.push(Closed { end: Some((pc, store)), ..ended(&watch, fate) });
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, line: u64, store: bool) {
+        let before = self.touches.touch(line, self.now);
+        let distance = self.now.wrapping_sub(before).wrapping_sub(1);
+        if before > self.began {
+            self.within[usize::from(store)][bins::bin_of(distance)] += 1;
+        } else if before > 0 {
+            self.across.push((window_of(&self.starts, before), distance, store));
+        } else if self.whole {
+            self.first[usize::from(store)] += 1;
+        } else {
+            self.unseen.push((self.now - 1 - self.history, store));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_touched(&mut self, line: u64) {
+        let before = self.touches.take(line);
+        if before != 0 {
+            let fate = Fate::Reused(rounded(self.now - before - 1));
+            *self.left.entry((window_of(&self.starts, before), fate)).or_default() += 1;
+        }
+        self.closing = self.touches.open() > 0;
+    }
+
+    /// Ends every open sample; `fate` is given the number of accesses since it was started.
+    fn end_all(&mut self, fate: impl Fn(u64) -> Fate) {
+        let now = self.now;
+        let watches = self.watches.drain();
+        self.closed.extend(watches.iter().map(|watch| ended(watch, fate(now - watch.started_at))));
+        if self.touches.open() > 0 {
+            let (starts, left) = (&self.starts, &mut self.left);
+            self.touches.drain(|before| {
+                let fate = match fate(now - before) {
+                    Fate::Censored(age) => Fate::Censored(rounded(age)),
+                    other => other,
+                };
+                *left.entry((window_of(starts, before), fate)).or_default() += 1;
+            });
+        }
+        // Windows before this one have nothing open any more; the present one may still be running.
+        let present = self.starts.last().copied().filter(|&(_, window)| window == self.window);
+        self.starts.clear();
+        self.starts.extend(present);
+    }
+
+    fn arrivals(&self) -> [Backward; 2] {
+        [false, true].map(|store| {
+            let mut fates: BTreeMap<Fate, u64> = BTreeMap::new();
+            for &(_, distance, _) in self.across.iter().filter(|across| across.2 == store) {
+                *fates.entry(Fate::Reused(rounded(distance))).or_default() += 1;
+            }
+            for (bin, &count) in self.within[usize::from(store)].iter().enumerate().filter(|(_, c)| **c > 0) {
+                *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
+            }
+            for &(age, _) in self.unseen.iter().filter(|unseen| unseen.1 == store) {
+                *fates.entry(Fate::Censored(rounded(age))).or_default() += 1;
+            }
+            if self.first[usize::from(store)] > 0 {
+                fates.insert(Fate::Dangling, self.first[usize::from(store)]);
+            }
+            fates.into_iter().collect()
+        })
+    }
+}
+
+fn rounded(distance: u64) -> u64 {
+    bins::middle(bins::bin_of(distance))
+}
+
+fn ended(watch: &Watch, fate: Fate) -> Closed {
+    Closed { fate, window: watch.window, weight: watch.weight, begin: (watch.pc, watch.store), end: None }
+}
+
+/// The window in which access number `at` was made.
+fn window_of(starts: &[(u64, u64)], at: u64) -> u64 {
+    let after = starts.partition_point(|&(began, _)| began < at);
+    after.checked_sub(1).map_or(0, |i| starts[i].1)
+}

@@ -1,0 +1,191 @@
+//! Samples that are still open, found by their line.
+//!
+//! Nearly every access touches a line that nobody watches, so the question "is this line watched?" must cost
+//! next to nothing: one bit per bucket says whether the bucket has any watch, and the bits of thousands of
+//! buckets fit the first-level cache.
+
+/// An open sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// The watched line.
+    pub line: u64,
+    /// Number of the access that started it.
+    pub started_at: u64,
+    /// The window it was started in.
+    pub window: u64,
+    /// Instruction of the access that started it.
+    pub pc: u64,
+    /// Accesses it stands for.
+    pub weight: u64,
+    /// Whether the access that started it was a store.
+    pub store: bool,
+    next: u32, // next of the bucket or of the free list, NONE at the end
+}
+
+const NONE: u32 = u32::MAX;
+const MIN_BUCKET_BITS: u32 = 14;
+
+/// Open samples by line.
+#[derive(Clone, Debug)]
+pub struct Watches {
+    occupied: Vec<u64>, // a bit per bucket
+    heads: Vec<u32>,    // a watch per bucket, NONE if empty
+    slab: Vec<Watch>,
+    free: u32,
+    open: usize,
+    shift: u32, // 64 - bits of a bucket number
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self::with_bits(MIN_BUCKET_BITS)
+    }
+}
+
+impl Watches {
+    fn with_bits(bits: u32) -> Self {
+        Self {
+            occupied: vec![0; 1 << (bits - 6)],
+            heads: vec![NONE; 1 << bits],
+            slab: Vec::new(),
+            free: NONE,
+            open: 0,
+            shift: 64 - bits,
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, line: u64) -> usize {
+        (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+
+    /// Whether `line` may be watched. Never wrong when it says no.
+    #[inline]
+    #[must_use]
+    pub fn may_watch(&self, line: u64) -> bool {
+        let bucket = self.bucket(line);
+        self.occupied[bucket >> 6] >> (bucket & 63) & 1 != 0
+    }
+
+    /// Number of open samples.
+    #[must_use]
+    pub const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Watches `line`, which must not be watched yet.
+    pub fn insert(&mut self, line: u64, started_at: u64, window: u64, weight: u64, site: (u64, bool)) {
+        // At most one bucket in eight is in use, so that the bit answers nearly every question.
+        if self.open >= self.heads.len() / 8 {
+            self.grow();
+        }
+        let bucket = self.bucket(line);
+        let watch =
+            Watch { line, started_at, window, pc: site.0, weight, store: site.1, next: self.heads[bucket] };
+        let slot = if self.free == NONE {
+            self.slab.push(watch);
+            (self.slab.len() - 1) as u32
+        } else {
+            let slot = self.free;
+            self.free = self.slab[slot as usize].next;
+            self.slab[slot as usize] = watch;
+            slot
+        };
+        self.heads[bucket] = slot;
+        self.occupied[bucket >> 6] |= 1 << (bucket & 63);
+        self.open += 1;
+    }
+
+    /// Ends the watch of `line`, if there is one.
+    pub fn remove(&mut self, line: u64) -> Option<Watch> {
+        let bucket = self.bucket(line);
+        let mut slot = self.heads[bucket];
+        let mut before = NONE;
+        while slot != NONE {
+            let watch = self.slab[slot as usize];
+            if watch.line == line {
+                if before == NONE {
+                    self.heads[bucket] = watch.next;
+                } else {
+                    self.slab[before as usize].next = watch.next;
+                }
+                if self.heads[bucket] == NONE {
+                    self.occupied[bucket >> 6] &= !(1 << (bucket & 63));
+                }
+                self.slab[slot as usize].next = self.free;
+                self.free = slot;
+                self.open -= 1;
+                return Some(watch);
+            }
+            before = slot;
+            slot = watch.next;
+        }
+        None
+    }
+
+    /// Ends all watches, in the order in which they were started.
+    pub fn drain(&mut self) -> Vec<Watch> {
+        if self.open == 0 {
+            return Vec::new();
+        }
+        let mut all = Vec::with_capacity(self.open);
+        for &head in &self.heads {
+            let mut slot = head;
+            while slot != NONE {
+                all.push(self.slab[slot as usize]);
+                slot = self.slab[slot as usize].next;
+            }
+        }
+        all.sort_unstable_by_key(|watch| watch.started_at);
+        *self = Self::default();
+        all
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let bits = 64 - self.shift + 1;
+        let watches = self.drain();
+        *self = Self::with_bits(bits);
+        for w in watches {
+            self.insert(w.line, w.started_at, w.window, w.weight, (w.pc, w.store));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    quickcheck! {
+        fn agrees_with_a_map(steps: Vec<(u16, bool)>, spread: u8) -> bool {
+            // Repeated to force growth; lines spread over buckets or crowded into few.
+            let mut watches = Watches::default();
+            let mut map = BTreeMap::new();
+            let mut at = 0_u64;
+            for round in 0..40_u64 {
+                for &(line, insert) in &steps {
+                    let line = (u64::from(line) + round * 977) << (spread % 48);
+                    at += 1;
+                    if insert {
+                        map.entry(line).or_insert_with(|| {
+                            watches.insert(line, at, round, 1, (at, insert));
+                            at
+                        });
+                    } else if watches.remove(line).map(|w| w.started_at) != map.remove(&line) {
+                        return false;
+                    }
+                }
+            }
+            let all_found = map.keys().all(|&line| watches.may_watch(line));
+            let mut expected: Vec<u64> = map.values().copied().collect();
+            expected.sort_unstable();
+            let count = watches.open();
+            let drained: Vec<u64> = watches.drain().iter().map(|w| w.started_at).collect();
+            all_found && count == expected.len() && drained == expected && watches.open() == 0
+        }
+    }
+}
