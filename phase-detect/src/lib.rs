@@ -1,3 +1,18 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod cluster;
+mod error;
+mod phase;
+pub mod predict;
+mod rng;
+pub mod signature;
+
+pub use cluster::{
+    Classification, Clusterer, Distance, Frozen, LeaderFollower, LeaderFollowerConfig, Pop, PopConfig,
+};
+pub use error::Error;
+pub use phase::PhaseId;
+pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
+pub use signature::{CodeVector, Signature, SignatureKind};

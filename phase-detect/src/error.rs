@@ -1,0 +1,80 @@
+//! Everything that can be wrong with what a caller hands in.
+//!
+//! One enum for the crate. Each message names the value, the limit it broke and what to do about it.
+
+use crate::signature::SignatureKind;
+
+/// What was wrong with the input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A vector without entries.
+    #[error("the signature has no entries; give it at least one")]
+    NoEntries,
+    /// A window in which nothing was observed, or a frequency vector whose entries are all zero.
+    #[error(
+        "nothing was observed in this window (all {entries} entries are zero), so it has no frequencies; \
+         skip the window or lengthen it"
+    )]
+    NothingObserved {
+        /// Number of entries of the vector.
+        entries: usize,
+    },
+    /// An entry that is NaN, infinite, or negative where only frequencies are allowed.
+    #[error("entry {index} of the signature is {value}; {limit}")]
+    BadEntry {
+        /// Position of the entry, from 0.
+        index: usize,
+        /// The entry.
+        value: f64,
+        /// What is allowed.
+        limit: &'static str,
+    },
+    /// A weight that is NaN, infinite or negative was added to a vector.
+    #[error("a weight of {value} was added to the signature; weights must be finite and not negative")]
+    BadWeight {
+        /// The weight.
+        value: f64,
+    },
+    /// Two vectors that must be equally long are not.
+    #[error("the signature has {got} entries where {expected} are expected; use one builder for all windows")]
+    Length {
+        /// Number of entries of the vectors seen so far.
+        expected: usize,
+        /// Number of entries of this one.
+        got: usize,
+    },
+    /// A frequency signature was given to something that compares raw ones, or the reverse.
+    #[error("this needs a {expected} signature and was given a {got} one; choose a clusterer for that kind")]
+    Kind {
+        /// What the clusterer compares.
+        expected: SignatureKind,
+        /// What it was given.
+        got: SignatureKind,
+    },
+    /// A parameter outside its range.
+    #[error("{name} is {value}; {limit}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// The value it was given.
+        value: f64,
+        /// The allowed range.
+        limit: &'static str,
+    },
+    /// More phases were founded than a [`PhaseId`](crate::PhaseId) can number.
+    #[error("all {limit} phase numbers are used up; raise the threshold so that fewer phases are founded")]
+    PhasesExhausted {
+        /// How many numbers there are.
+        limit: u32,
+    },
+    /// A batch of windows, or a clusterer to freeze, holds no phase.
+    #[error("there is no phase yet; classify at least one window first")]
+    NoPhases,
+    /// A saved state that this crate cannot have written.
+    #[error("the saved state is damaged: {what}; start again from an empty one")]
+    SavedState {
+        /// What does not fit together.
+        what: &'static str,
+    },
+}

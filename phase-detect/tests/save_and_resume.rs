@@ -1,0 +1,80 @@
+//! A state that was saved and resumed goes on exactly as the original; a damaged one is refused.
+#![cfg(feature = "serde")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use phase_detect::{
+    Clusterer, CodeVector, Frozen, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
+    Signature,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
+
+fn window(t: u64) -> Signature {
+    let mut code = CodeVector::new(32, 1).unwrap();
+    for i in 0..20 {
+        code.add((t / 7 % 5) * 4096 + i * 16, (1 + (t * i) % 5) as f64);
+    }
+    code.finish().unwrap()
+}
+
+#[test]
+fn a_clusterer_and_a_predictor_go_on_where_they_were() {
+    let mut clusterer =
+        LeaderFollower::new(LeaderFollowerConfig { capacity: Some(4), ..LeaderFollowerConfig::default() })
+            .unwrap();
+    let mut predictor = RunLengthMarkov::default();
+    for t in 0..100 {
+        predictor.observe(clusterer.classify(&window(t)).unwrap().phase);
+    }
+    let (mut clusterer2, mut predictor2) = (again(&clusterer), again(&predictor));
+    for t in 100..200 {
+        let (a, b) = (clusterer.classify(&window(t)).unwrap(), clusterer2.classify(&window(t)).unwrap());
+        assert_eq!((a.phase, a.members, a.replaced), (b.phase, b.members, b.replaced));
+        // the decimal form of the saved centres may be off in the last place
+        assert!((a.distance - b.distance).abs() < 1e-12);
+        predictor.observe(a.phase);
+        predictor2.observe(b.phase);
+        assert_eq!(predictor.predict(), predictor2.predict());
+    }
+}
+
+#[test]
+fn signatures_frozen_clusterers_and_builders_survive() {
+    let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
+    clusterer.classify(&window(0)).unwrap();
+    let frozen = clusterer.freeze().unwrap();
+    let mut copy: Frozen = again(&frozen);
+    assert_eq!(copy.classify(&again(&window(0))).unwrap().phase, PhaseId::new(0));
+    let mut builder = CodeVector::new(64, 99).unwrap();
+    let mut copy = again(&builder);
+    builder.add(12345, 1.0);
+    copy.add(12345, 1.0);
+    assert_eq!(builder.finish().unwrap(), copy.finish().unwrap());
+}
+
+#[test]
+fn damaged_states_are_refused() {
+    let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
+    clusterer.classify(&Signature::frequency([3.0, 1.0]).unwrap()).unwrap();
+    clusterer.classify(&Signature::frequency([0.0, 1.0]).unwrap()).unwrap();
+    let good = serde_json::to_string(&clusterer).unwrap();
+    assert!(serde_json::from_str::<LeaderFollower>(&good).is_ok());
+    for (from, to) in [
+        ("\"entries\":2", "\"entries\":3"),
+        ("[0.75,0.25]", "[0.75]"),
+        ("\"members\":1", "\"members\":0"),
+        ("\"next\":2", "\"next\":1"),
+        ("\"id\":1", "\"id\":0"),
+        ("\"threshold\":0.4", "\"threshold\":4.0"),
+        ("\"capacity\":null", "\"capacity\":1"),
+        ("\"clock\":2", "\"clock\":1"),
+    ] {
+        assert!(good.contains(from), "{from} not in {good}");
+        let damaged = good.replace(from, to);
+        assert!(serde_json::from_str::<LeaderFollower>(&damaged).is_err(), "{from} -> {to} was accepted");
+    }
+    assert!(serde_json::from_str::<Signature>(r#"{"kind":"Frequency","values":[-1.0]}"#).is_err());
+}
