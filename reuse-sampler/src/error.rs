@@ -50,6 +50,21 @@ pub enum Error {
         /// Clock of the other profile.
         right: Clock,
     },
+    /// A model for no group of windows at all.
+    #[error("no group of windows has a sample: record at least one")]
+    NoGroups,
+    /// A group's weight that is not a non-negative number.
+    #[error("a group of weight {weight}: give a finite weight of at least 0")]
+    GroupWeight {
+        /// The weight given.
+        weight: f64,
+    },
+    /// A window added to two groups.
+    #[error("window {index} was added before: add each window once")]
+    WindowTwice {
+        /// Number of the window.
+        index: u64,
+    },
     /// A stored profile of a version this crate does not read.
     #[error("profile format version {found}: this crate reads version {known}")]
     FormatVersion {

@@ -1,0 +1,203 @@
+//! Groupings of windows: one model for each burst or each phase, combined by their shares of the accesses.
+//!
+//! A model fitted to all samples at once assumes that every access sees the same stream. Programs change:
+//! fitting each part by itself and averaging removes that error, at the cost of fewer samples per model. The
+//! three groupings of the papers differ only in the key that a window is given:
+//!
+//! | grouping | key |
+//! |---|---|
+//! | phase-oblivious | the same for all windows |
+//! | burst | the window's own number |
+//! | phase-aware | the window's phase |
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{CacheLines, CacheModel, Error, Evaluator, LineSize, Reuse, ReuseProfile, Window, WindowIndex};
+
+/// Reuse profiles by group: every sample goes to the group of the window that *started* it, whichever window
+/// reports it.
+///
+/// # Cost
+/// One profile per group, and 16 bytes or so per window added.
+///
+/// ```
+/// use reuse_sampler::{GroupedProfiles, LineSize, ThreadId, Window, WindowIndex};
+///
+/// let mut phases = GroupedProfiles::new(LineSize::B64);
+/// phases.add(&Window::new(WindowIndex(0), ThreadId(0)), "start-up")?;
+/// phases.add(&Window::new(WindowIndex(1), ThreadId(0)), "steady")?;
+/// assert_eq!(phases.iter().count(), 2);
+/// # Ok::<(), reuse_sampler::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GroupedProfiles<K> {
+    line_size: LineSize,
+    group_of: HashMap<WindowIndex, K>,
+    profiles: BTreeMap<K, ReuseProfile>,
+    strays: ReuseProfile,
+}
+
+impl<K: Ord + Clone> GroupedProfiles<K> {
+    /// No groups yet.
+    #[must_use]
+    pub fn new(line_size: LineSize) -> Self {
+        Self {
+            line_size,
+            group_of: HashMap::new(),
+            profiles: BTreeMap::new(),
+            strays: ReuseProfile::new(line_size),
+        }
+    }
+
+    /// Puts `window` into group `key`, and what it reports into the groups of the windows that started it.
+    /// Windows are added in the order in which the sampler returned them.
+    ///
+    /// # Errors
+    /// [`Error::WindowTwice`] if a window of this number was added before; nothing is recorded then.
+    pub fn add(&mut self, window: &Window, key: K) -> Result<(), Error> {
+        if self.group_of.contains_key(&window.index) {
+            return Err(Error::WindowTwice { index: window.index.0 });
+        }
+        let own = self.profiles.entry(key.clone()).or_insert_with(|| ReuseProfile::new(self.line_size));
+        own.add_accesses(window.accesses.get().unwrap_or(0));
+        self.group_of.insert(window.index, key);
+        for (started_in, outcome, count, weight) in window.outcomes() {
+            let key = self.group_of.get(&started_in);
+            let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
+            profile.record_many(outcome, count, weight);
+        }
+        Ok(())
+    }
+
+    /// The profile of one group.
+    #[must_use]
+    pub fn get(&self, key: &K) -> Option<&ReuseProfile> {
+        self.profiles.get(key)
+    }
+
+    /// The groups and their profiles, by ascending key.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &ReuseProfile)> {
+        self.profiles.iter()
+    }
+
+    /// Samples whose window was never added.
+    #[must_use]
+    pub const fn strays(&self) -> &ReuseProfile {
+        &self.strays
+    }
+
+    /// All groups and the strays together: the phase-oblivious profile.
+    #[must_use]
+    pub fn all(&self) -> ReuseProfile {
+        let mut all = self.strays.clone();
+        for profile in self.profiles.values() {
+            // All have the line size and clock given at construction.
+            let merged = all.merge(profile);
+            debug_assert!(merged.is_ok());
+        }
+        all
+    }
+}
+
+/// A model per group of windows, each answering for its share of the accesses.
+///
+/// # Formula
+/// With w_g the share of group g, m(L) = sum over g of w_g m_g(L). For a single access of which only the
+/// distance is known, the probabilities of the groups are weighted in the same way.
+///
+/// # References
+/// Sembrant, Black-Schaffer and Hagersten, *Phase Guided Profiling for Fast Cache Modeling*, CGO 2012,
+/// section 3.2 (burst and phase-aware use of StatCache).
+#[derive(Clone, Debug)]
+pub struct Grouped<M> {
+    line_size: LineSize,
+    parts: Vec<(f64, M)>, // shares > 0 that add up to 1
+}
+
+impl<M: CacheModel> Grouped<M> {
+    /// Combines models by weights that are proportional to the accesses they stand for. Models of weight 0
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`Error::NoGroups`] if no weight is positive, [`Error::GroupWeight`] for a weight that is negative,
+    /// infinite or not a number, and [`Error::MixedLineSizes`] if the line sizes differ.
+    pub fn new(models: impl IntoIterator<Item = (f64, M)>) -> Result<Self, Error> {
+        let mut parts: Vec<(f64, M)> = Vec::new();
+        for (weight, model) in models {
+            if !(weight.is_finite() && weight >= 0.0) {
+                return Err(Error::GroupWeight { weight });
+            }
+            if let Some((_, first)) = parts.first() {
+                if first.line_size() != model.line_size() {
+                    return Err(Error::mixed_line_sizes(first.line_size(), model.line_size()));
+                }
+            }
+            if weight > 0.0 {
+                parts.push((weight, model));
+            }
+        }
+        let Some(line_size) = parts.first().map(|(_, model)| model.line_size()) else {
+            return Err(Error::NoGroups);
+        };
+        let largest = parts.iter().map(|(weight, _)| *weight).fold(0.0, f64::max);
+        let total: f64 = parts.iter().map(|(weight, _)| *weight / largest).sum();
+        for (weight, _) in &mut parts {
+            *weight /= largest * total;
+        }
+        Ok(Self { line_size, parts })
+    }
+
+    /// Fits a model to every profile that has samples, weighted by the accesses the profile stands for, or by
+    /// the weight of its samples where the accesses are not known.
+    ///
+    /// # Errors
+    /// What `fit` answers, or [`Error::NoGroups`] and [`Error::MixedLineSizes`] as [`new`](Self::new).
+    pub fn fit<'a, E: From<Error>>(
+        profiles: impl IntoIterator<Item = &'a ReuseProfile>,
+        fit: impl Fn(&ReuseProfile) -> Result<M, E>,
+    ) -> Result<Self, E> {
+        let mut models = Vec::new();
+        for profile in profiles.into_iter().filter(|profile| !profile.is_empty()) {
+            let accesses = if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() };
+            models.push((accesses as f64, fit(profile)?));
+        }
+        Ok(Self::new(models)?)
+    }
+
+    /// The models with their shares, which add up to 1.
+    #[must_use]
+    pub fn parts(&self) -> &[(f64, M)] {
+        &self.parts
+    }
+}
+
+impl<M: CacheModel> CacheModel for Grouped<M> {
+    fn line_size(&self) -> LineSize {
+        self.line_size
+    }
+
+    fn at(&self, size: CacheLines) -> Evaluator<'_> {
+        let parts: Vec<_> = self.parts.iter().map(|(share, model)| (*share, model.at(size))).collect();
+        Evaluator::function(move |distance| {
+            parts.iter().map(|(share, at)| share * at.miss_probability(Reuse::Distance(distance))).sum()
+        })
+    }
+
+    fn miss_ratio(&self, size: CacheLines) -> f64 {
+        let sum: f64 = self.parts.iter().map(|(share, model)| share * model.miss_ratio(size)).sum();
+        sum.clamp(0.0, 1.0)
+    }
+
+    fn curve(&self, sizes: &[CacheLines]) -> crate::MissRatioCurve {
+        let mut points: Vec<_> = sizes.iter().map(|&size| (size, 0.0)).collect();
+        for (share, model) in &self.parts {
+            for (point, (_, ratio)) in points.iter_mut().zip(model.curve(sizes).points) {
+                point.1 += share * ratio;
+            }
+        }
+        for (_, ratio) in &mut points {
+            *ratio = ratio.clamp(0.0, 1.0);
+        }
+        crate::MissRatioCurve { line_size: self.line_size, points }
+    }
+}

@@ -1,0 +1,143 @@
+//! Laws and known answers of `ReuseProfile`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use quickcheck::{Arbitrary, Gen, quickcheck};
+use reuse_sampler::{Clock, Error, LineSize, Outcome, ReuseDistance, ReuseProfile};
+
+#[derive(Clone, Debug)]
+struct Profile(ReuseProfile);
+
+impl Arbitrary for Profile {
+    fn arbitrary(g: &mut Gen) -> Self {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        for _ in 0..usize::arbitrary(g) % 30 {
+            let distance = u64::arbitrary(g) >> (u8::arbitrary(g) % 64);
+            let outcome = match u8::arbitrary(g) % 4 {
+                0 => Outcome::Dangling,
+                1 => Outcome::Censored { at_least: distance },
+                _ => Outcome::Reused(ReuseDistance(distance)),
+            };
+            profile.record_many(outcome, u64::from(u8::arbitrary(g)), u64::from(u16::arbitrary(g)));
+        }
+        profile.add_accesses(u64::from(u32::arbitrary(g)));
+        Self(profile)
+    }
+}
+
+fn merged(parts: &[&ReuseProfile]) -> ReuseProfile {
+    let mut all = ReuseProfile::new(LineSize::B64);
+    for part in parts {
+        all.merge(part).unwrap();
+    }
+    all
+}
+
+quickcheck! {
+    fn merging_is_associative_and_commutative_with_the_empty_profile_as_unit(a: Profile, b: Profile, c: Profile) -> bool {
+        let (a, b, c) = (&a.0, &b.0, &c.0);
+        merged(&[a, b]) == merged(&[b, a])
+            && merged(&[&merged(&[a, b]), c]) == merged(&[a, &merged(&[b, c])])
+            && merged(&[a]) == *a
+    }
+
+    fn a_distribution_adds_up_to_one_and_never_rises(p: Profile) -> bool {
+        let d = p.0.distribution();
+        if p.0.is_empty() {
+            return d.masses().is_empty() && d.beyond(0) == 1.0;
+        }
+        let total: f64 = d.masses().iter().map(|m| m.probability).sum::<f64>() + d.dangling() + d.unresolved();
+        let mut last = 1.0;
+        let falling = d.masses().iter().all(|m| {
+            let ok = d.beyond(m.low) <= last && d.beyond(m.high) <= d.beyond(m.low);
+            last = d.beyond(m.high);
+            ok
+        });
+        (total - 1.0).abs() < 1e-9 && falling
+    }
+
+    fn distances_are_kept_within_0_4_percent(distance: u64) -> bool {
+        let mut p = ReuseProfile::new(LineSize::B64);
+        p.record(Outcome::Reused(ReuseDistance(distance)), 1);
+        let kept = p.distribution().masses()[0].middle();
+        kept.abs_diff(distance) as f64 <= 0.004 * distance as f64
+    }
+
+    fn storing_loses_nothing(p: Profile) -> bool {
+        let text = serde_json::to_string(&p.0).unwrap();
+        serde_json::from_str::<ReuseProfile>(&text).unwrap() == p.0
+    }
+}
+
+/// The textbook estimate, one individual at a time: (time, event?) pairs with weight 1; infinite time for
+/// dangling ones.
+fn kaplan_meier(individuals: &[(u64, bool)], at: u64) -> f64 {
+    let mut times: Vec<u64> = individuals.iter().filter(|i| i.1 && i.0 <= at).map(|i| i.0).collect();
+    times.sort_unstable();
+    times.dedup();
+    times.iter().fold(1.0, |survival, &t| {
+        let events = individuals.iter().filter(|i| i.1 && i.0 == t).count() as f64;
+        // Censored with at_least = a: known to be at risk of an event at distances below a.
+        let at_risk = individuals.iter().filter(|i| if i.1 { i.0 >= t } else { i.0 > t }).count() as f64;
+        survival * (1.0 - events / at_risk)
+    })
+}
+
+quickcheck! {
+    fn censored_samples_give_the_product_limit_estimate(individuals: Vec<(u16, bool)>, endless: u8) -> bool {
+        // Below 1,024, where distances are exact.
+        let mut list: Vec<(u64, bool)> = individuals.iter().map(|&(t, e)| (u64::from(t % 1000), e)).collect();
+        let mut p = ReuseProfile::new(LineSize::B64);
+        for &(t, event) in &list {
+            let outcome =
+                if event { Outcome::Reused(ReuseDistance(t)) } else { Outcome::Censored { at_least: t } };
+            p.record(outcome, 3);
+        }
+        for _ in 0..endless {
+            p.record(Outcome::Dangling, 3);
+            list.push((u64::MAX, false));
+        }
+        let d = p.distribution();
+        (0..1000).step_by(37).all(|t| list.is_empty() || (d.beyond(t) - kaplan_meier(&list, t)).abs() < 1e-9)
+    }
+}
+
+#[test]
+fn weights_undo_different_sampling_rates() {
+    // Half of the accesses at distance 1 sampled 1:1, the other half at distance 100 sampled 1:10.
+    let mut p = ReuseProfile::new(LineSize::B64);
+    p.record_many(Outcome::Reused(ReuseDistance(1)), 1_000, 1);
+    p.record_many(Outcome::Reused(ReuseDistance(100)), 100, 10);
+    assert_eq!(p.samples(), 1_100);
+    assert_eq!(p.distribution().beyond(1), 0.5);
+}
+
+#[test]
+fn profiles_recorded_differently_do_not_mix() {
+    let mut a = ReuseProfile::new(LineSize::B64);
+    a.record(Outcome::Dangling, 1);
+    let before = a.clone();
+    let other = ReuseProfile::new(LineSize::new(32).unwrap());
+    assert_eq!(a.merge(&other), Err(Error::MixedLineSizes { left: 64, right: 32 }));
+    let other = ReuseProfile::with_clock(LineSize::B64, Clock::Instructions);
+    let mixed = Error::MixedClocks { left: Clock::Accesses, right: Clock::Instructions };
+    assert_eq!(a.merge(&other), Err(mixed));
+    assert_eq!(a, before);
+}
+
+#[test]
+fn a_stored_profile_is_checked() {
+    let good = r#"{"version":1,"line_size":64,"clock":"Accesses","samples":2,"accesses":9,
+        "reused":[[5,1]],"censored":[],"dangling":1}"#;
+    assert!(serde_json::from_str::<ReuseProfile>(good).is_ok());
+    for (from, to, message) in [
+        ("\"version\":1", "\"version\":2", "version 2"),
+        ("\"line_size\":64", "\"line_size\":65", "65 bytes"),
+        ("[[5,1]]", "[[5,0]]", "weight 0"),
+        ("[[5,1]]", "[[5,1],[4,1]]", "out of order"),
+        ("\"samples\":2", "\"samples\":0", "0 samples"),
+        ("\"samples\":2", "\"samples\":7", "7 samples"),
+    ] {
+        let error = serde_json::from_str::<ReuseProfile>(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
