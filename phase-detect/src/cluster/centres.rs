@@ -7,7 +7,7 @@
 //! winner, which is compared with the threshold and reported, is recomputed from an exact `f64` copy, and so is the
 //! mean. If two centres are equally near within 1e-6, either may win.
 
-use super::distance::percentage;
+use super::distance::{percentage, sum_over};
 
 /// Centres compared side by side: eight vectors of four `f32` hide the latency of an addition.
 pub(crate) const LANES: usize = 32;
@@ -37,16 +37,7 @@ impl Metric for Share {
 
     #[inline]
     fn exact(signature: &[f64], centre: &[f64]) -> f64 {
-        // four partial sums, so that additions overlap
-        let mut sums = [0.0; 4];
-        let (a, b) = (signature.chunks_exact(4), centre.chunks_exact(4));
-        let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| (x - y).abs()).sum();
-        for (x, y) in a.zip(b) {
-            for lane in 0..4 {
-                sums[lane] += (x[lane] - y[lane]).abs();
-            }
-        }
-        ((sums[0] + sums[1]) + (sums[2] + sums[3]) + rest) / 2.0
+        sum_over(signature, centre, |x, y| (x - y).abs()) / 2.0
     }
 }
 
@@ -67,8 +58,7 @@ impl Metric for Percentage {
 
     #[inline]
     fn exact(signature: &[f64], centre: &[f64]) -> f64 {
-        let sum: f64 = signature.iter().zip(centre).map(|(x, y)| percentage(*x, *y)).sum();
-        sum / signature.len() as f64
+        sum_over(signature, centre, percentage) / signature.len() as f64
     }
 }
 
@@ -154,12 +144,30 @@ impl Centres {
             }
             let first = number * LANES;
             let used = (self.len() - first).min(LANES);
-            let top = scores[..used].iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+            scores[used..].fill(f32::NEG_INFINITY);
+            let top = largest(&scores);
             if top > best_score {
                 best_score = top;
-                best = scores[..used].iter().position(|&s| s == top).map(|lane| first + lane);
+                best = scores.iter().position(|&s| s == top).map(|lane| first + lane);
             }
         }
         best.map(|index| (index, M::exact(values, self.centre(index))))
     }
+}
+
+/// The largest score, by halves: a chain of 32 comparisons would take longer than the search.
+#[inline]
+fn largest(scores: &[f32; LANES]) -> f32 {
+    let mut halves = *scores;
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            let other = halves[lane + width];
+            if other > halves[lane] {
+                halves[lane] = other;
+            }
+        }
+        width /= 2;
+    }
+    halves[0]
 }

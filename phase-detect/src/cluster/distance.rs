@@ -21,16 +21,33 @@ impl Distance {
     /// Manhattan: Sembrant, Eklöv, Hagersten, IISWC 2011, I.4-I.5. Average percentage difference: the POP paper,
     /// section III.B.
     pub fn between(self, a: &[f64], b: &[f64]) -> f64 {
-        let pairs = a.iter().zip(b);
         match self {
-            Self::Manhattan => pairs.map(|(x, y)| (x - y).abs()).sum(),
-            Self::Euclidean => pairs.map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt(),
-            Self::AveragePercentage => {
-                let entries = a.len().min(b.len()).max(1);
-                pairs.map(|(x, y)| percentage(*x, *y)).sum::<f64>() / entries as f64
-            }
+            Self::Manhattan => sum_over(a, b, |x, y| (x - y).abs()),
+            Self::Euclidean => squared_euclidean(a, b).sqrt(),
+            Self::AveragePercentage => sum_over(a, b, percentage) / a.len().min(b.len()).max(1) as f64,
         }
     }
+}
+
+/// `sum_i (a_i - b_i)^2`.
+#[inline]
+pub(crate) fn squared_euclidean(a: &[f64], b: &[f64]) -> f64 {
+    sum_over(a, b, |x, y| (x - y) * (x - y))
+}
+
+/// `sum_i f(a_i, b_i)` in four partial sums: they do not wait for each other, and fill vector registers.
+#[inline]
+pub(crate) fn sum_over(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
+    let shared = a.len().min(b.len());
+    let (a, b) = (a[..shared].chunks_exact(4), b[..shared].chunks_exact(4));
+    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| f(*x, *y)).sum();
+    let mut sums = [0.0; 4];
+    for (x, y) in a.zip(b) {
+        for lane in 0..4 {
+            sums[lane] += f(x[lane], y[lane]);
+        }
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
 /// `|x - y| / ((|x| + |y|) / 2)`, 0/0 = 0.

@@ -1,0 +1,93 @@
+//! What one window costs online: building its signature, classifying it, predicting the next.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use phase_detect::{
+    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig, Predictor,
+    RunLengthMarkov, Signature,
+};
+
+/// A small generator, so that inputs are the same in every run.
+fn numbers(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1_u64 << 31) as f64
+    }
+}
+
+/// `n` code signatures of 32 entries, far apart: a few entries dominate each.
+fn code_signatures(n: usize) -> Vec<Signature> {
+    let mut next = numbers(1);
+    (0..n)
+        .map(|_| {
+            let values: Vec<f64> = (0..32).map(|_| next().powi(20)).collect();
+            Signature::frequency(values).unwrap()
+        })
+        .collect()
+}
+
+fn classify(c: &mut Criterion) {
+    let signatures = code_signatures(32);
+    let config = LeaderFollowerConfig { threshold: 0.1, ..LeaderFollowerConfig::default() };
+    let mut clusterer = LeaderFollower::new(config).unwrap();
+    for s in &signatures {
+        assert!(clusterer.classify(s).unwrap().founded);
+    }
+    let mut turn = signatures.iter().cycle();
+    c.bench_function("leader-follower: classify, 32 entries, 32 phases", |b| {
+        b.iter(|| clusterer.classify(black_box(turn.next().unwrap())).unwrap());
+    });
+    let frozen = clusterer.freeze().unwrap();
+    let mut turn = signatures.iter().cycle();
+    c.bench_function("frozen: nearest, 32 entries, 32 phases", |b| {
+        b.iter(|| frozen.nearest(black_box(turn.next().unwrap())).unwrap());
+    });
+}
+
+fn pop(c: &mut Criterion) {
+    let mut next = numbers(2);
+    let signatures: Vec<Signature> = (0..32)
+        .map(|_| Signature::raw((0..8).map(|_| 10_f64.powf(3.0 + 5.0 * next())).collect::<Vec<_>>()).unwrap())
+        .collect();
+    let mut clusterer = Pop::new(PopConfig::default()).unwrap();
+    for s in &signatures {
+        assert!(clusterer.classify(s).unwrap().founded);
+    }
+    let mut turn = signatures.iter().cycle();
+    c.bench_function("POP: classify, 8 counters, 32 phases", |b| {
+        b.iter(|| clusterer.classify(black_box(turn.next().unwrap())).unwrap());
+    });
+}
+
+fn predictor(c: &mut Criterion) {
+    let round = [0, 0, 0, 1, 2, 2, 0, 3, 3, 3, 3, 5, 4, 4, 4, 4, 4];
+    let mut turn = round.iter().map(|&p| PhaseId::new(p)).cycle();
+    let mut runs = RunLengthMarkov::default();
+    c.bench_function("run length: observe and predict", |b| {
+        b.iter(|| {
+            runs.observe(black_box(turn.next().unwrap()));
+            runs.predict()
+        });
+    });
+}
+
+fn build(c: &mut Criterion) {
+    let mut next = numbers(3);
+    let addresses: Vec<u64> = (0..200).map(|_| 0x40_0000 + (next() * 65536.0) as u64).collect();
+    let mut code = CodeVector::new(32, 1).unwrap();
+    let mut signature = code_signatures(1).remove(0);
+    c.bench_function("code vector: 200 samples and finish", |b| {
+        b.iter(|| {
+            for &address in &addresses {
+                code.add(black_box(address), 1.0);
+            }
+            code.finish_into(&mut signature).unwrap();
+        });
+    });
+}
+
+criterion_group!(benches, classify, pop, predictor, build);
+criterion_main!(benches);
