@@ -102,7 +102,7 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
 /// A model per group of windows, each answering for its share of the accesses.
 ///
 /// # Formula
-/// With w_g the share of group g, m(L) = sum over g of w_g m_g(L). For a single access of which only the
+/// m(L) is the sum of the groups' m(L), each times its share. For a single access of which only the
 /// distance is known, the probabilities of the groups are weighted in the same way.
 ///
 /// # References
@@ -142,7 +142,7 @@ impl<M: CacheModel> Grouped<M> {
         let largest = parts.iter().map(|(weight, _)| *weight).fold(0.0, f64::max);
         let total: f64 = parts.iter().map(|(weight, _)| *weight / largest).sum();
         for (weight, _) in &mut parts {
-            *weight /= largest * total;
+            *weight = *weight / largest / total;
         }
         Ok(Self { line_size, parts })
     }
