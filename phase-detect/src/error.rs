@@ -77,4 +77,35 @@ pub enum Error {
         /// What does not fit together.
         what: &'static str,
     },
+    /// There are no windows, or none was measured.
+    #[error("there are no windows to work on; give at least one")]
+    NoWindows,
+    /// A window that does not exist.
+    #[error("window {window} does not exist; there are {windows}, counted from 0")]
+    NoSuchWindow {
+        /// The window asked for.
+        window: usize,
+        /// How many there are.
+        windows: usize,
+    },
+    /// Two sequences that must have one element per window each are not equally long.
+    #[error("there are {got} {what} for {expected} windows; give one per window")]
+    Windows {
+        /// What there must be one of for each window.
+        what: &'static str,
+        /// Number of windows.
+        expected: usize,
+        /// Number of elements.
+        got: usize,
+    },
+    /// A measured value that is NaN, infinite or negative.
+    #[error("the value of window {window} is {value}; {limit}")]
+    BadValue {
+        /// The window, from 0.
+        window: usize,
+        /// Its value.
+        value: f64,
+        /// What is allowed.
+        limit: &'static str,
+    },
 }

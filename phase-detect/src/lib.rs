@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::needless_pass_by_value))] // as quickcheck calls properties
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cluster;
 mod error;
+pub mod metrics;
 mod phase;
 pub mod predict;
 mod rng;

@@ -75,7 +75,6 @@ mod tests {
     /// Symmetry, identity, the triangle (Manhattan and Euclidean only), the stated maxima.
     #[test]
     fn laws() {
-        #[allow(clippy::needless_pass_by_value)] // as quickcheck calls it
         fn law(raw: Vec<(u8, u8, u8)>) -> bool {
             let column = |pick: fn(&(u8, u8, u8)) -> u8| -> Vec<f64> {
                 raw.iter().map(|t| f64::from(pick(t))).collect()

@@ -93,6 +93,10 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    pub(crate) fn of(signature: &Signature) -> Self {
+        Self { kind: signature.kind(), len: signature.len() }
+    }
+
     pub(crate) fn check(self, signature: &Signature) -> Result<(), Error> {
         check_kind(self.kind, signature)?;
         if signature.len() == self.len {

@@ -135,7 +135,6 @@ mod tests {
     /// Against a plain sum over the pairs, entry by entry.
     #[test]
     fn equals_a_sum_over_pairs() {
-        #[allow(clippy::needless_pass_by_value)] // as quickcheck calls it
         fn law(pairs: Vec<(u64, u16)>, seed: u64) -> bool {
             let total: f64 = pairs.iter().map(|p| f64::from(p.1)).sum();
             let hash = AddressHash::new(16, seed).unwrap();
