@@ -1,1 +1,3 @@
 //! Reference simulators, workloads and plots shared by the pipelines.
+
+pub mod reference;

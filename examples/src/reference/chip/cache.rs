@@ -1,0 +1,191 @@
+//! One set-associative cache: who is in it, and who leaves when a line comes in.
+//!
+//! A cache holds tags: line numbers with the owner's number in the bits that no line number uses (see
+//! [`owner`](super::owner)), so that programs with equal addresses do not share data but do share sets. It
+//! knows no time, no other level and no contents.
+
+use super::geometry::{Geometry, Policy};
+
+/// No line: never a tag, because owners are numbered below the all-ones pattern.
+const EMPTY: u64 = u64::MAX;
+
+/// A set-associative cache of tags.
+///
+/// # Cost
+/// 8 bytes per line. A touch costs 1 ns where the line is the set's most recent one, up to 10 ns where all of
+/// 16 ways are searched.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    geometry: Geometry,
+    index_mask: u64, // bits of a tag that are the line number
+    power_of_two: bool,
+    // LRU and FIFO: by age, youngest first, empty slots last. The others: by way.
+    tags: Vec<u64>,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Lru,
+    Fifo,
+    Random { state: u64 },
+    Nehalem { accessed: Vec<u64>, full: u64, spare_touched: bool },
+}
+
+impl Cache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(geometry: Geometry, policy: Policy) -> Self {
+        let state = match policy {
+            Policy::Lru => State::Lru,
+            Policy::Fifo => State::Fifo,
+            Policy::Random { seed } => State::Random { state: seed },
+            Policy::Nehalem | Policy::NehalemWorstCase => State::Nehalem {
+                accessed: vec![0; geometry.sets() as usize],
+                full: u64::MAX >> (64 - geometry.ways()),
+                spare_touched: policy == Policy::Nehalem,
+            },
+        };
+        Self {
+            geometry,
+            index_mask: u64::MAX >> geometry.line_size().shift(),
+            power_of_two: geometry.sets().is_power_of_two(),
+            tags: vec![EMPTY; geometry.lines().0 as usize],
+            state,
+        }
+    }
+
+    /// Size and shape.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Looks `tag` up, and if it is here marks it as used. Returns whether it is here.
+    #[inline]
+    pub fn touch(&mut self, tag: u64) -> bool {
+        let index = self.set_of(tag);
+        let ways = self.geometry.ways() as usize;
+        let set = &mut self.tags[index * ways..(index + 1) * ways];
+        match &mut self.state {
+            State::Lru => to_front_if_present(set, tag),
+            State::Fifo | State::Random { .. } => set.contains(&tag),
+            State::Nehalem { accessed, full, spare_touched } => {
+                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
+                mark(&mut accessed[index], way, *full, *spare_touched);
+                true
+            }
+        }
+    }
+
+    /// Brings in `tag`, which must not be here, and returns the tag that leaves for it, if the set was full.
+    #[inline]
+    pub fn insert(&mut self, tag: u64) -> Option<u64> {
+        let index = self.set_of(tag);
+        let ways = self.geometry.ways() as usize;
+        let set = &mut self.tags[index * ways..(index + 1) * ways];
+        let victim = match &mut self.state {
+            State::Lru | State::Fifo => {
+                let victim = set[ways - 1];
+                set.copy_within(0..ways - 1, 1);
+                set[0] = tag;
+                victim
+            }
+            State::Random { state } => {
+                let way = first_empty(set).unwrap_or_else(|| below(state, ways as u64) as usize);
+                std::mem::replace(&mut set[way], tag)
+            }
+            State::Nehalem { accessed, full, spare_touched } => {
+                let bits = &mut accessed[index];
+                // At least one bit is unset: `mark` sees to it.
+                let way = first_empty(set).unwrap_or(bits.trailing_ones() as usize % ways);
+                mark(bits, way, *full, *spare_touched);
+                std::mem::replace(&mut set[way], tag)
+            }
+        };
+        (victim != EMPTY).then_some(victim)
+    }
+
+    /// Takes `tag` out, as an inclusive outer cache does when it evicts the line. Returns whether it was here.
+    #[inline]
+    pub fn remove(&mut self, tag: u64) -> bool {
+        let index = self.set_of(tag);
+        let ways = self.geometry.ways() as usize;
+        let set = &mut self.tags[index * ways..(index + 1) * ways];
+        let Some(way) = set.iter().position(|&t| t == tag) else { return false };
+        match &mut self.state {
+            State::Lru | State::Fifo => {
+                set.copy_within(way + 1.., way);
+                set[ways - 1] = EMPTY;
+            }
+            State::Random { .. } => set[way] = EMPTY,
+            State::Nehalem { accessed, .. } => {
+                set[way] = EMPTY;
+                accessed[index] &= !(1 << way);
+            }
+        }
+        true
+    }
+
+    /// Whether `tag` is here; marks nothing.
+    #[must_use]
+    pub fn contains(&self, tag: u64) -> bool {
+        let (index, ways) = (self.set_of(tag), self.geometry.ways() as usize);
+        self.tags[index * ways..(index + 1) * ways].contains(&tag)
+    }
+
+    /// All tags here, in no particular order.
+    pub fn tags(&self) -> impl Iterator<Item = u64> + '_ {
+        self.tags.iter().copied().filter(|&tag| tag != EMPTY)
+    }
+
+    #[inline]
+    fn set_of(&self, tag: u64) -> usize {
+        let line = tag & self.index_mask;
+        let sets = self.geometry.sets();
+        (if self.power_of_two { line & (sets - 1) } else { line % sets }) as usize
+    }
+}
+
+/// Moves `tag` to the front in one pass: each slot takes what was before it until the tag turns up. Leaves the
+/// set as it was if the tag is not there.
+#[inline]
+fn to_front_if_present(set: &mut [u64], tag: u64) -> bool {
+    if set[0] == tag {
+        return true;
+    }
+    match set.iter().position(|&t| t == tag) {
+        Some(way) => {
+            set.copy_within(0..way, 1);
+            set[0] = tag;
+            true
+        }
+        None => false,
+    }
+}
+
+#[inline]
+fn first_empty(set: &[u64]) -> Option<usize> {
+    // Once a set is full it stays full, unless an outer cache takes lines out.
+    set.iter().position(|&t| t == EMPTY)
+}
+
+/// Sets the accessed bit of `way`; when none is left unset, clears the others (or all).
+#[inline]
+fn mark(bits: &mut u64, way: usize, full: u64, spare_touched: bool) {
+    *bits |= 1 << way;
+    if *bits == full {
+        *bits = if spare_touched && full != 1 { 1 << way } else { 0 };
+    }
+}
+
+/// A number below `limit` from a `SplitMix64` generator (Steele, Lea and Flood, OOPSLA 2014).
+#[inline]
+fn below(state: &mut u64, limit: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    ((u128::from(z) * u128::from(limit)) >> 64) as u64
+}

@@ -1,0 +1,328 @@
+//! Cores and the cache they share.
+
+use reuse_sampler::{AccessKind, CacheLines};
+
+use super::cache::Cache;
+use super::config::{ChipSettings, Inclusion};
+use super::core::{Activity, Core, CoreSettings};
+use super::counters::Counters;
+use super::owner::Owners;
+use super::program::{Program, Reference};
+use super::{ChipError, Latencies};
+
+/// Cycles of work that the memory channel may be behind before prefetches are dropped: a demand miss then
+/// still waits less than about two latencies.
+const PREFETCH_BACKLOG: f64 = 200.0;
+
+/// Why [`Chip::advance`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This core has made as many accesses as it was allowed to.
+    Limit {
+        /// Number of the core.
+        core: usize,
+    },
+    /// The program of this core came to its end; it will start over if it restarts.
+    Ended {
+        /// Number of the core.
+        core: usize,
+    },
+    /// No core is running.
+    Idle,
+}
+
+/// The chip. Core `i` runs the `i`-th of the programs it was built with.
+#[derive(Debug)]
+pub struct Chip<P> {
+    shared: SharedSide,
+    cores: Vec<Core<P>>,
+}
+
+/// All that is not private to a core.
+#[derive(Debug)]
+struct SharedSide {
+    cache: Cache,
+    inclusive: bool,
+    owners: Owners,
+    latencies: Latencies,
+    cycles_per_line: f64, // 0: no limit
+    channel_free_at: f64, // when memory can start on the next line
+}
+
+impl<P: Program> Chip<P> {
+    /// A chip with empty caches.
+    ///
+    /// # Errors
+    /// [`ChipError`] naming the first parameter that is refused.
+    pub fn new(settings: &ChipSettings, cores: Vec<CoreSettings<P>>) -> Result<Self, ChipError> {
+        settings.check(cores.len())?;
+        for core in &cores {
+            core.timing.check()?;
+            super::config::not_negative("start", core.start)?;
+        }
+        let shared = SharedSide {
+            cache: Cache::new(settings.shared.geometry, settings.shared.policy),
+            inclusive: settings.inclusion == Inclusion::Inclusive,
+            owners: Owners::new(settings.line_size()),
+            latencies: settings.latencies,
+            cycles_per_line: settings.lines_per_cycle.map_or(0.0, f64::recip),
+            channel_free_at: 0.0,
+        };
+        let cores = cores.into_iter().map(|core| Core::new(core, settings)).collect();
+        Ok(Self { shared, cores })
+    }
+
+    /// Number of cores.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Runs all running cores, the one furthest behind first (of equals, the lowest), until one of them has
+    /// made `limits[core]` accesses since it started, or its program ends.
+    ///
+    /// A core that is already at its limit is reported at once: raise its limit, suspend it or stop there.
+    /// Cores beyond the end of `limits` have none.
+    ///
+    /// # Cost
+    /// 10 to 50 ns per access.
+    pub fn advance(&mut self, limits: &[u64]) -> Event {
+        let limit = |core: usize| limits.get(core).copied().unwrap_or(u64::MAX);
+        for (index, core) in self.cores.iter().enumerate() {
+            if core.activity == Activity::Running && core.counters.accesses >= limit(index) {
+                return Event::Limit { core: index };
+            }
+        }
+        loop {
+            let Some((index, horizon)) = self.next_core() else { return Event::Idle };
+            match self.run_core(index, horizon, limit(index)) {
+                Stop::Horizon => {}
+                Stop::Limit => return Event::Limit { core: index },
+                Stop::Ended => return Event::Ended { core: index },
+            }
+        }
+    }
+
+    /// Runs core `core` alone for `accesses` accesses, restarting its program as needed, as if all others were
+    /// suspended meanwhile and resumed at the end. Returns the number of accesses made: fewer only if the
+    /// program stops.
+    pub fn run_alone(&mut self, core: usize, accesses: u64) -> u64 {
+        let before = self.cores[core].counters.accesses;
+        let limit = before.saturating_add(accesses);
+        while self.cores[core].activity != Activity::Stopped {
+            match self.run_core(core, f64::INFINITY, limit) {
+                Stop::Limit | Stop::Horizon => break,
+                Stop::Ended => {}
+            }
+        }
+        let now = self.cores[core].clock.now;
+        for other in self.cores.iter_mut().filter(|c| c.activity == Activity::Running) {
+            other.skip_to(now);
+        }
+        self.cores[core].counters.accesses - before
+    }
+
+    /// Makes one reference on behalf of `core` at its present time: for whoever drives the chip with a stream
+    /// of their own, whose order is fixed.
+    pub fn reference(&mut self, core: usize, reference: Reference) {
+        execute(&mut self.cores, &mut self.shared, core, reference);
+    }
+
+    /// Counts of a core.
+    #[must_use]
+    pub fn counters(&self, core: usize) -> Counters {
+        self.cores[core].counters()
+    }
+
+    /// Lines of the shared cache that a core's program holds.
+    #[must_use]
+    pub fn occupancy(&self, core: usize) -> CacheLines {
+        CacheLines(self.cores[core].lines)
+    }
+
+    /// Time of a core on the chip's axis, in cycles.
+    #[must_use]
+    pub fn time(&self, core: usize) -> f64 {
+        self.cores[core].clock.now
+    }
+
+    /// Whether a core is running.
+    #[must_use]
+    pub fn activity(&self, core: usize) -> Activity {
+        self.cores[core].activity
+    }
+
+    /// Takes a running core out of the race; its lines stay where they are until others evict them.
+    pub fn suspend(&mut self, core: usize) {
+        if self.cores[core].activity == Activity::Running {
+            self.cores[core].activity = Activity::Suspended;
+        }
+    }
+
+    /// Lets a suspended core run on from now: the time of the running core furthest behind, or its own if
+    /// that is later or there is none.
+    pub fn resume(&mut self, core: usize) {
+        if self.cores[core].activity != Activity::Suspended {
+            return;
+        }
+        let running = self.cores.iter().filter(|c| c.activity == Activity::Running).map(|c| c.clock.now);
+        let now = running.min_by(f64::total_cmp);
+        let core = &mut self.cores[core];
+        if let Some(now) = now {
+            core.skip_to(now);
+        }
+        core.activity = Activity::Running;
+    }
+
+    /// The program of a core.
+    #[must_use]
+    pub fn program(&self, core: usize) -> &P {
+        &self.cores[core].program
+    }
+
+    /// The program of a core, to change what it does from its next reference on.
+    pub fn program_mut(&mut self, core: usize) -> &mut P {
+        &mut self.cores[core].program
+    }
+
+    /// The core to run and the time until which it stays the one furthest behind.
+    #[inline]
+    fn next_core(&self) -> Option<(usize, f64)> {
+        let mut first: Option<(usize, f64)> = None;
+        let mut second = f64::INFINITY;
+        for (index, core) in self.cores.iter().enumerate() {
+            if core.activity != Activity::Running {
+                continue;
+            }
+            let now = core.clock.now;
+            match first {
+                Some((_, least)) if now >= least => second = second.min(now),
+                Some((_, least)) => {
+                    second = least;
+                    first = Some((index, now));
+                }
+                None => first = Some((index, now)),
+            }
+        }
+        first.map(|(index, _)| (index, second))
+    }
+
+    /// Runs one core to the first of: its clock reaches `horizon`, it has made `limit` accesses, its program
+    /// ends. Executes at least one reference.
+    fn run_core(&mut self, index: usize, horizon: f64, limit: u64) -> Stop {
+        loop {
+            let core = &mut self.cores[index];
+            if core.counters.accesses >= limit {
+                return Stop::Limit;
+            }
+            let Some(reference) = core.program.next_reference() else {
+                core.end_pass();
+                return Stop::Ended;
+            };
+            execute(&mut self.cores, &mut self.shared, index, reference);
+            let core = &self.cores[index];
+            if core.counters.accesses >= limit {
+                return Stop::Limit;
+            }
+            if core.clock.now >= horizon {
+                return Stop::Horizon;
+            }
+        }
+    }
+}
+
+enum Stop {
+    Horizon,
+    Limit,
+    Ended,
+}
+
+/// Executes one reference: first level, then the way out.
+#[inline]
+fn execute<P: Program>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, reference: Reference) {
+    let core = &mut cores[index];
+    core.counters.accesses += 1;
+    core.counters.instructions += reference.instructions;
+    core.counters.stores += u64::from(reference.kind == AccessKind::Store);
+    let issued = core.clock.issue(reference.instructions, reference.dependent);
+    let tag = shared.owners.tag(index, reference.line);
+    if core.l1.touch(tag) {
+        core.clock.complete(issued, shared.latencies.l1, true);
+    } else {
+        let latency = beyond_l1(cores, shared, index, tag, issued);
+        cores[index].clock.complete(issued, latency, false);
+    }
+}
+
+/// Serves an access that missed the private first level; answers its latency.
+fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u64, issued: f64) -> f64 {
+    let core = &mut cores[index];
+    core.counters.l1_misses += 1;
+    if let Some(l2) = &mut core.l2 {
+        if l2.touch(tag) {
+            core.l1.insert(tag);
+            return shared.latencies.l2;
+        }
+    }
+    core.counters.shared_accesses += 1;
+    let hit = shared.cache.touch(tag);
+    let mut latency = shared.latencies.shared;
+    if !hit {
+        core.counters.shared_misses += 1;
+        let wait = shared.occupy_channel(issued);
+        core.counters.bandwidth_stall += wait;
+        latency = shared.latencies.memory + wait;
+        fetch(cores, shared, index, tag);
+    }
+    // After the shared cache, whose victim may have left room here; before the prefetches, whose victims
+    // must be found here.
+    let core = &mut cores[index];
+    if let Some(l2) = &mut core.l2 {
+        l2.insert(tag);
+    }
+    core.l1.insert(tag);
+    prefetch(cores, shared, index, tag, issued);
+    latency
+}
+
+/// Brings a line into the shared cache and settles what leaves for it.
+fn fetch<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u64) {
+    cores[index].lines += 1;
+    let Some(victim) = shared.cache.insert(tag) else { return };
+    let owner = &mut cores[shared.owners.owner(victim)];
+    owner.lines -= 1;
+    if shared.inclusive {
+        let in_l1 = owner.l1.remove(victim);
+        let in_l2 = owner.l2.as_mut().is_some_and(|l2| l2.remove(victim));
+        owner.counters.inclusion_victims += u64::from(in_l1 || in_l2);
+    }
+}
+
+/// Lets the prefetcher of a core see a reference and fetches what it asks for.
+fn prefetch<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u64, now: f64) {
+    let Some(mut prefetcher) = cores[index].prefetcher.take() else { return };
+    let line = shared.owners.line(tag);
+    prefetcher.observe(line, |ahead| {
+        let ahead = shared.owners.tag(index, ahead);
+        if shared.channel_free_at - now > PREFETCH_BACKLOG || shared.cache.contains(ahead) {
+            return;
+        }
+        shared.occupy_channel(now);
+        cores[index].counters.prefetches += 1;
+        fetch(cores, shared, index, ahead);
+    });
+    cores[index].prefetcher = Some(prefetcher);
+}
+
+impl SharedSide {
+    /// Takes one line's turn on the memory channel and answers how long it had to be waited for.
+    #[inline]
+    fn occupy_channel(&mut self, now: f64) -> f64 {
+        if self.cycles_per_line == 0.0 {
+            return 0.0;
+        }
+        let start = now.max(self.channel_free_at);
+        self.channel_free_at = start + self.cycles_per_line;
+        start - now
+    }
+}

@@ -1,0 +1,101 @@
+//! What a core counts.
+
+use std::ops::Sub;
+
+/// Counts of one core since it started. Subtract two readings to get those of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Instructions executed.
+    pub instructions: f64,
+    /// Cycles spent running; a suspended core spends none.
+    pub cycles: f64,
+    /// Memory references, an access that straddles lines counted once per line.
+    pub accesses: u64,
+    /// Those of the references that are stores.
+    pub stores: u64,
+    /// References that missed the private first level.
+    pub l1_misses: u64,
+    /// References that missed all private levels, which are those the shared cache sees.
+    pub shared_accesses: u64,
+    /// References that missed the shared cache and waited for memory.
+    pub shared_misses: u64,
+    /// Lines that the prefetcher brought into the shared cache.
+    pub prefetches: u64,
+    /// Lines that left the private caches because the shared one evicted them.
+    pub inclusion_victims: u64,
+    /// Cycles of the above that were spent waiting for memory bandwidth.
+    pub bandwidth_stall: f64,
+    /// Cycles of the above in which the core did nothing but wait for the shared cache or memory.
+    pub stall_cycles: f64,
+    /// Times the program ran to its end.
+    pub passes: u64,
+}
+
+impl Counters {
+    /// Lines fetched from memory, on demand or ahead.
+    #[must_use]
+    pub const fn fetches(&self) -> u64 {
+        self.shared_misses + self.prefetches
+    }
+
+    /// Cycles per instruction; 0 before the first instruction.
+    #[must_use]
+    pub fn cpi(&self) -> f64 {
+        ratio(self.cycles, self.instructions)
+    }
+
+    /// Shared-cache misses per memory reference.
+    #[must_use]
+    pub fn miss_ratio(&self) -> f64 {
+        ratio(self.shared_misses as f64, self.accesses as f64)
+    }
+
+    /// Lines fetched from memory per memory reference.
+    #[must_use]
+    pub fn fetch_ratio(&self) -> f64 {
+        ratio(self.fetches() as f64, self.accesses as f64)
+    }
+
+    /// First-level misses per memory reference.
+    #[must_use]
+    pub fn l1_miss_ratio(&self) -> f64 {
+        ratio(self.l1_misses as f64, self.accesses as f64)
+    }
+
+    /// References per memory reference that reach the shared cache.
+    #[must_use]
+    pub fn shared_access_ratio(&self) -> f64 {
+        ratio(self.shared_accesses as f64, self.accesses as f64)
+    }
+
+    /// Memory references per instruction.
+    #[must_use]
+    pub fn mix(&self) -> f64 {
+        ratio(self.accesses as f64, self.instructions)
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+impl Sub for Counters {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            instructions: self.instructions - earlier.instructions,
+            cycles: self.cycles - earlier.cycles,
+            accesses: self.accesses - earlier.accesses,
+            stores: self.stores - earlier.stores,
+            l1_misses: self.l1_misses - earlier.l1_misses,
+            shared_accesses: self.shared_accesses - earlier.shared_accesses,
+            shared_misses: self.shared_misses - earlier.shared_misses,
+            prefetches: self.prefetches - earlier.prefetches,
+            inclusion_victims: self.inclusion_victims - earlier.inclusion_victims,
+            bandwidth_stall: self.bandwidth_stall - earlier.bandwidth_stall,
+            stall_cycles: self.stall_cycles - earlier.stall_cycles,
+            passes: self.passes - earlier.passes,
+        }
+    }
+}

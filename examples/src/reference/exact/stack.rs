@@ -1,0 +1,225 @@
+//! LRU stack distances, one access at a time.
+//!
+//! Every access takes the next slot of a time line and frees the slot of the line's previous access, so that
+//! the taken slots are the lines of the LRU stack, most recent last: the stack distance is the number of
+//! taken slots after the line's own. Slots are bits of words; counts per word and, for words that are not
+//! recent, a Fenwick tree over them add up the rest in O(log lines). When the time line is used up, the taken
+//! slots move together. (Bennett and Kruskal, *LRU Stack Processing*, IBM J. Res. Dev. 19, 1975; Olken 1981.)
+
+use reuse_sampler::{Line, StackDistance};
+
+use super::LineIds;
+
+const BITS: usize = 64;
+/// Words at the end of the time line that are not in the tree yet: most reuses are short and end here.
+const RECENT: usize = 32;
+const FIRST_CAPACITY: usize = 1 << 14;
+
+/// The LRU stack of an unbounded fully associative cache.
+#[derive(Clone, Debug)]
+pub struct LruStack {
+    ids: LineIds,
+    slot_of: Vec<u32>, // by line number
+    line_in: Vec<u32>, // line number by slot, valid where the slot is taken
+    words: Vec<u64>,   // which slots are taken
+    counts: Vec<u8>,   // slots taken, by word
+    tree: Vec<u32>,    // Fenwick tree over the counts of the words below `settled`; index 0 unused
+    settled: usize,    // words below this are in the tree
+    next: usize,       // first unused slot
+}
+
+impl Default for LruStack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LruStack {
+    /// An empty stack.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut stack = Self {
+            ids: LineIds::new(),
+            slot_of: Vec::new(),
+            line_in: Vec::new(),
+            words: Vec::new(),
+            counts: Vec::new(),
+            tree: Vec::new(),
+            settled: 0,
+            next: 0,
+        };
+        stack.reserve(FIRST_CAPACITY);
+        stack
+    }
+
+    /// Number of lines on the stack.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        u64::from(self.ids.len())
+    }
+
+    /// Moves `line` to the top and tells how many different lines were touched since its last touch; `None`
+    /// if it was never touched.
+    #[inline]
+    pub fn access(&mut self, line: Line) -> Option<StackDistance> {
+        let (id, first) = self.ids.id(line);
+        if first {
+            self.make_room();
+            self.slot_of.push(self.next as u32);
+            self.take(id);
+            return None;
+        }
+        if self.slot_of[id as usize] as usize + 1 == self.next {
+            return Some(StackDistance(0)); // on top already
+        }
+        self.make_room();
+        let slot = self.slot_of[id as usize] as usize;
+        let distance = self.taken_after(slot);
+        self.free(slot);
+        self.slot_of[id as usize] = self.next as u32;
+        self.take(id);
+        Some(StackDistance(distance))
+    }
+
+    #[inline]
+    fn taken_after(&self, slot: usize) -> u64 {
+        let (word, bit) = (slot / BITS, slot % BITS);
+        let above = self.words[word] >> bit >> 1;
+        let in_word = u64::from(above.count_ones());
+        if word >= self.settled {
+            let last = (self.next - 1) / BITS;
+            let recent: u32 = self.counts[word + 1..=last].iter().map(|&count| u32::from(count)).sum();
+            in_word + u64::from(recent)
+        } else {
+            let mut up_to_word = 0;
+            let mut at = word + 1;
+            while at > 0 {
+                up_to_word += u64::from(self.tree[at]);
+                at &= at - 1;
+            }
+            in_word + self.lines() - up_to_word
+        }
+    }
+
+    #[inline]
+    fn free(&mut self, slot: usize) {
+        let word = slot / BITS;
+        self.words[word] &= !(1 << (slot % BITS));
+        self.counts[word] -= 1;
+        if word < self.settled {
+            let mut at = word + 1;
+            while at < self.tree.len() {
+                self.tree[at] -= 1;
+                at += at & at.wrapping_neg();
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, id: u32) {
+        let word = self.next / BITS;
+        self.words[word] |= 1 << (self.next % BITS);
+        self.counts[word] += 1;
+        self.line_in[self.next] = id;
+        self.next += 1;
+    }
+
+    #[inline]
+    fn make_room(&mut self) {
+        if self.next % BITS == 0 {
+            self.settle();
+        }
+    }
+
+    /// Before a new word is begun: the oldest recent word enters the tree, or everything moves together.
+    fn settle(&mut self) {
+        if self.next == self.line_in.len() {
+            self.compact();
+        }
+        while self.settled + RECENT < self.next / BITS {
+            let count = u32::from(self.counts[self.settled]);
+            self.settled += 1;
+            let mut at = self.settled;
+            while at < self.tree.len() && count > 0 {
+                self.tree[at] += count;
+                at += at & at.wrapping_neg();
+            }
+        }
+    }
+
+    fn compact(&mut self) {
+        let taken: Vec<u32> = (0..self.next)
+            .filter(|slot| self.words[slot / BITS] >> (slot % BITS) & 1 == 1)
+            .map(|slot| self.line_in[slot])
+            .collect();
+        // A quarter full afterwards at most, so that moving costs a fraction of the accesses in between.
+        self.reserve((4 * taken.len()).next_power_of_two().max(FIRST_CAPACITY));
+        for id in taken {
+            self.slot_of[id as usize] = self.next as u32;
+            self.take(id);
+        }
+    }
+
+    fn reserve(&mut self, slots: usize) {
+        self.line_in = vec![0; slots];
+        self.words = vec![0; slots / BITS];
+        self.counts = vec![0; slots / BITS];
+        self.tree = vec![0; slots / BITS + 1];
+        self.settled = 0;
+        self.next = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    /// The stack as a list, searched from the top.
+    fn brute_force(lines: impl Iterator<Item = Line>) -> Vec<Option<StackDistance>> {
+        let mut list: Vec<Line> = Vec::new();
+        lines
+            .map(|line| {
+                let found = list.iter().rposition(|&l| l == line);
+                let distance = found.map(|at| StackDistance((list.len() - 1 - at) as u64));
+                if let Some(at) = found {
+                    list.remove(at);
+                }
+                list.push(line);
+                distance
+            })
+            .collect()
+    }
+
+    fn agrees(lines: &[Line]) -> bool {
+        let mut stack = LruStack::new();
+        let found: Vec<_> = lines.iter().map(|&line| stack.access(line)).collect();
+        found == brute_force(lines.iter().copied())
+    }
+
+    quickcheck! {
+        fn agrees_with_a_list(lines: Vec<u16>, footprint: u16, times: u8) -> bool {
+            let lines: Vec<_> = (0..=times)
+                .flat_map(|_| &lines)
+                .map(|&line| Line(u64::from(line % footprint.max(1))))
+                .collect();
+            agrees(&lines)
+        }
+    }
+
+    /// Long enough for words to settle and for several compactions, with near and far reuses.
+    #[test]
+    fn agrees_with_a_list_over_compactions() {
+        let mut state = 1_u64;
+        let lines: Vec<_> = (0..120_000_u64)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let random = state >> 33;
+                // Mostly a few near lines, sometimes one of 3,000 drifting ones.
+                Line(if random % 4 > 0 { random % 64 } else { 100 + (random >> 3) % 3000 + i / 100 })
+            })
+            .collect();
+        assert!(agrees(&lines));
+    }
+}

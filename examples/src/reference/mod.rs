@@ -1,0 +1,3 @@
+//! Ground truth: what the models are measured against.
+
+pub mod exact;
