@@ -8,6 +8,8 @@ pub mod bins;
 #[cfg(feature = "replay")]
 pub mod gaps;
 #[cfg(feature = "replay")]
+pub mod hash;
+#[cfg(feature = "replay")]
 pub mod touches;
 #[cfg(feature = "replay")]
 pub mod tracker;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bins;
 use super::gaps::{Gaps, Random, Rate};
+use super::hash::FastMap;
 use super::touches::Touches;
 use super::watches::{Watch, Watches};
 
@@ -78,11 +79,11 @@ pub struct Report {
 /// The sampling state of one thread.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    now: u64,      // accesses shown so far; the number of the latest one
-    next: u64,     // number of the access that starts the next sample; u64::MAX if none
-    every: bool,   // every access is a sample in this window
-    closing: bool, // samples of an earlier every-access window may be open in `touches`
-    began: u64,    // `now` when the window began
+    now: u64,       // accesses shown so far; the number of the latest one
+    next: u64,      // number of the access that starts the next sample; u64::MAX if none
+    every: bool,    // every access is a sample in this window
+    touching: bool, // `touches` is in use, in this window or with samples open from an earlier one
+    began: u64,     // `now` when the window began
     window: u64,
     random: Random,
     gaps: Option<Gaps>,
@@ -95,7 +96,7 @@ pub struct Tracker {
     first: [u64; 2],         // first touches by loads and by stores, while `whole`
     starts: Vec<(u64, u64)>, // (`began`, window) of every-access windows, ascending
     within: [Vec<u64>; 2],   // by bin: reuses inside this window, of loads and of stores
-    across: Vec<(u64, u64, bool)>, // (window that started it, distance, store): reuses from earlier windows
+    across: FastMap<u64, u64>, // reuses from earlier windows, by `crossing`
     unseen: Vec<(u64, bool)>, // (age of the history, store): lines without a touch in the history
     left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse
 }
@@ -108,7 +109,7 @@ impl Tracker {
             now: 0,
             next: u64::MAX,
             every: false,
-            closing: false,
+            touching: false,
             began: 0,
             window: 0,
             random: Random::new(seed, thread),
@@ -122,7 +123,7 @@ impl Tracker {
             first: [0; 2],
             starts: Vec::new(),
             within: [Vec::new(), Vec::new()],
-            across: Vec::new(),
+            across: FastMap::default(),
             unseen: Vec::new(),
             left: BTreeMap::new(),
         }
@@ -133,7 +134,10 @@ impl Tracker {
         self.window = window;
         self.began = self.now;
         match mode {
-            Mode::Off => self.end_all(Fate::Censored),
+            Mode::Off => {
+                self.end_all(Fate::Censored);
+                self.starts.clear();
+            }
             Mode::Every => {
                 if !self.every {
                     self.history = self.now;
@@ -147,7 +151,7 @@ impl Tracker {
         }
         self.every = mode == Mode::Every;
         self.whole &= self.every;
-        self.closing = !self.every && self.touches.open() > 0;
+        self.touching = self.every || self.touches.open() > 0;
         match mode {
             Mode::Sample(rate) if self.gaps.as_ref().map(Gaps::rate) != Some(rate) => {
                 let mut gaps = Gaps::new(rate, &mut self.random);
@@ -164,21 +168,38 @@ impl Tracker {
     }
 
     /// Shows the next access of the thread: the line it touches and the instruction that makes it.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call costs as much as the rest of it
     pub fn access(&mut self, line: u64, pc: u64, store: bool) {
         self.now += 1;
-        if self.watches.may_watch(line) {
-            self.close(line, pc, store);
+        if self.touching {
+            self.access_touching(line, pc, store);
+        } else if self.watches.may_watch(line) || self.now == self.next {
+            self.access_watched(line, pc, store);
         }
+    }
+
+    /// An access that may close a sample or start one.
+    #[cold]
+    #[inline(never)]
+    fn access_watched(&mut self, line: u64, pc: u64, store: bool) {
+        self.close(line, pc, store);
+        if self.now == self.next {
+            self.start(line, pc, store);
+        }
+    }
+
+    /// An access while `touches` is in use: every one is a sample, or was until a window ago.
+    #[inline(never)]
+    fn access_touching(&mut self, line: u64, pc: u64, store: bool) {
         if self.every {
+            if self.watches.may_watch(line) {
+                self.close(line, pc, store);
+            }
             self.touch(line, store);
         } else {
-            if self.closing {
-                self.close_touched(line);
-            }
-            if self.now == self.next {
-                self.start(line, pc, store);
-            }
+            self.close_touched(line);
+            self.access_watched(line, pc, store);
         }
     }
 
@@ -186,8 +207,10 @@ impl Tracker {
     pub fn end_window(&mut self) -> Report {
         let arrivals = self.every.then(|| self.arrivals());
         let mut counts: BTreeMap<(u64, Fate), u64> = std::mem::take(&mut self.left);
-        for (window, distance, _) in self.across.drain(..) {
-            *counts.entry((window, Fate::Reused(rounded(distance)))).or_default() += 1;
+        for (key, count) in self.across.drain() {
+            let (start, bin, _) = crossed(key);
+            let window = self.starts.get(start).map_or(0, |start| start.1);
+            *counts.entry((window, Fate::Reused(bins::middle(bin)))).or_default() += count;
         }
         let [loads, stores] = &mut self.within;
         for (bin, (loads, stores)) in loads.iter_mut().zip(stores).enumerate() {
@@ -222,8 +245,6 @@ impl Tracker {
         self.end_window()
     }
 
-    #[cold]
-    #[inline(never)]
     fn start(&mut self, line: u64, pc: u64, store: bool) {
         self.watches.insert(line, self.now, self.window, self.weight, (pc, store));
         if let Some(gaps) = &mut self.gaps {
@@ -231,8 +252,6 @@ impl Tracker {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn close(&mut self, line: u64, pc: u64, store: bool) {
         if let Some(watch) = self.watches.remove(line) {
             let fate = Fate::Reused(self.now - watch.started_at - 1);
@@ -247,7 +266,8 @@ impl Tracker {
         if before > self.began {
             self.within[usize::from(store)][bins::bin_of(distance)] += 1;
         } else if before > 0 {
-            self.across.push((window_of(&self.starts, before), distance, store));
+            let crossing = crossing(start_of(&self.starts, before), bins::bin_of(distance), store);
+            *self.across.entry(crossing).or_default() += 1;
         } else if self.whole {
             self.first[usize::from(store)] += 1;
         } else {
@@ -255,15 +275,13 @@ impl Tracker {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn close_touched(&mut self, line: u64) {
         let before = self.touches.take(line);
         if before != 0 {
             let fate = Fate::Reused(rounded(self.now - before - 1));
             *self.left.entry((window_of(&self.starts, before), fate)).or_default() += 1;
         }
-        self.closing = self.touches.open() > 0;
+        self.touching = self.touches.open() > 0;
     }
 
     /// Ends every open sample; `fate` is given the number of accesses since it was started.
@@ -281,17 +299,16 @@ impl Tracker {
                 *left.entry((window_of(starts, before), fate)).or_default() += 1;
             });
         }
-        // Windows before this one have nothing open any more; the present one may still be running.
-        let present = self.starts.last().copied().filter(|&(_, window)| window == self.window);
-        self.starts.clear();
-        self.starts.extend(present);
     }
 
     fn arrivals(&self) -> [Backward; 2] {
         [false, true].map(|store| {
             let mut fates: BTreeMap<Fate, u64> = BTreeMap::new();
-            for &(_, distance, _) in self.across.iter().filter(|across| across.2 == store) {
-                *fates.entry(Fate::Reused(rounded(distance))).or_default() += 1;
+            for (&key, &count) in &self.across {
+                let (_, bin, by_store) = crossed(key);
+                if by_store == store {
+                    *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
+                }
             }
             for (bin, &count) in self.within[usize::from(store)].iter().enumerate().filter(|(_, c)| **c > 0) {
                 *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
@@ -317,6 +334,21 @@ fn ended(watch: &Watch, fate: Fate) -> Closed {
 
 /// The window in which access number `at` was made.
 fn window_of(starts: &[(u64, u64)], at: u64) -> u64 {
-    let after = starts.partition_point(|&(began, _)| began < at);
-    after.checked_sub(1).map_or(0, |i| starts[i].1)
+    starts.get(start_of(starts, at)).map_or(0, |start| start.1)
 }
+
+/// Index into `starts` of the window in which access number `at` was made.
+fn start_of(starts: &[(u64, u64)], at: u64) -> usize {
+    starts.partition_point(|&(began, _)| began < at).saturating_sub(1)
+}
+
+/// A reuse from an earlier window as one number: index of that window's start, bin of the distance, store.
+const fn crossing(start: usize, bin: usize, store: bool) -> u64 {
+    ((start as u64) << 15) | ((bin as u64) << 1) | store as u64
+}
+
+const fn crossed(key: u64) -> (usize, usize, bool) {
+    ((key >> 15) as usize, ((key >> 1) & 0x3FFF) as usize, key & 1 == 1)
+}
+
+const _: () = assert!(bins::BINS <= 0x4000, "a bin fits the 14 bits that `crossing` has for it");

@@ -1,6 +1,7 @@
 //! The sampler over a stream of events.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 
 use super::threads::{End, ThreadState};
 use super::{Event, EventSource, mode_of};
@@ -194,36 +195,13 @@ impl<S: EventSource> ReplaySampler<S> {
 
     /// Runs the current thread to its next boundary, to a switch, or to the end.
     fn run(&mut self) -> Result<Option<Window>, SamplerError> {
-        let (length, line_size) = (self.options.window, self.options.line_size);
-        let by_access = matches!(length, WindowLength::Accesses(_));
         loop {
             if self.current.is_none() {
                 self.switch(ThreadId(0));
             }
             let Some((_, state)) = &mut self.current else { continue };
-            let event = loop {
-                let event = match self.held.take() {
-                    Some(event) => event,
-                    None => match self.source.next_event()? {
-                        Some(event) => event,
-                        None => return Ok(None),
-                    },
-                };
-                match event {
-                    Event::Access(access) => {
-                        if by_access && state.complete() {
-                            break event;
-                        }
-                        state.access(&access, line_size, length);
-                    }
-                    Event::Block { address, instructions } => {
-                        if state.complete() {
-                            break event;
-                        }
-                        state.block(address, instructions, length);
-                    }
-                    Event::Thread(_) | Event::Exit(_) => break event,
-                }
+            let Some(event) = follow(&mut self.source, state, self.held.take(), &self.options)? else {
+                return Ok(None);
             };
             match event {
                 Event::Thread(id) => self.switch(id),
@@ -233,13 +211,53 @@ impl<S: EventSource> ReplaySampler<S> {
                     }
                 }
                 Event::Access(_) | Event::Block { .. } => {
-                    let window = state.end(End::Boundary, length, line_size);
+                    let window = state.end(End::Boundary, self.options.window, self.options.line_size);
                     self.held = Some(event);
                     self.awaiting = Some(window.thread);
                     return Ok(Some(window));
                 }
             }
         }
+    }
+}
+
+/// Feeds `state` from `source`, `first` first, until an event that is not its window's, which is returned; or
+/// `None` at the end of the source.
+fn follow<S: EventSource>(
+    source: &mut S,
+    state: &mut ThreadState,
+    first: Option<Event>,
+    options: &ReplayOptions,
+) -> Result<Option<Event>, SamplerError> {
+    let line_size = options.line_size;
+    match first {
+        Some(Event::Access(access)) => state.access(&access, line_size),
+        Some(Event::Block { address, instructions }) => state.block(address, instructions),
+        Some(event @ (Event::Thread(_) | Event::Exit(_))) => return Ok(Some(event)),
+        None => {}
+    }
+    if let WindowLength::Accesses(_) = options.window {
+        source.drive(|event| {
+            match event {
+                Event::Access(access) if !state.enough_accesses() => state.access(&access, line_size),
+                Event::Block { address, instructions } if !state.enough_accesses() => {
+                    state.block(address, instructions);
+                }
+                _ => return ControlFlow::Break(event),
+            }
+            ControlFlow::Continue(())
+        })
+    } else {
+        source.drive(|event| {
+            match event {
+                Event::Access(access) => state.access(&access, line_size),
+                Event::Block { address, instructions } if !state.enough_instructions() => {
+                    state.block(address, instructions);
+                }
+                _ => return ControlFlow::Break(event),
+            }
+            ControlFlow::Continue(())
+        })
     }
 }
 

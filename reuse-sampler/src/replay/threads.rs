@@ -1,46 +1,23 @@
 //! The state of one replayed thread.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
+use crate::engine::hash::FastMap;
 use crate::engine::tracker::{Mode, Tracker};
-use crate::{Access, LineSize, ThreadId, Window, WindowIndex};
+use crate::{Access, AccessCount, AccessKind, LineSize, ThreadId, Window, WindowIndex};
 
 use super::sampler::WindowLength;
 use super::window_from;
-
-/// One multiplication: block addresses need no protection against collisions.
-#[derive(Default)]
-pub(super) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
 
 /// Counts of one thread, from one window boundary to the next.
 pub(super) struct ThreadState {
     id: ThreadId,
     tracker: Tracker,
-    mode: Mode,
+    observed: bool, // accesses are shown to the tracker
     index: WindowIndex,
-    instructions: u64, // in this window
-    accesses: u64,     // in this window
-    progress: u64,     // since the thread began, in the unit of the window length
-    boundary: u64,     // progress at which the window is complete
-    code: HashMap<u64, u64, BuildHasherDefault<AddressHasher>>,
+    instructions: u64, // since the thread began
+    accesses: u64,     // since the thread began
+    began: (u64, u64), // instructions and accesses when the window began
+    boundary: u64,     // instructions or accesses at which the window is complete
+    code: FastMap<u64, u64>,
 }
 
 impl ThreadState {
@@ -48,51 +25,61 @@ impl ThreadState {
         Self {
             id,
             tracker: Tracker::new(seed, u64::from(id.0)),
-            mode: Mode::Off,
+            observed: false,
             index: WindowIndex(0),
             instructions: 0,
             accesses: 0,
-            progress: 0,
+            began: (0, 0),
             boundary: length.get(),
-            code: HashMap::default(),
+            code: FastMap::default(),
         }
     }
 
     pub(super) fn begin(&mut self, index: WindowIndex, mode: Mode) {
         self.index = index;
-        self.mode = mode;
+        self.observed = mode != Mode::Off;
         self.tracker.begin_window(index.0, mode);
     }
 
-    /// Whether the window is complete: the next block or access belongs to the following one.
+    /// Whether a window counted in accesses is complete: the next access belongs to the following one.
     #[inline]
-    pub(super) const fn complete(&self) -> bool {
-        self.progress >= self.boundary
+    pub(super) const fn enough_accesses(&self) -> bool {
+        self.accesses >= self.boundary
+    }
+
+    /// Whether a window counted in instructions is complete: the next block belongs to the following one.
+    #[inline]
+    pub(super) const fn enough_instructions(&self) -> bool {
+        self.instructions >= self.boundary
     }
 
     #[inline]
-    pub(super) fn block(&mut self, address: u64, instructions: u32, length: WindowLength) {
-        let instructions = u64::from(instructions);
-        *self.code.entry(address).or_default() += instructions;
-        self.instructions += instructions;
-        if let WindowLength::Instructions(_) = length {
-            self.progress += instructions;
-        }
+    pub(super) fn block(&mut self, address: u64, instructions: u32) {
+        *self.code.entry(address).or_default() += u64::from(instructions);
+        self.instructions += u64::from(instructions);
     }
 
-    #[inline]
-    pub(super) fn access(&mut self, access: &Access, line_size: LineSize, length: WindowLength) {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call costs as much as the rest of it
+    pub(super) fn access(&mut self, access: &Access, line_size: LineSize) {
         let (first, last) = line_size.span(access);
-        let store = access.kind == crate::AccessKind::Store;
-        let lines = last - first + 1;
-        self.accesses += lines;
-        if let WindowLength::Accesses(_) = length {
-            self.progress += lines;
-        }
-        if self.mode != Mode::Off {
+        let store = access.kind == AccessKind::Store;
+        self.accesses += 1;
+        if self.observed {
             self.tracker.access(first, access.pc, store);
-            for line in first + 1..=last {
-                self.tracker.access(line, access.pc, store);
+        }
+        if first != last {
+            self.straddle(first + 1, last, access.pc, store);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn straddle(&mut self, from: u64, to: u64, pc: u64, store: bool) {
+        self.accesses += to - from + 1;
+        if self.observed {
+            for line in from..=to {
+                self.tracker.access(line, pc, store);
             }
         }
     }
@@ -106,17 +93,22 @@ impl ThreadState {
         };
         let mut window = window_from(report, self.index, self.id, line_size, true);
         // A replayed access is counted even where it is not shown to the tracker.
-        window.accesses = crate::AccessCount::Measured(std::mem::take(&mut self.accesses));
-        window.instructions = std::mem::take(&mut self.instructions);
+        window.accesses = AccessCount::Measured(self.accesses - self.began.1);
+        window.instructions = self.instructions - self.began.0;
+        self.began = (self.instructions, self.accesses);
         window.code = self.code.drain().collect();
         window.code.sort_unstable();
-        self.boundary = (self.progress / length.get()).saturating_add(1).saturating_mul(length.get());
+        let (progress, length) = match length {
+            WindowLength::Instructions(n) => (self.instructions, n),
+            WindowLength::Accesses(n) => (self.accesses, n),
+        };
+        self.boundary = (progress / length).saturating_add(1).saturating_mul(length);
         window
     }
 
-    /// Whether anything happened since the last boundary, or is still to be reported.
-    pub(super) const fn is_idle(&self) -> bool {
-        self.instructions == 0 && self.accesses == 0
+    /// Whether nothing happened since the last boundary.
+    pub(super) fn is_idle(&self) -> bool {
+        self.began == (self.instructions, self.accesses)
     }
 }
 
