@@ -15,6 +15,9 @@ mod profile;
 pub mod replay;
 mod sample;
 mod sampler;
+#[cfg(feature = "replay")]
+#[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
+pub mod trace;
 mod window;
 
 pub use access::{Access, AccessKind, Line, LineSize};

@@ -1,0 +1,62 @@
+//! How fast trace readers deliver records, from memory. Targets: lackey 10 M records a second, din 20 M.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use reuse_sampler::replay::EventSource;
+use reuse_sampler::trace::{TraceFormat, TraceReader};
+
+const RECORDS: u64 = 1_000_000;
+
+/// Addresses with as many digits as those of real programs.
+fn addresses() -> impl Iterator<Item = u64> {
+    let mut state = 1_u64;
+    (0..RECORDS).map(move |_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        0x1f_fe00_0000 + (state >> 44)
+    })
+}
+
+fn din() -> String {
+    let mut text = String::new();
+    for (i, address) in addresses().enumerate() {
+        writeln!(text, "{} {address:x}", i % 2).unwrap();
+    }
+    text
+}
+
+/// Two instructions to one access, a jump every eight instructions.
+fn lackey() -> String {
+    let mut text = String::new();
+    for (i, address) in addresses().enumerate() {
+        match i % 3 {
+            0 | 1 => writeln!(text, "I  {:08x},4", 0x40_0000 + 4 * (i % 8) + 64 * (i / 8 % 50)).unwrap(),
+            _ => writeln!(text, " {} {address:08x},8", ['L', 'S', 'M'][i / 3 % 3]).unwrap(),
+        }
+    }
+    text
+}
+
+fn readers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("trace");
+    group.sample_size(20).throughput(Throughput::Elements(RECORDS));
+    for (format, text) in [(TraceFormat::Din, din()), (TraceFormat::Lackey, lackey())] {
+        group.bench_function(format.name(), |b| {
+            b.iter(|| {
+                let end = TraceReader::new(format, text.as_bytes()).drive(|event| {
+                    black_box(event);
+                    ControlFlow::<()>::Continue(())
+                });
+                assert!(end.unwrap().is_none());
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, readers);
+criterion_main!(benches);

@@ -1,0 +1,117 @@
+//! Readers of recorded traces: each turns a byte stream into [events](crate::replay::Event) for a
+//! [`ReplaySampler`](crate::replay::ReplaySampler).
+//!
+//! | format | reader | records |
+//! |---|---|---|
+//! | `din`, text | [`DinReader`] | `0 7ffe10` load, `1 7ffe10` store, `2 400123` instruction fetch |
+//! | valgrind's `lackey`, text | [`LackeyReader`] | `I  04001000,3`, ` L 1ffe8,8`, ` S 1ffe8,8`, ` M 1ffe8,8` |
+//!
+//! All of them stream: they keep one buffer of 256 KiB, whatever the length of the trace, and read from any
+//! [`Read`](std::io::Read), which need not be buffered. They work on bytes: a record is never a `String`.
+//! Lines may end in CR LF, the last one need not end at all, and blank lines are skipped. A line that is not
+//! a record is an error that names its number and content; so is a trace without a single access. After an
+//! error or the end, a reader answers that the trace has ended.
+//!
+//! [`TraceReader`] is whichever of them a [`TraceFormat`] names. [`DinWriter`] writes the simplest format.
+
+mod bytes;
+mod din;
+mod lackey;
+
+pub use din::{DinReader, DinWriter};
+pub use lackey::LackeyReader;
+
+use std::fmt;
+use std::io::Read;
+
+use crate::SamplerError;
+use crate::replay::{Event, EventSource};
+
+/// A trace format that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TraceFormat {
+    /// Dinero's text format: a label and a hexadecimal address per line.
+    Din,
+    /// The text of `valgrind --tool=lackey --trace-mem=yes`.
+    Lackey,
+}
+
+impl TraceFormat {
+    /// All formats.
+    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey];
+
+    /// The format's name, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Din => "din",
+            Self::Lackey => "lackey",
+        }
+    }
+
+    /// The format of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.name() == name)
+    }
+}
+
+impl fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A reader of any of the formats.
+#[derive(Debug)]
+pub struct TraceReader<R>(Kind<R>);
+
+#[derive(Debug)]
+enum Kind<R> {
+    Din(DinReader<R>),
+    Lackey(LackeyReader<R>),
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Reads `input` as `format`. Nothing is read yet.
+    pub fn new(format: TraceFormat, input: R) -> Self {
+        Self(match format {
+            TraceFormat::Din => Kind::Din(DinReader::new(input)),
+            TraceFormat::Lackey => Kind::Lackey(LackeyReader::new(input)),
+        })
+    }
+}
+
+impl<R: Read> EventSource for TraceReader<R> {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        match &mut self.0 {
+            Kind::Din(reader) => reader.next_event(),
+            Kind::Lackey(reader) => reader.next_event(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_found_by_its_name() {
+        for &format in TraceFormat::ALL {
+            assert_eq!(TraceFormat::named(&format.to_string()), Some(format));
+        }
+        assert_eq!(TraceFormat::named("DIN"), None);
+    }
+
+    #[test]
+    fn a_format_chooses_its_reader() {
+        let first = |format, text: &'static str| TraceReader::new(format, text.as_bytes()).next_event();
+        assert!(matches!(first(TraceFormat::Din, "1 10\n"), Ok(Some(Event::Access(a))) if a.address == 16));
+        assert!(
+            matches!(first(TraceFormat::Lackey, " L 10,4\n"), Ok(Some(Event::Access(a))) if a.bytes == 4)
+        );
+        assert!(first(TraceFormat::Lackey, "1 10\n").is_err());
+    }
+}
