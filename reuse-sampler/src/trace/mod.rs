@@ -7,7 +7,7 @@
 //! | valgrind's `lackey`, text | [`LackeyReader`] | `I  04001000,3`, ` L 1ffe8,8`, ` S 1ffe8,8`, ` M 1ffe8,8` |
 //!
 //! All of them stream: they keep one buffer of 256 KiB, whatever the length of the trace, and read from any
-//! [`Read`](std::io::Read), which need not be buffered. They work on bytes: a record is never a `String`.
+//! [`Read`], which need not be buffered. They work on bytes: a record is never a `String`.
 //! Lines may end in CR LF, the last one need not end at all, and blank lines are skipped. A line that is not
 //! a record is an error that names its number and content; so is a trace without a single access. After an
 //! error or the end, a reader answers that the trace has ended.
