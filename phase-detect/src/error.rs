@@ -2,6 +2,7 @@
 //!
 //! One enum for the crate. Each message names the value, the limit it broke and what to do about it.
 
+use crate::PhaseId;
 use crate::signature::SignatureKind;
 
 /// What was wrong with the input.
@@ -107,5 +108,44 @@ pub enum Error {
         value: f64,
         /// What is allowed.
         limit: &'static str,
+    },
+    /// More phases were asked for than there are windows.
+    #[error("{clusters} phases are wanted of {windows} windows; ask for at most {windows}")]
+    TooFewWindows {
+        /// Phases wanted.
+        clusters: usize,
+        /// Windows there are.
+        windows: usize,
+    },
+    /// An entry so large that distances would overflow.
+    #[error(
+        "an entry of {value} is too large for squared distances, which end at {limit}; scale the signatures down"
+    )]
+    TooLarge {
+        /// The entry.
+        value: f64,
+        /// The largest magnitude.
+        limit: f64,
+    },
+    /// A file that is not in the expected format.
+    #[error("line {line}, column {column}: {what}")]
+    Parse {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1, in characters.
+        column: usize,
+        /// What was expected there.
+        what: &'static str,
+    },
+    /// Reading or writing failed.
+    #[error("the file could not be read or written: {0}")]
+    Read(#[from] std::io::Error),
+    /// A simulation point whose phase has no weight.
+    #[error(
+        "phase {phase} has a simulation point but no weight; give the .weights file that belongs to the .simpoints file"
+    )]
+    NoWeight {
+        /// The phase.
+        phase: PhaseId,
     },
 }

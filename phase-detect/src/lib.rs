@@ -10,11 +10,14 @@ mod phase;
 pub mod predict;
 mod rng;
 pub mod signature;
+pub mod simpoint;
 
 pub use cluster::{
-    Classification, Clusterer, Distance, Frozen, LeaderFollower, LeaderFollowerConfig, Pop, PopConfig,
+    Batch, Classification, Clusterer, Distance, Frozen, KMeans, LeaderFollower, LeaderFollowerConfig, Pop,
+    PopConfig,
 };
 pub use error::Error;
 pub use phase::PhaseId;
 pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
 pub use signature::{CodeVector, Signature, SignatureKind};
+pub use simpoint::{SimPoint, SimPointConfig};

@@ -21,6 +21,16 @@ impl SplitMix64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
+
+    /// Uniform in 0..1 (1 excluded), 53 random bits.
+    pub(crate) fn unit(&mut self) -> f64 {
+        unit(self.next_u64())
+    }
+}
+
+/// The upper 53 bits as a fraction in 0..1.
+pub(crate) fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// The finaliser of `SplitMix64`: a bijection in which every input bit reaches every output bit.

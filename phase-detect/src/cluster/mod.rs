@@ -6,12 +6,14 @@
 mod centres;
 mod distance;
 mod frozen;
+pub(crate) mod kmeans;
 mod leader_follower;
 mod pop;
 mod table;
 
 pub use distance::Distance;
 pub use frozen::Frozen;
+pub use kmeans::{Batch, KMeans};
 pub use leader_follower::{DEFAULT_THRESHOLD, LeaderFollower, LeaderFollowerConfig};
 pub use pop::{Pop, PopConfig};
 

@@ -1,0 +1,327 @@
+//! SimPoint: the few windows that stand for a whole run.
+//!
+//! Signatures are projected to a few dimensions and clustered for every number of phases; the Bayesian information
+//! criterion says which number is enough; and of each phase the window nearest its centre is the one to simulate,
+//! with the share of the phase as its weight. Variable-length intervals and early points are left out.
+
+mod bic;
+mod files;
+mod projection;
+
+use std::io::BufRead;
+
+pub use files::{BlockVector, LabelledWindow, read_bb, read_labels, read_simpoints, write_bb};
+pub use projection::Projection;
+
+use crate::cluster::kmeans::{Fit, Points, Seeding, at_least_one, lloyd, restart_seed};
+use crate::cluster::{Classification, Clusterer, Distance, Frozen, Shape};
+use crate::{Error, PhaseId, Signature, SignatureKind};
+
+/// Parameters of the search for simulation points. The defaults are those of the published tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SimPointConfig {
+    /// Dimensions the signatures are projected to, at least 1.
+    pub dimensions: usize,
+    /// Largest number of phases tried, at least 1; the search also ends at the number of windows.
+    pub max_clusters: usize,
+    /// Random starts of k-means for each number of phases, at least 1.
+    pub restarts: usize,
+    /// The smallest number of phases is chosen whose score reaches this share of the range of scores. In 0..=1.
+    pub bic_share: f64,
+    /// Iterations after which a start of k-means is ended, at least 1.
+    pub max_iterations: usize,
+    /// Seed of the projection and of k-means.
+    pub seed: u64,
+}
+
+impl Default for SimPointConfig {
+    /// 15 dimensions, up to 30 phases, 5 restarts, 90 % of the range of scores, 100 iterations.
+    fn default() -> Self {
+        Self { dimensions: 15, max_clusters: 30, restarts: 5, bic_share: 0.9, max_iterations: 100, seed: 0 }
+    }
+}
+
+/// One window to simulate for a phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SimulationPoint {
+    /// The phase it stands for.
+    pub phase: PhaseId,
+    /// The window nearest the centre of the phase, from 0; the earliest of several.
+    pub window: usize,
+    /// Share of all windows that belong to the phase. Weights of all points sum to 1.
+    pub weight: f64,
+}
+
+/// Score of a number of phases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BicScore {
+    /// The number of phases asked of k-means.
+    pub clusters: usize,
+    /// The best score of all restarts. Higher is better; only differences mean anything.
+    pub score: f64,
+}
+
+/// The phases and simulation points of a run; a frozen [`Clusterer`] for signatures like those it was fitted to.
+///
+/// # References
+/// Sherwood, Perelman, Hamerly, Calder, *Automatically Characterizing Large Scale Program Behavior*, ASPLOS 2002;
+/// Hamerly, Perelman, Lau, Calder, *SimPoint 3.0: Faster and More Flexible Program Analysis*, Workshop on
+/// Modeling, Benchmarking and Simulation 2005.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SimPoint {
+    projection: Projection,
+    // shape of the signatures it was fitted to; none if it was fitted to block vectors
+    shape: Option<Shape>,
+    // of projected signatures
+    centres: Frozen,
+    labels: Vec<PhaseId>,
+    distances: Vec<f64>,
+    points: Vec<SimulationPoint>,
+    scores: Vec<BicScore>,
+}
+
+impl SimPointConfig {
+    /// Finds the phases of windows given as frequency signatures.
+    ///
+    /// ```
+    /// use phase_detect::{Signature, simpoint::SimPointConfig};
+    ///
+    /// // 30 windows of one loop, 10 of another, 30 of the first again
+    /// let windows = (0..70)
+    ///     .map(|w| Signature::frequency(if (30..40).contains(&w) { [9.0, 1.0] } else { [2.0, 8.0] }))
+    ///     .collect::<Result<Vec<_>, _>>()?;
+    /// let found = SimPointConfig::default().fit(&windows)?;
+    /// assert_eq!(found.points().len(), 2);
+    /// assert_eq!(found.points()[0].window, 0);
+    /// assert!((found.points()[0].weight - 6.0 / 7.0).abs() < 1e-12);
+    /// # Ok::<(), phase_detect::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range, [`Error::NoWindows`] without windows, [`Error::Kind`]
+    /// for a raw signature, [`Error::Length`] if the signatures differ in length.
+    ///
+    /// # Cost
+    /// For each number of phases and restart a few iterations of k-means, most of whose distances are avoided by
+    /// bounds; seeds are shared between numbers of phases.
+    pub fn fit(&self, signatures: &[Signature]) -> Result<SimPoint, Error> {
+        let first = signatures.first().ok_or(Error::NoWindows)?;
+        let shape = Shape { kind: SignatureKind::Frequency, len: first.len() };
+        for signature in signatures {
+            shape.check(signature)?;
+        }
+        self.search(Some(shape), signatures.len(), |projection| {
+            let matrix = projection.matrix(shape.len);
+            signatures.iter().map(|s| matrix.project(s.values())).collect()
+        })
+    }
+
+    /// Finds the phases of windows given as block vectors, such as [`read_bb`] reads.
+    ///
+    /// Each is divided by its sum before it is projected, so that only the mix of blocks counts.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range, [`Error::NoWindows`] without windows.
+    pub fn fit_blocks(&self, windows: &[BlockVector]) -> Result<SimPoint, Error> {
+        if windows.is_empty() {
+            return Err(Error::NoWindows);
+        }
+        self.search(None, windows.len(), |projection| {
+            windows.iter().map(|w| projection.project_blocks(w)).collect()
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        at_least_one("dimensions", self.dimensions)?;
+        at_least_one("max_clusters", self.max_clusters)?;
+        at_least_one("restarts", self.restarts)?;
+        at_least_one("max_iterations", self.max_iterations)?;
+        if (0.0..=1.0).contains(&self.bic_share) {
+            Ok(())
+        } else {
+            Err(Error::Parameter {
+                name: "bic_share",
+                value: self.bic_share,
+                limit: "it is a share of the range of scores, from 0 to 1",
+            })
+        }
+    }
+
+    fn search(
+        &self,
+        shape: Option<Shape>,
+        windows: usize,
+        project: impl Fn(&Projection) -> Vec<Vec<f64>>,
+    ) -> Result<SimPoint, Error> {
+        self.check()?;
+        let projection = Projection::new(self.dimensions, self.seed)?;
+        let projected = project(&projection);
+        let points = Points::new(self.dimensions, projected.iter().map(|p| &p[..]))?;
+        let most = self.max_clusters.min(windows);
+        let mut seedings: Vec<Seeding<'_>> = (0..self.restarts)
+            .map(|restart| Seeding::new(&points, restart_seed(self.seed, restart)))
+            .collect();
+        let mut scores = Vec::new();
+        let mut fits: Vec<Fit> = Vec::new();
+        for clusters in 1..=most {
+            let runs = seedings.iter_mut().filter_map(|seeding| {
+                // a seeding that has run out of different points has nothing new to offer
+                (seeding.chosen() >= clusters || seeding.choose()).then(|| {
+                    let fit = lloyd(&points, seeding, self.max_iterations);
+                    (bic::score(&fit, windows, self.dimensions, &points), fit)
+                })
+            });
+            let Some((score, fit)) = runs.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+                break;
+            };
+            scores.push(BicScore { clusters, score });
+            fits.push(fit);
+        }
+        let chosen = bic::smallest_sufficient(&scores, self.bic_share);
+        SimPoint::new(projection, shape, &points, &fits[chosen], scores)
+    }
+}
+
+impl SimPoint {
+    fn new(
+        projection: Projection,
+        shape: Option<Shape>,
+        points: &Points,
+        fit: &Fit,
+        scores: Vec<BicScore>,
+    ) -> Result<Self, Error> {
+        let labels = fit.labels();
+        let dimensions = projection.dimensions();
+        let centres: Vec<(PhaseId, u64, Vec<f64>)> =
+            fit.phases().map(|(id, members, c)| (id, members, c.to_vec())).collect();
+        let distances: Vec<f64> = labels
+            .iter()
+            .enumerate()
+            .map(|(window, label)| points.distance(window, &centres[label.index()].2))
+            .collect();
+        let simulation_points = centres
+            .iter()
+            .filter_map(|&(phase, members, _)| {
+                (0..labels.len())
+                    .filter(|&w| labels[w] == phase)
+                    .min_by(|&a, &b| distances[a].total_cmp(&distances[b]))
+                    .map(|window| SimulationPoint {
+                        phase,
+                        window,
+                        weight: members as f64 / labels.len() as f64,
+                    })
+            })
+            .collect();
+        Ok(Self {
+            projection,
+            shape,
+            centres: Frozen::new(
+                Distance::Euclidean,
+                SignatureKind::Raw,
+                1.0,
+                centres.into_iter().map(|(id, members, c)| (id, members, c[..dimensions].to_vec())),
+            )?,
+            labels,
+            distances,
+            points: simulation_points,
+            scores,
+        })
+    }
+
+    /// The phase of each window. Phases are numbered in the order they first appear.
+    pub fn labels(&self) -> &[PhaseId] {
+        &self.labels
+    }
+
+    /// Distance of each window from the centre of its phase, in the projected space.
+    pub fn distances(&self) -> &[f64] {
+        &self.distances
+    }
+
+    /// The window to simulate for each phase, in the order of phases.
+    pub fn points(&self) -> &[SimulationPoint] {
+        &self.points
+    }
+
+    /// The scores of all numbers of phases that were tried.
+    pub fn scores(&self) -> &[BicScore] {
+        &self.scores
+    }
+
+    /// The projection of signatures before clustering.
+    pub fn projection(&self) -> &Projection {
+        &self.projection
+    }
+
+    /// The mean over the run of a value that is known for the simulation points only: `value(window)` of each,
+    /// weighted.
+    pub fn estimate(&self, value: impl Fn(usize) -> f64) -> f64 {
+        self.points.iter().map(|p| p.weight * value(p.window)).sum()
+    }
+
+    /// The contents of a `.simpoints` file: window and phase of each simulation point.
+    pub fn simpoints_file(&self) -> String {
+        files::lines(self.points.iter().map(|p| (p.window, p.phase)))
+    }
+
+    /// The contents of a `.weights` file: weight and phase of each simulation point.
+    pub fn weights_file(&self) -> String {
+        files::lines(self.points.iter().map(|p| (p.weight, p.phase)))
+    }
+
+    /// The contents of a `.labels` file: phase and distance from its centre of each window.
+    pub fn labels_file(&self) -> String {
+        files::lines(self.labels.iter().zip(&self.distances))
+    }
+
+    /// The nearest phase of a block vector and its distance in the projected space.
+    ///
+    /// # Errors
+    /// None for a valid block vector; the `Result` is that of [`Clusterer::nearest`].
+    pub fn nearest_blocks(&self, window: &BlockVector) -> Result<Option<(PhaseId, f64)>, Error> {
+        self.centres.nearest(&Signature::raw(self.projection.project_blocks(window))?)
+    }
+
+    fn project(&self, signature: &Signature) -> Result<Signature, Error> {
+        match self.shape {
+            Some(shape) => shape.check(signature)?,
+            None => crate::cluster::check_kind(SignatureKind::Frequency, signature)?,
+        }
+        Signature::raw(self.projection.project(signature.values()))
+    }
+}
+
+impl Clusterer for SimPoint {
+    fn classify(&mut self, signature: &Signature) -> Result<Classification, Error> {
+        let projected = self.project(signature)?;
+        self.centres.classify(&projected)
+    }
+
+    fn nearest(&self, signature: &Signature) -> Result<Option<(PhaseId, f64)>, Error> {
+        self.centres.nearest(&self.project(signature)?)
+    }
+}
+
+/// Reads a `.simpoints` and a `.weights` file that belong together.
+///
+/// # Errors
+/// As [`read_simpoints`]; [`Error::Windows`] if the files do not name the same number of points.
+pub fn read_points(simpoints: impl BufRead, weights: impl BufRead) -> Result<Vec<SimulationPoint>, Error> {
+    let windows = read_simpoints(simpoints)?;
+    let weights = files::read_weights(weights)?;
+    if windows.len() != weights.len() {
+        return Err(Error::Windows { what: "weights", expected: windows.len(), got: weights.len() });
+    }
+    windows
+        .into_iter()
+        .map(|(window, phase)| {
+            let weight = weights.iter().find(|w| w.1 == phase).map(|w| w.0);
+            let weight = weight.ok_or(Error::NoWeight { phase })?;
+            Ok(SimulationPoint { phase, window, weight })
+        })
+        .collect()
+}

@@ -1,0 +1,236 @@
+//! SimPoint on programs whose phases are known, and its files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
+
+use phase_detect::metrics::adjusted_rand_index;
+use phase_detect::simpoint::{
+    BlockVector, Projection, SimPointConfig, read_bb, read_labels, read_points, read_simpoints, write_bb,
+};
+use phase_detect::{Clusterer, Error, PhaseId, Signature};
+
+fn random(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1_u64 << 31) as f64
+    }
+}
+
+/// Windows of a program with `phases` phases, each a mix of its own over 200 blocks, disturbed by up to `noise`.
+fn program(phases: usize, noise: f64, seed: u64) -> (Vec<BlockVector>, Vec<usize>) {
+    let mut next = random(seed);
+    let mixes: Vec<Vec<f64>> = (0..phases)
+        .map(|_| (0..200).map(|_| if next() < 0.1 { 1000.0 * next() } else { 0.0 }).collect())
+        .collect();
+    let truth: Vec<usize> = (0..300).map(|w| w / 15 % phases).collect();
+    let windows = truth
+        .iter()
+        .map(|&p| {
+            let counts = mixes[p].iter().enumerate();
+            BlockVector::new(
+                counts.map(|(b, c)| (b as u64, (c * (1.0 + noise * (2.0 * next() - 1.0))).round())),
+            )
+            .unwrap()
+        })
+        .collect();
+    (windows, truth)
+}
+
+#[test]
+fn finds_the_phases_of_synthetic_programs() {
+    for phases in [2, 4, 7] {
+        for seed in 1..4 {
+            let (windows, truth) = program(phases, 0.1, seed);
+            let found = SimPointConfig { max_clusters: 20, seed, ..SimPointConfig::default() }
+                .fit_blocks(&windows)
+                .unwrap();
+            assert_eq!(found.points().len(), phases, "seed {seed}");
+            assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0);
+            for point in found.points() {
+                assert_eq!(found.labels()[point.window], point.phase);
+                let members = found.labels().iter().filter(|l| **l == point.phase).count();
+                assert!((point.weight - members as f64 / 300.0).abs() < 1e-15);
+                // no member is nearer the centre
+                let best = found.distances()[point.window];
+                assert!(
+                    found
+                        .labels()
+                        .iter()
+                        .zip(found.distances())
+                        .all(|(l, d)| *l != point.phase || *d >= best)
+                );
+            }
+            // a value that is constant within phases is estimated exactly
+            let mean = truth.iter().map(|&t| t as f64).sum::<f64>() / 300.0;
+            assert!((found.estimate(|w| truth[w] as f64) - mean).abs() < 1e-12);
+        }
+    }
+}
+
+/// The rule is relative to the range of scores, so that it says least where there is least to find. Noise that is the
+/// same in all directions is still recognised as one phase: every further cluster costs more than it explains.
+#[test]
+fn one_phase_of_even_noise_is_not_split() {
+    let mut next = random(4);
+    let windows: Vec<Signature> = (0..400)
+        .map(|_| Signature::frequency((0..64).map(|_| 1.0 + 0.2 * next()).collect::<Vec<_>>()).unwrap())
+        .collect();
+    let config = SimPointConfig { dimensions: 4, max_clusters: 10, ..SimPointConfig::default() };
+    assert_eq!(config.fit(&windows).unwrap().points().len(), 1);
+}
+
+/// Windows that repeat exactly have no variance at all; the number of phases is still the number of different ones.
+#[test]
+fn exact_repetition_is_no_trouble() {
+    let (windows, truth) = program(5, 0.0, 1);
+    let found = SimPointConfig::default().fit_blocks(&windows).unwrap();
+    assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0);
+    assert_eq!(found.points().len(), 5);
+    let one = SimPointConfig::default().fit_blocks(&windows[..1]).unwrap();
+    assert_eq!(one.points().len(), 1);
+}
+
+#[test]
+fn classifies_further_windows() {
+    let mut next = random(8);
+    let windows: Vec<Signature> = (0..60)
+        .map(|w| {
+            let values: Vec<f64> =
+                (0..32).map(|e| if e / 8 == w / 20 { 1.0 + next() } else { 0.01 }).collect();
+            Signature::frequency(values).unwrap()
+        })
+        .collect();
+    let mut found = SimPointConfig::default().fit(&windows).unwrap();
+    assert_eq!(found.points().len(), 3);
+    for (window, label) in windows.iter().zip(found.labels().to_vec()) {
+        assert_eq!(found.classify(window).unwrap().phase, label);
+        assert_eq!(found.nearest(window).unwrap().unwrap().0, label);
+    }
+    let short = Signature::frequency([1.0]).unwrap();
+    assert!(matches!(found.classify(&short), Err(Error::Length { .. })));
+    let raw = Signature::raw([1.0; 32]).unwrap();
+    assert!(matches!(found.classify(&raw), Err(Error::Kind { .. })));
+}
+
+#[test]
+fn the_number_of_phases_tried_ends_at_the_number_of_windows() {
+    let (windows, _) = program(2, 0.1, 1);
+    let found = SimPointConfig::default().fit_blocks(&windows[..4]).unwrap();
+    assert_eq!(found.scores().len(), 4);
+}
+
+#[test]
+fn parameters_are_checked() {
+    let (windows, _) = program(2, 0.1, 1);
+    let good = SimPointConfig::default();
+    for bad in [
+        SimPointConfig { dimensions: 0, ..good },
+        SimPointConfig { max_clusters: 0, ..good },
+        SimPointConfig { restarts: 0, ..good },
+        SimPointConfig { max_iterations: 0, ..good },
+        SimPointConfig { bic_share: 1.5, ..good },
+        SimPointConfig { bic_share: f64::NAN, ..good },
+    ] {
+        assert!(matches!(bad.fit_blocks(&windows), Err(Error::Parameter { .. })), "{bad:?}");
+    }
+    assert!(matches!(good.fit_blocks(&[]), Err(Error::NoWindows)));
+    assert!(matches!(good.fit(&[]), Err(Error::NoWindows)));
+    assert!(Projection::new(0, 1).is_err());
+}
+
+#[test]
+fn bb_files_survive_a_round_trip() {
+    fn law(windows: Vec<Vec<(u64, u32)>>) -> bool {
+        let windows: Vec<BlockVector> = windows
+            .into_iter()
+            .filter_map(|w| BlockVector::new(w.into_iter().map(|(b, c)| (b, f64::from(c)))).ok())
+            .collect();
+        let mut file = Vec::new();
+        write_bb(&mut file, &windows).unwrap();
+        read_bb(&file[..]).unwrap() == windows
+    }
+    quickcheck::quickcheck(law as fn(Vec<Vec<(u64, u32)>>) -> bool);
+}
+
+/// A line as valgrind's exp-bbv writes it, with comments, blank lines and Windows line ends around it.
+#[test]
+fn bb_files_of_other_tools() {
+    let file = "# a comment\n\nT:12:300   :7:20 \r\n  T :1:5\nT:1:0 :2:7\n";
+    let windows = read_bb(file.as_bytes()).unwrap();
+    assert_eq!(windows[0].blocks(), [(12, 300.0), (7, 20.0)]);
+    assert_eq!(windows[0].total(), 320.0);
+    assert_eq!(windows[1].blocks(), [(1, 5.0)]);
+    assert_eq!(windows[2].blocks(), [(2, 7.0)]);
+}
+
+#[test]
+fn malformed_bb_files_name_line_and_column() {
+    for (file, line, column) in [
+        ("T:1:2\nX:1:2\n", 2, 1),
+        ("  :1:2\n", 1, 3),
+        ("T:1:2 3:4\n", 1, 7),
+        ("T:1:2 :3\n", 1, 9),
+        ("T:1:2 :3:\n", 1, 10),
+        ("T:1:2 :x:4\n", 1, 8),
+        ("T:1:2 :-3:4\n", 1, 8),
+        ("T:1:2 :3:-4\n", 1, 10),
+        ("T:1:2 :3:nan\n", 1, 10),
+        ("T:1:2 :3:inf\n", 1, 10),
+        ("T:1:2 :99999999999999999999:1\n", 1, 8),
+        ("T:1:2\nT\n", 2, 1),
+        ("T:1:0\n", 1, 1),
+        ("T:1:1e308 :2:1e308\n", 1, 1),
+        ("T:1:2 :\u{e9}:4\n", 1, 8),
+    ] {
+        match read_bb(file.as_bytes()) {
+            Err(Error::Parse { line: l, column: c, .. }) => assert_eq!((l, c), (line, column), "{file:?}"),
+            other => panic!("{file:?} gave {other:?}"),
+        }
+    }
+    assert!(matches!(read_bb(&b"T:1:2 \xff\n"[..]), Err(Error::Parse { line: 1, column: 7, .. })));
+}
+
+/// Whatever is fed to the readers, they answer.
+#[test]
+fn readers_never_panic() {
+    fn law(noise: Vec<u8>, picks: Vec<u8>) -> bool {
+        const PIECES: [&str; 12] =
+            ["T", ":", "1", " ", "\n", "0.5", "-", "nan", "#", "\t", "99999999999", "\u{e9}"];
+        let text: String = picks.iter().map(|p| PIECES[usize::from(*p) % 12]).collect();
+        for bytes in [&noise[..], text.as_bytes()] {
+            let _ = (read_bb(bytes), read_labels(bytes), read_simpoints(bytes), read_points(bytes, bytes));
+        }
+        true
+    }
+    quickcheck::QuickCheck::new().tests(2000).quickcheck(law as fn(Vec<u8>, Vec<u8>) -> bool);
+}
+
+#[test]
+fn simpoint_files_survive_a_round_trip() {
+    let (windows, _) = program(4, 0.1, 2);
+    let found = SimPointConfig::default().fit_blocks(&windows).unwrap();
+    let points = read_points(found.simpoints_file().as_bytes(), found.weights_file().as_bytes()).unwrap();
+    assert_eq!(points, found.points());
+    let labels = read_labels(found.labels_file().as_bytes()).unwrap();
+    assert_eq!(labels.iter().map(|l| l.phase).collect::<Vec<_>>(), found.labels());
+    assert_eq!(labels.iter().map(|l| l.distance.unwrap()).collect::<Vec<_>>(), found.distances());
+    assert_eq!(read_labels(&b"3\n"[..]).unwrap()[0].distance, None);
+}
+
+#[test]
+fn malformed_simpoint_files_name_line_and_column() {
+    let at = |result: Result<(), Error>| match result {
+        Err(Error::Parse { line, column, .. }) => (line, column),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(at(read_simpoints(&b"1 0\n2 x\n"[..]).map(drop)), (2, 3));
+    assert_eq!(at(read_simpoints(&b"1\n"[..]).map(drop)), (1, 2));
+    assert_eq!(at(read_simpoints(&b"1 2 3\n"[..]).map(drop)), (1, 5));
+    assert_eq!(at(read_labels(&b"1 -2\n"[..]).map(drop)), (1, 3));
+    assert_eq!(at(read_points(&b"1 0\n"[..], &b"1.5 0\n"[..]).map(drop)), (1, 1));
+    assert!(matches!(read_points(&b"1 0\n"[..], &b""[..]), Err(Error::Windows { .. })));
+    match read_points(&b"1 0\n"[..], &b"0.5 1\n"[..]) {
+        Err(Error::NoWeight { phase }) => assert_eq!(phase, PhaseId::new(0)),
+        other => panic!("{other:?}"),
+    }
+}
