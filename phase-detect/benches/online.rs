@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use phase_detect::{
     Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig, Predictor,
-    RunLengthMarkov, Signature,
+    RunLengthMarkov, Signature, Wavelet, WaveletConfig,
 };
 
 /// A small generator, so that inputs are the same in every run.
@@ -89,5 +89,29 @@ fn build(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, classify, pop, predictor, build);
+/// 300,000 accesses of a window of a million instructions, with the transform at its end.
+fn wavelet(c: &mut Criterion) {
+    let mut next = numbers(4);
+    let addresses: Vec<u64> = (0..4096).map(|i| 0x7f00_0000 + i * 8 + (next() * 65536.0) as u64).collect();
+    let mut wavelet = Wavelet::new(WaveletConfig::default(), 1_000_000).unwrap();
+    let mut signature = wavelet_signature(&mut wavelet);
+    let mut group = c.benchmark_group("wavelet");
+    group.throughput(Throughput::Elements(300_000));
+    group.bench_function("image and transform, per access", |b| {
+        b.iter(|| {
+            for access in 0..300_000_u64 {
+                wavelet.add(addresses[(access % 4096) as usize], access * 10 / 3);
+            }
+            wavelet.finish_into(&mut signature).unwrap();
+        });
+    });
+    group.finish();
+}
+
+fn wavelet_signature(wavelet: &mut Wavelet) -> Signature {
+    wavelet.add(0, 0);
+    wavelet.finish().unwrap()
+}
+
+criterion_group!(benches, wavelet, classify, pop, predictor, build);
 criterion_main!(benches);

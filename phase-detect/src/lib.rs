@@ -11,6 +11,7 @@ pub mod predict;
 mod rng;
 pub mod signature;
 pub mod simpoint;
+pub mod wavelet;
 
 pub use cluster::{
     Batch, Classification, Clusterer, Distance, Frozen, KMeans, LeaderFollower, LeaderFollowerConfig, Pop,
@@ -21,3 +22,4 @@ pub use phase::PhaseId;
 pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
 pub use signature::{CodeVector, Signature, SignatureKind};
 pub use simpoint::{SimPoint, SimPointConfig};
+pub use wavelet::{Wavelet, WaveletConfig};

@@ -76,15 +76,8 @@ impl Signature {
     /// [`Error::NoEntries`] for an empty vector, [`Error::BadEntry`] for a NaN or infinite entry.
     pub fn raw(values: impl Into<Vec<f64>>) -> Result<Self, Error> {
         let values = values.into();
-        if values.is_empty() {
-            return Err(Error::NoEntries);
-        }
-        match values.iter().position(|v| !v.is_finite()) {
-            Some(index) => {
-                Err(Error::BadEntry { index, value: values[index], limit: "entries must be finite" })
-            }
-            None => Ok(Self { kind: SignatureKind::Raw, values }),
-        }
+        check_raw(&values)?;
+        Ok(Self { kind: SignatureKind::Raw, values })
     }
 
     /// Frequencies or raw quantities.
@@ -103,8 +96,17 @@ impl Signature {
         self.values.len()
     }
 
+    /// Replaces the entries by `values` as they are, reusing the memory.
+    pub(crate) fn refill_raw(&mut self, values: &[f64]) -> Result<(), Error> {
+        check_raw(values)?;
+        self.kind = SignatureKind::Raw;
+        self.values.clear();
+        self.values.extend_from_slice(values);
+        Ok(())
+    }
+
     /// Replaces the entries by the normalised `values`, reusing the memory.
-    fn refill_frequency(&mut self, values: &[f64]) -> Result<(), Error> {
+    pub(crate) fn refill_frequency(&mut self, values: &[f64]) -> Result<(), Error> {
         // Checked before anything is overwritten: a bad window must not destroy the last good one.
         let scale = scale(values)?;
         self.kind = SignatureKind::Frequency;
@@ -112,6 +114,16 @@ impl Signature {
         self.values.extend_from_slice(values);
         scale.apply(&mut self.values);
         Ok(())
+    }
+}
+
+fn check_raw(values: &[f64]) -> Result<(), Error> {
+    if values.is_empty() {
+        return Err(Error::NoEntries);
+    }
+    match values.iter().position(|v| !v.is_finite()) {
+        Some(index) => Err(Error::BadEntry { index, value: values[index], limit: "entries must be finite" }),
+        None => Ok(()),
     }
 }
 
