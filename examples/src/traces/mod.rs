@@ -1,0 +1,180 @@
+//! Trace files: plain or compressed, told apart by their first bytes, read as a stream.
+//!
+//! The parsers themselves are [`reuse_sampler::trace`]; here is what a command line needs around them: the file
+//! or standard input, decompression, the guess of a format from a name, and how far reading has come.
+
+mod compression;
+mod zstd;
+
+pub use compression::{Compression, decompress};
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reuse_sampler::trace::{TraceFormat, TraceReader};
+
+/// A trace that is about to be read.
+pub type TraceStream = TraceReader<Box<dyn Read + Send>>;
+
+/// Why a trace cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceOpenError {
+    /// The file cannot be opened or its first bytes cannot be read.
+    #[error("{path}: {source}", path = path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It is compressed in a way that is not read.
+    #[error("{path}: {what} is not read: decompress it first (gzip, xz and zstd are read)", path = path.display())]
+    Compression {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Neither flag nor name tells the format.
+    #[error("cannot tell the format of {path} from its name: give --format {formats}", path = path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The formats there are.
+        formats: String,
+    },
+}
+
+/// The format that a file's name tells by its extension, a compression's extension aside: `trace.din.xz` is
+/// din.
+///
+/// # Errors
+/// [`TraceOpenError::Format`] if the name tells none.
+pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
+    let plain = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("gz" | "xz" | "zst") => path.with_extension(""),
+        _ => path.to_owned(),
+    };
+    let extension = plain.extension().and_then(|extension| extension.to_str());
+    extension.and_then(TraceFormat::named).ok_or_else(|| {
+        let names: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
+        TraceOpenError::Format { path: path.to_owned(), formats: names.join(" or ") }
+    })
+}
+
+/// How much of a trace file was read, in bytes as they are on disk. Shared with whoever reads it.
+#[derive(Clone, Debug, Default)]
+pub struct BytesRead(Arc<AtomicU64>);
+
+impl BytesRead {
+    /// Bytes so far.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A trace file that was found readable.
+pub struct TraceFile {
+    /// Its events.
+    pub stream: TraceStream,
+    /// How far it was read.
+    pub read: BytesRead,
+    /// Its size in bytes, where it has one: pipes have none.
+    pub bytes: Option<u64>,
+}
+
+impl TraceFile {
+    /// Opens `path`, or standard input for `-`, as a trace in `format`, and decompresses it if its first bytes
+    /// say so.
+    ///
+    /// # Errors
+    /// [`TraceOpenError`] if it cannot be opened, or is compressed in a way that is not read.
+    pub fn open(path: &Path, format: TraceFormat) -> Result<Self, TraceOpenError> {
+        let failed = |source| TraceOpenError::Open { path: path.to_owned(), source };
+        let (input, bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
+            (Box::new(io::stdin()), None)
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            let about = file.metadata().map_err(failed)?;
+            if about.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            (Box::new(file), about.is_file().then_some(about.len()))
+        };
+        let read = BytesRead::default();
+        let counted = Counted { input, count: read.clone() };
+        let mut input = BufReader::with_capacity(1 << 18, counted);
+        let mut head = Vec::new();
+        input.by_ref().take(compression::HEAD).read_to_end(&mut head).map_err(failed)?;
+        let compression = Compression::of(&head);
+        let input = decompress(compression, Cursor::new(head).chain(input))
+            .map_err(|what| TraceOpenError::Compression { path: path.to_owned(), what })?;
+        Ok(Self { stream: TraceReader::new(format, input), read, bytes })
+    }
+}
+
+struct Counted<R> {
+    input: R,
+    count: BytesRead,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.count.0.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use reuse_sampler::Access;
+    use reuse_sampler::replay::{Event, EventSource};
+
+    use super::*;
+
+    #[test]
+    fn names_tell_formats() {
+        for (name, format) in [
+            ("a.din", TraceFormat::Din),
+            ("a.b/c.lackey.gz", TraceFormat::Lackey),
+            ("x.din.xz", TraceFormat::Din),
+            ("x.lackey.zst", TraceFormat::Lackey),
+        ] {
+            assert_eq!(format_of(Path::new(name)).unwrap(), format);
+        }
+        for name in ["-", "din", "a.txt", "a.gz", "a.din.bz2", ""] {
+            let error = format_of(Path::new(name)).unwrap_err().to_string();
+            assert!(error.contains("--format din or lackey"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_and_counted() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"0 40\n").unwrap();
+        let mut trace = TraceFile::open(file.path(), TraceFormat::Din).unwrap();
+        assert_eq!(trace.bytes, Some(5));
+        assert_eq!(trace.stream.next_event().unwrap(), Some(Event::Access(Access::load(64, 0))));
+        assert_eq!(trace.stream.next_event().unwrap(), None);
+        assert_eq!(trace.read.get(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let open = |path: &Path| TraceFile::open(path, TraceFormat::Din).err().unwrap().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        assert!(open(folder.path()).contains("directory"));
+        assert!(open(&folder.path().join("missing.din")).contains("missing.din: No such file"));
+        let bzip2 = folder.path().join("a.din.bz2");
+        std::fs::write(&bzip2, b"BZh91AY&SY").unwrap();
+        assert!(open(&bzip2).contains("a.din.bz2: bzip2 is not read: decompress it first"));
+    }
+}
