@@ -1,5 +1,12 @@
 //! Reference simulators, workloads and plots shared by the pipelines.
 
+pub mod cli;
+pub mod guided;
+pub mod machine;
+pub mod output;
+pub mod pipelines;
 pub mod reference;
+pub mod report;
+pub mod target;
 pub mod traces;
 pub mod workloads;

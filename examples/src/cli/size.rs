@@ -1,0 +1,112 @@
+//! Sizes as people write them: `4096`, `64K`, `64KiB`, `1MiB`, `2G`.
+
+use reuse_sampler::{CacheLines, LineSize};
+
+/// Why a size was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SizeError {
+    /// It is not a number with a known unit.
+    #[error("{text:?} is not a size: write bytes as 4096, 64K, 64KiB, 1MiB or 2G (powers of 1024)")]
+    Unparsable {
+        /// What was written.
+        text: String,
+    },
+    /// It is more than 2^63 bytes.
+    #[error("{text:?} is too large: the limit is 2^63 bytes")]
+    TooLarge {
+        /// What was written.
+        text: String,
+    },
+    /// It is zero.
+    #[error("{text:?}: a cache of no bytes misses every access; give at least one line")]
+    Zero {
+        /// What was written.
+        text: String,
+    },
+    /// It is not a whole number of lines.
+    #[error("{bytes} bytes is not a whole number of {line}-byte lines; give a multiple of {line}")]
+    NotAMultiple {
+        /// The size in bytes.
+        bytes: u64,
+        /// The line size in bytes.
+        line: u32,
+    },
+}
+
+/// Reads a size in bytes, greater than zero.
+///
+/// # Errors
+/// [`SizeError`] naming the text.
+pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match text[digits..].trim_start() {
+        "" | "B" => 0,
+        "K" | "k" | "KiB" | "KB" | "kB" => 10,
+        "M" | "MiB" | "MB" => 20,
+        "G" | "GiB" | "GB" => 30,
+        _ => return Err(SizeError::Unparsable { text: text.to_owned() }),
+    };
+    if digits == 0 {
+        return Err(SizeError::Unparsable { text: text.to_owned() });
+    }
+    let too_large = || SizeError::TooLarge { text: text.to_owned() };
+    let number: u64 = text[..digits].parse().map_err(|_| too_large())?;
+    match number.checked_mul(1 << shift).filter(|&bytes| bytes <= 1 << 63) {
+        Some(0) => Err(SizeError::Zero { text: text.to_owned() }),
+        Some(bytes) => Ok(bytes),
+        None => Err(too_large()),
+    }
+}
+
+/// Cache sizes in lines, ascending and without repetition, from sizes in bytes.
+///
+/// # Errors
+/// [`SizeError::NotAMultiple`] for a size that is not a whole number of lines.
+pub fn cache_sizes(bytes: &[u64], line_size: LineSize) -> Result<Vec<CacheLines>, SizeError> {
+    let line = line_size.bytes();
+    let mut sizes = Vec::with_capacity(bytes.len());
+    for &bytes in bytes {
+        if bytes % u64::from(line) != 0 {
+            return Err(SizeError::NotAMultiple { bytes, line });
+        }
+        sizes.push(CacheLines(bytes / u64::from(line)));
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("64K", 65_536),
+            ("64KiB", 65_536),
+            ("1MiB", 1 << 20),
+            (" 2 G", 2 << 30),
+            ("1B", 1),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_sizes_are_named() {
+        for text in ["", "K", "4X", "-4K", "1.5M", "4Ki"] {
+            assert_eq!(parse_bytes(text), Err(SizeError::Unparsable { text: text.to_owned() }));
+        }
+        assert_eq!(parse_bytes("0K"), Err(SizeError::Zero { text: "0K".to_owned() }));
+        for text in ["99999999999999999999", "18446744073709551615K"] {
+            assert_eq!(parse_bytes(text), Err(SizeError::TooLarge { text: text.to_owned() }));
+        }
+        let refused = cache_sizes(&[128, 100], LineSize::B64);
+        assert_eq!(refused, Err(SizeError::NotAMultiple { bytes: 100, line: 64 }));
+        assert_eq!(cache_sizes(&[128, 64, 128], LineSize::B64), Ok(vec![CacheLines(1), CacheLines(2)]));
+    }
+}

@@ -1,0 +1,14 @@
+//! Phase-guided profiling: the phases of a program decide which of its windows are profiled.
+//!
+//! After Sembrant, Black-Schaffer and Hagersten, *Phase Guided Profiling for Fast Cache Modeling*, CGO 2012,
+//! section 4.
+
+mod curves;
+mod driver;
+mod policy;
+mod run;
+
+pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
+pub use driver::{GuideError, GuidedOptions, PhaseGuide, Progress, run_guided};
+pub use policy::GapPolicy;
+pub use run::{GuidedRun, PhaseRecord, WindowRecord};

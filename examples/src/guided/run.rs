@@ -1,0 +1,130 @@
+//! What a phase-guided run has gathered.
+
+use std::collections::HashMap;
+
+use phase_detect::PhaseId;
+use reuse_sampler::{AccessCount, LineSize, ReuseProfile, ThreadId, WindowIndex};
+
+/// One window of the run.
+#[derive(Clone, Debug)]
+pub struct WindowRecord {
+    /// Number of the window.
+    pub index: WindowIndex,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Instructions executed, 0 where the source does not tell.
+    pub instructions: u64,
+    /// Memory accesses, measured or estimated from the phase's mix.
+    pub accesses: AccessCount,
+    /// The phase it was classified as.
+    pub phase: PhaseId,
+    /// The phase that had been predicted for it.
+    pub predicted: Option<PhaseId>,
+    /// Whether samples were started in it.
+    pub profiled: bool,
+}
+
+/// One phase of the run.
+#[derive(Clone, Debug)]
+pub struct PhaseRecord {
+    /// The phase.
+    pub phase: PhaseId,
+    /// Windows classified as this phase.
+    pub windows: u64,
+    /// Windows of it that were profiled.
+    pub profiled: u64,
+    /// Instructions executed in it.
+    pub instructions: u64,
+    /// Samples started in its windows.
+    pub profile: ReuseProfile,
+    /// Accesses counted in its windows, and the instructions of the windows in which they were.
+    pub counted: (u64, u64),
+    /// Instructions by block.
+    pub code: HashMap<u64, u64>,
+    /// Another phase whose profile stands in, where this one was never profiled: the nearest by signature.
+    pub stand_in: Option<PhaseId>,
+}
+
+impl PhaseRecord {
+    pub(super) fn new(phase: PhaseId, line_size: LineSize) -> Self {
+        Self {
+            phase,
+            windows: 0,
+            profiled: 0,
+            instructions: 0,
+            profile: ReuseProfile::new(line_size),
+            counted: (0, 0),
+            code: HashMap::new(),
+            stand_in: None,
+        }
+    }
+
+    /// The block in which most instructions of the phase are executed, with its share of them.
+    #[must_use]
+    pub fn hottest_block(&self) -> Option<(u64, f64)> {
+        let total: u64 = self.code.values().sum();
+        let (&address, &most) =
+            self.code.iter().max_by_key(|&(&address, &n)| (n, std::cmp::Reverse(address)))?;
+        (total > 0).then(|| (address, most as f64 / total as f64))
+    }
+
+    /// Memory accesses per instruction, where any window told both.
+    #[must_use]
+    pub fn mix(&self) -> Option<f64> {
+        (self.counted.1 > 0).then(|| self.counted.0 as f64 / self.counted.1 as f64)
+    }
+}
+
+/// A run, complete or interrupted.
+#[derive(Clone, Debug)]
+pub struct GuidedRun {
+    /// All windows, by index.
+    pub windows: Vec<WindowRecord>,
+    /// All phases, by number.
+    pub phases: Vec<PhaseRecord>,
+    /// Line size of the profiles.
+    pub line_size: LineSize,
+    /// The run was stopped before the program ended.
+    pub incomplete: bool,
+    /// Windows without a prediction are not counted: (right, all).
+    pub predictions: (u64, u64),
+}
+
+impl GuidedRun {
+    /// The phase of a number handed out by the run's clusterer.
+    #[must_use]
+    pub fn phase(&self, phase: PhaseId) -> Option<&PhaseRecord> {
+        self.phases.iter().find(|p| p.phase == phase)
+    }
+
+    /// The phase whose profile describes `phase`: itself, or the one that stands in.
+    #[must_use]
+    pub fn described_by(&self, phase: PhaseId) -> Option<&PhaseRecord> {
+        let record = self.phase(phase)?;
+        if record.profile.is_empty() { self.phase(record.stand_in?) } else { Some(record) }
+    }
+
+    /// Windows in which samples were started.
+    #[must_use]
+    pub fn profiled(&self) -> usize {
+        self.windows.iter().filter(|w| w.profiled).count()
+    }
+
+    /// Accesses of all windows, measured or estimated.
+    #[must_use]
+    pub fn accesses(&self) -> u64 {
+        self.windows.iter().filter_map(|w| w.accesses.get()).sum()
+    }
+
+    /// Instructions of all windows.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.windows.iter().map(|w| w.instructions).sum()
+    }
+
+    /// What a window counts for in averages: its accesses where they are known, else its instructions.
+    #[must_use]
+    pub fn weight(&self, window: &WindowRecord) -> f64 {
+        window.accesses.get().unwrap_or(window.instructions) as f64
+    }
+}

@@ -1,0 +1,105 @@
+//! The command line.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use reuse_sampler::{CacheLines, LineSize};
+
+use super::{Failure, Model, default_sizes};
+use crate::cli::{Common, cache_sizes, parse_bytes};
+use crate::machine::DataCaches;
+use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
+
+/// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
+///
+/// Runs PROGRAM unmodified (under qemu-user, where the machine has no better way), detects its phases while it runs,
+/// and profiles only windows that tell something new. Without PROGRAM an embedded workload runs. The exit status is
+/// the program's own.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "phase_guided_cache", version)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Instructions in a window [default: 10000000 for programs, 500000 for embedded workloads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+    /// Share of the accesses of a profiled window that are followed, above 0 and at most 1 (1: every access)
+    #[arg(long, value_name = "R", default_value = "1", value_parser = sample_rate)]
+    pub(super) sample_rate: f64,
+    /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
+    #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
+    pub(super) gap_limit: f64,
+    /// Windows after a profiled one in which samples that are still open are followed on, at most
+    #[arg(long, value_name = "WINDOWS", default_value_t = 1)]
+    pub(super) follow: u32,
+    /// Cache model: statstack for LRU, statcache for random replacement
+    #[arg(long, value_enum, default_value = "statstack")]
+    pub(super) model: Model,
+    /// Cache sizes to model, for example 32KiB,1MiB [default: four an octave from 1 KiB on]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
+    sizes: Vec<u64>,
+    /// Cache line size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub(super) line_size: u32,
+    /// Largest distance at which a window still belongs to a phase, as a fraction of the largest possible one
+    #[arg(long, value_name = "T", default_value_t = phase_detect::LeaderFollowerConfig::default().threshold)]
+    pub(super) threshold: f64,
+    /// Embedded workload to run where no program is given
+    #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
+    workload: String,
+    /// How many times as long the embedded workload's phases are
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "program")]
+    scale: u32,
+    /// The program to run, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl std::ops::Deref for Args {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Args {
+    /// Instructions in a window.
+    #[must_use]
+    pub fn window_length(&self) -> u64 {
+        self.window.unwrap_or(if self.program.is_empty() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW })
+    }
+
+    pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
+        let options = TargetOptions { window: self.window_length(), line_size, seed: self.seed };
+        Ok(if self.program.is_empty() {
+            Target::embedded(&self.workload, self.scale, options)?
+        } else {
+            Target::program(&self.program, options)?
+        })
+    }
+
+    pub(super) fn cache_sizes(
+        &self,
+        line_size: LineSize,
+        caches: &DataCaches,
+    ) -> Result<Vec<CacheLines>, Failure> {
+        if self.sizes.is_empty() {
+            return Ok(default_sizes(line_size, caches));
+        }
+        Ok(cache_sizes(&self.sizes, line_size)?)
+    }
+}
+
+fn sample_rate(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|&rate: &f64| rate > 0.0 && rate <= 1.0).ok_or_else(|| {
+        "give a share above 0 and at most 1, for example 0.01 for one access in 100".to_owned()
+    })
+}
+
+fn gap_limit(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|&gap: &f64| gap >= 1.0 && gap.is_finite())
+        .ok_or_else(|| "give a number of windows of at least 1".to_owned())
+}

@@ -1,0 +1,196 @@
+//! The main job: phases of a program, and its miss ratio at every moment and every cache size.
+
+mod args;
+mod report;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler};
+
+pub use args::Args;
+
+use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
+use crate::machine::DataCaches;
+use crate::output::OutputDir;
+use crate::target::{Outcome, Target};
+
+/// Anything that ends the pipeline early, as one line for the user.
+type Failure = Box<dyn std::error::Error>;
+
+/// Runs the pipeline; `out` is where results go. Messages go to standard error.
+pub fn run(args: &Args, out: &mut dyn Write) -> ExitCode {
+    match pipeline(args, out) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("phase_guided_cache: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn pipeline(args: &Args, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+    let line_size = LineSize::new(args.line_size)?;
+    let caches = DataCaches::of_this_machine();
+    let sizes = args.cache_sizes(line_size, &caches)?;
+    let options = options(args, line_size)?;
+    // Found before the run, not after.
+    let folder = args.out.as_deref().map(OutputDir::prepare).transpose()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second Ctrl-C ends the pipeline at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+
+    let mut target = args.target(line_size)?;
+    let run = observe(&mut target, options, &interrupted)?;
+    let ended = target.outcome();
+    if let Some(problem) = too_short(args, &run, &ended) {
+        return Err(problem.into());
+    }
+    let curves = RunCurves::fit(&run, args.model.into(), &sizes);
+    let mut subject = crate::report::Subject::new(
+        target.name().to_owned(),
+        args.model.title().to_owned(),
+        &run,
+        &curves,
+        &caches,
+        |address| target.locate(address),
+    );
+    subject.notes = target.notes();
+    if let Some(folder) = &folder {
+        report::write(&subject, folder)?;
+    }
+    report::tell(&subject, args.json, folder.as_ref(), out)?;
+    Ok(exit_code(&run, &ended))
+}
+
+fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
+    let rate = args.sample_rate;
+    let reuse = if rate >= 1.0 { ReusePlan::Every } else { ReusePlan::Sparse(SampleGap::mean(1.0 / rate)?) };
+    Ok(GuidedOptions {
+        reuse,
+        gap_limit: args.gap_limit,
+        follow: args.follow,
+        threshold: args.threshold,
+        line_size,
+        seed: args.seed,
+        ..GuidedOptions::default()
+    })
+}
+
+fn observe(
+    target: &mut Target,
+    options: GuidedOptions,
+    interrupted: &AtomicBool,
+) -> Result<GuidedRun, Failure> {
+    let bar = std::io::stderr().is_terminal().then(indicatif::ProgressBar::new_spinner);
+    let told = |progress: &Progress| {
+        if let Some(bar) = &bar {
+            bar.set_message(format!(
+                "{} windows, {} profiled, {} phases, {} instructions",
+                progress.windows,
+                progress.profiled,
+                progress.phases,
+                crate::report::count(progress.instructions)
+            ));
+            bar.tick();
+        }
+        interrupted.load(Ordering::Relaxed)
+    };
+    let sampler: &mut dyn Sampler = target.sampler();
+    let run = run_guided(sampler, options, told);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let mut run = run?;
+    // A signal that ended the program ended the run before its end, too.
+    run.incomplete |=
+        interrupted.load(Ordering::Relaxed) || matches!(target.outcome(), Outcome::Signalled(_));
+    Ok(run)
+}
+
+/// A program that ends within its first window has neither phases nor a curve worth showing.
+fn too_short(args: &Args, run: &GuidedRun, ended: &Outcome) -> Option<String> {
+    if run.windows.len() > 1 || run.incomplete && !matches!(ended, Outcome::Signalled(_)) {
+        return None;
+    }
+    let instructions = run.instructions();
+    let window = args.window_length();
+    let how = match ended {
+        Outcome::Signalled(signal) => format!("was killed by {signal}"),
+        Outcome::Exited(code) if *code != 0 => format!("exited with status {code}"),
+        Outcome::Exited(_) | Outcome::Unknown => "ended".to_owned(),
+    };
+    Some(if instructions == 0 {
+        format!("the program {how} before it executed anything")
+    } else {
+        let remedy = (instructions / 50).max(1_000);
+        format!(
+            "the program {how} after {instructions} instructions, within its first window of {window}: \
+             give shorter windows, for example --window {remedy}"
+        )
+    })
+}
+
+/// The program's own exit status is passed on; a run that is incomplete never counts as a success.
+fn exit_code(run: &GuidedRun, ended: &Outcome) -> ExitCode {
+    match ended {
+        Outcome::Signalled(signal) => {
+            eprintln!(
+                "phase_guided_cache: the program was killed by {signal}; the report shows the run until then"
+            );
+            ExitCode::from(signal.shell_status())
+        }
+        Outcome::Exited(code) if *code != 0 => ExitCode::from(u8::try_from(code & 0xFF).unwrap_or(1)),
+        _ if run.incomplete => {
+            eprintln!("phase_guided_cache: interrupted; the report shows the run until then");
+            ExitCode::from(130)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// From 1 KiB to twice the largest cache, at least 64 MiB and at most 1 GiB, four sizes an octave.
+pub(super) fn default_sizes(line_size: LineSize, caches: &DataCaches) -> Vec<CacheLines> {
+    let largest = caches.levels.iter().map(|level| level.bytes).max().unwrap_or(0);
+    let last = (2 * largest).next_power_of_two().clamp(64 << 20, 1 << 30);
+    let line = u64::from(line_size.bytes());
+    let octaves = (last.max(1024) / 1024).ilog2();
+    let mut sizes: Vec<CacheLines> = (0..=4 * octaves)
+        .map(|k| CacheLines(((1024.0 * 2_f64.powf(f64::from(k) / 4.0)) / line as f64).round() as u64))
+        .filter(|size| size.0 > 0)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Which model draws the curves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Model {
+    /// LRU replacement.
+    Statstack,
+    /// Random replacement.
+    Statcache,
+}
+
+impl Model {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Statstack => "LRU (StatStack)",
+            Self::Statcache => "random-replacement (StatCache)",
+        }
+    }
+}
+
+impl From<Model> for Replacement {
+    fn from(model: Model) -> Self {
+        match model {
+            Model::Statstack => Self::Lru,
+            Model::Statcache => Self::Random,
+        }
+    }
+}

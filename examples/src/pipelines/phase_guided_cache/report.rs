@@ -1,0 +1,105 @@
+//! What is written and printed at the end.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::Failure;
+use crate::guided::{CurvePoint, PhaseCurve};
+use crate::output::OutputDir;
+use crate::report::{
+    Subject, draw_heatmap, phase_table, summary, write_miss_ratios, write_page, write_profile, write_windows,
+};
+
+/// Rows of the table on the terminal; the page has them all.
+const ROWS: usize = 16;
+
+/// Writes all files of the report.
+pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Failure> {
+    let picture = draw_heatmap(subject)?;
+    folder.write("report.html", |out| write_page(subject, out))?;
+    folder.write("heatmap.svg", |out| out.write_all(picture.as_bytes()))?;
+    folder.write("windows.csv", |out| write_windows(subject, out))?;
+    folder.write("mrc.csv", |out| write_miss_ratios(subject, out))?;
+    folder.write("profile.json", |out| write_profile(subject, out))?;
+    Ok(())
+}
+
+/// Prints the table, or the JSON object.
+pub(super) fn tell(
+    subject: &Subject<'_>,
+    as_json: bool,
+    folder: Option<&OutputDir>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let printed = if as_json {
+        writeln!(out, "{}", object(subject))
+    } else {
+        write!(out, "{}\n\n{}", summary(subject), phase_table(subject, ROWS)).and_then(|()| match folder {
+            Some(folder) => writeln!(out, "\nThe picture: {}", folder.path().join("report.html").display()),
+            None => writeln!(out, "\nFor the picture over time and cache size, add --out DIR."),
+        })
+    };
+    match printed.and_then(|()| out.flush()) {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn object(subject: &Subject<'_>) -> Value {
+    let run = subject.run;
+    let curve = |curve: &PhaseCurve| -> Vec<Value> {
+        let point = |(size, p): (&reuse_sampler::CacheLines, &CurvePoint)| {
+            let bytes = size.bytes(run.line_size);
+            json!({"bytes": bytes, "lines": size.0, "miss_ratio": p.miss_ratio, "low": p.low, "high": p.high})
+        };
+        subject.curves.sizes.iter().zip(&curve.points).map(point).collect()
+    };
+    let phases: Vec<Value> = subject
+        .phases
+        .iter()
+        .map(|view| {
+            let levels: serde_json::Map<String, Value> = subject
+                .caches
+                .levels
+                .iter()
+                .filter_map(|level| {
+                    let point = view.curve.and_then(|curve| subject.at(curve, level.bytes))?;
+                    Some((level.name.clone(), json!(point.miss_ratio)))
+                })
+                .collect();
+            json!({
+                "phase": view.name,
+                "windows": view.record.windows,
+                "share": view.share,
+                "profiled": view.record.profiled,
+                "samples": view.record.profile.samples(),
+                "instructions": view.record.instructions,
+                "accesses_per_instruction": view.record.mix(),
+                "hottest_code": view.location.as_ref().map(|(name, _)| name),
+                "hottest_code_share": view.location.as_ref().map(|(_, share)| share),
+                "borrows_from": view.borrowed_from,
+                "miss_ratio": levels,
+                "points": view.curve.map(curve),
+            })
+        })
+        .collect();
+    json!({
+        "program": subject.program,
+        "incomplete": run.incomplete,
+        "model": subject.model,
+        "line_size": run.line_size.bytes(),
+        "instructions": run.instructions(),
+        "accesses": run.accesses(),
+        "windows": run.windows.len(),
+        "profiled": run.profiled(),
+        "samples": run.phases.iter().map(|p| p.profile.samples()).sum::<u64>(),
+        "predictions": {"right": run.predictions.0, "all": run.predictions.1},
+        "caches": subject.caches.levels.iter().map(|l| json!({"name": l.name, "bytes": l.bytes})).collect::<Vec<_>>(),
+        "caches_measured": subject.caches.measured,
+        "notes": subject.notes,
+        "phases": phases,
+        "average": curve(&subject.curves.average),
+    })
+}

@@ -1,0 +1,15 @@
+//! What a phase-guided run looks like on paper: a page for the browser, a picture, tables for other programs.
+
+mod files;
+mod heatmap;
+mod page;
+mod subject;
+mod table;
+mod units;
+
+pub use files::{write_miss_ratios, write_profile, write_windows};
+pub use heatmap::draw_heatmap;
+pub use page::write_page;
+pub use subject::{PhaseView, Subject};
+pub use table::{phase_table, summary};
+pub use units::{bytes, count, percent};

@@ -1,0 +1,185 @@
+//! `report.html`: one file that needs nothing else.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::{Subject, bytes, count, percent};
+use crate::guided::PhaseCurve;
+use reuse_sampler::AccessCount;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Writes the page.
+///
+/// # Errors
+/// What the writer answers.
+pub fn write_page(subject: &Subject<'_>, mut out: impl Write) -> io::Result<()> {
+    let title = escape(&subject.program);
+    // A `<` inside the data could end the script element; JSON has another way to write it.
+    let data = data(subject).to_string().replace('<', "\\u003c");
+    let state = if subject.run.incomplete {
+        "<p class=\"incomplete\">The run was interrupted: this is what it had shown until then.</p>"
+    } else {
+        ""
+    };
+    let notes: String = subject.notes.iter().map(|note| format!("<p>Note: {}</p>", escape(note))).collect();
+    let model = escape(&subject.model);
+    let line = subject.run.line_size.bytes();
+    write!(
+        out,
+        r#"<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Phases and miss ratio: {title}</title><style>
+{STYLE}</style></head><body><main>
+<h1>Phases and cache miss ratio of <code>{title}</code></h1>
+<p>Modelled for {model} caches of every size with {line}-byte lines, from reuse samples of a real run.</p>
+{state}{notes}
+<div class="tiles">{tiles}</div>
+<h2>Miss ratio over time and cache size</h2>
+<p>Time runs to the right; the bar on top shows which phase the program is in. The darker a point, the larger the
+share of memory accesses that miss in a cache of that size at that moment. Dashed: this machine's caches{assumed}.</p>
+<p><select id="thread" hidden aria-label="thread"></select></p>
+<figure><div class="plot" id="heat"></div><div class="tip" id="heat-tip"></div></figure>
+<div class="legend">miss ratio 0 %<span class="scale" id="scale"></span><span id="scale-top"></span></div>
+<h2>Each phase over cache size</h2>
+<p>Where a curve falls, the phase's data begins to fit. Shaded: what the samples leave open.</p>
+<figure><div class="plot" id="curves"></div><div class="tip" id="curves-tip"></div></figure>
+<div class="legend" id="curve-legend"></div>
+<h2>Phases</h2>
+<div class="scroll">{table}</div>
+<h2>How to read the numbers</h2>
+<p>The run is cut into windows. Windows that execute the same code in the same proportions belong to one phase. Only
+some windows of each phase are profiled (the small ticks below the picture): there, memory accesses are followed until
+their cache line is touched again. All windows of a phase share the miss ratios modelled from its samples. A range
+in the table means that some samples could not be followed to their end: the truth lies between the two numbers as far
+as the samples tell. Of the model itself expect errors of a few tenths of a percentage point.</p>
+<script type="application/json" id="data">{data}</script><script>
+{SCRIPT}</script></main></body></html>
+"#,
+        tiles = tiles(subject),
+        assumed = if subject.caches.measured { "" } else { " (assumed sizes: the machine does not tell)" },
+        table = table(subject),
+    )
+}
+
+fn tiles(subject: &Subject<'_>) -> String {
+    let run = subject.run;
+    let mut tiles = vec![
+        (count(run.instructions()), "instructions"),
+        (count(run.accesses()), "memory accesses"),
+        (run.windows.len().to_string(), "windows"),
+        (subject.phases.len().to_string(), "phases"),
+        (percent(run.profiled() as f64 / run.windows.len().max(1) as f64), "of windows profiled"),
+    ];
+    if run.predictions.1 > 0 {
+        tiles.push((percent(run.predictions.0 as f64 / run.predictions.1 as f64), "predicted right"));
+    }
+    if run.instructions() == 0 {
+        tiles.remove(0);
+    }
+    tiles
+        .iter()
+        .map(|(value, label)| format!("<div class=\"tile\"><b>{value}</b><span>{label}</span></div>"))
+        .collect()
+}
+
+fn table(subject: &Subject<'_>) -> String {
+    let levels: String = subject
+        .caches
+        .levels
+        .iter()
+        .map(|level| format!("<th>{} ({})</th>", escape(&level.name), bytes(level.bytes)))
+        .collect();
+    let cells = |curve: Option<&PhaseCurve>| -> String {
+        let cell = |bytes| {
+            let point = curve.and_then(|curve| subject.at(curve, bytes));
+            point.map_or("-".to_owned(), |p| {
+                if p.high - p.low > 0.005 {
+                    format!("{} to {}", percent(p.low), percent(p.high))
+                } else {
+                    percent(p.miss_ratio)
+                }
+            })
+        };
+        subject.caches.levels.iter().map(|level| format!("<td>{}</td>", cell(level.bytes))).collect()
+    };
+    let mut rows = String::new();
+    for (rank, view) in subject.phases.iter().enumerate() {
+        let colour = if rank < 8 { format!("var(--p{rank})") } else { "var(--rest)".to_owned() };
+        let code = view.location.as_ref().map_or(String::new(), |(name, share)| {
+            format!("{} <small>{}</small>", escape(name), percent(*share))
+        });
+        let borrowed = view
+            .borrowed_from
+            .as_ref()
+            .map_or(String::new(), |from| format!(" <small>never profiled, shown as {from}</small>"));
+        rows += &format!(
+            "<tr><td class=\"left\"><span class=\"swatch\" style=\"background:{colour}\"></span>{}{borrowed}</td><td>{}</td>\
+             <td>{}</td><td>{}</td>{}<td class=\"left code\">{code}</td></tr>",
+            view.name,
+            percent(view.share),
+            view.record.windows,
+            view.record.profiled,
+            cells(view.curve),
+        );
+    }
+    rows += &format!(
+        "<tr><td class=\"left\">average</td><td></td><td>{}</td><td>{}</td>{}<td></td></tr>",
+        subject.run.windows.len(),
+        subject.run.profiled(),
+        cells(Some(&subject.curves.average)),
+    );
+    format!(
+        "<table><thead><tr><th class=\"left\">phase</th><th>share</th><th>windows</th><th>profiled</th>{levels}\
+         <th class=\"left\">hottest code, share of the phase's instructions</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+}
+
+fn data(subject: &Subject<'_>) -> Value {
+    let run = subject.run;
+    let rounded = |x: f64| (x * 1e6).round() / 1e6;
+    let by_instructions = run.instructions() > 0;
+    let phases: Vec<Value> = subject
+        .phases
+        .iter()
+        .map(|view| {
+            let column = |get: fn(&crate::guided::CurvePoint) -> f64| {
+                view.curve.map(|curve| curve.points.iter().map(|p| rounded(get(p))).collect::<Vec<_>>())
+            };
+            json!({
+                "name": view.name,
+                "curve": column(|p| p.miss_ratio),
+                "low": column(|p| p.low),
+                "high": column(|p| p.high),
+            })
+        })
+        .collect();
+    let mut threads: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+    for window in &run.windows {
+        threads.entry(window.thread.0).or_default().push(json!({
+            "index": window.index.0,
+            "length": if by_instructions { window.instructions } else { window.accesses.get().unwrap_or(0) },
+            "accesses": window.accesses.get(),
+            "estimated": matches!(window.accesses, AccessCount::Estimated(_)),
+            "phase": subject.rank(window.phase),
+            "profiled": window.profiled,
+        }));
+    }
+    let mut threads: Vec<(u32, Vec<Value>)> = threads.into_iter().collect();
+    threads.sort_by_key(|(_, windows)| std::cmp::Reverse(windows.len()));
+    json!({
+        "by_instructions": by_instructions,
+        "sizes": subject.curves.sizes.iter().map(|size| size.bytes(run.line_size)).collect::<Vec<_>>(),
+        "caches": subject.caches.levels.iter().map(|l| json!({"name": l.name, "bytes": l.bytes})).collect::<Vec<_>>(),
+        "phases": phases,
+        "average": subject.curves.average.points.iter().map(|p| rounded(p.miss_ratio)).collect::<Vec<_>>(),
+        "threads": threads.into_iter().map(|(id, windows)| json!({"id": id, "windows": windows})).collect::<Vec<_>>(),
+    })
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,58 @@
+//! Numbers as people read them.
+
+/// `64 B`, `32 KiB`, `1.5 MiB`.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if bytes >= 1 << shift {
+            return format!("{} {unit}", three_digits(bytes as f64 / (1_u64 << shift) as f64));
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// `950`, `1.25 M`, `3.4 G`.
+#[must_use]
+pub fn count(count: u64) -> String {
+    for (unit, size) in [("G", 1e9), ("M", 1e6), ("k", 1e3)] {
+        if count as f64 >= size {
+            return format!("{} {unit}", three_digits(count as f64 / size));
+        }
+    }
+    count.to_string()
+}
+
+/// A ratio as a percentage with as many digits as tell something: `12.3 %`, `0.45 %`, `0.012 %`.
+#[must_use]
+pub fn percent(ratio: f64) -> String {
+    let p = 100.0 * ratio;
+    let digits = match p {
+        p if p == 0.0 || p >= 10.0 => 1,
+        p if p >= 0.1 => 2,
+        _ => 4,
+    };
+    format!("{p:.digits$} %")
+}
+
+fn three_digits(value: f64) -> String {
+    let digits = match value {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([bytes(64), bytes(32 << 10), bytes(3 << 19)], ["64 B", "32 KiB", "1.5 MiB"]);
+        assert_eq!([count(950), count(1_250_000), count(3_400_000_000)], ["950", "1.25 M", "3.4 G"]);
+        assert_eq!([percent(0.0), percent(0.1234), percent(0.0045)], ["0.0 %", "12.3 %", "0.45 %"]);
+        assert_eq!([count(100_000), count(20_000_000)], ["100 k", "20 M"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! What a pipeline runs: an embedded workload, or a program of the user's.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
+use reuse_sampler::{LineSize, Sampler, SamplerError};
+
+use crate::workloads::{self, EventStream, Workload};
+
+/// Length of a window in instructions where the user does not say: embedded workloads are short.
+pub const EMBEDDED_WINDOW: u64 = 500_000;
+/// Length of a window in instructions where the user does not say, for programs.
+pub const PROGRAM_WINDOW: u64 = 10_000_000;
+
+/// How observation is set up, whatever the target.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetOptions {
+    /// Instructions in a window.
+    pub window: u64,
+    /// Line size at which reuse is observed.
+    pub line_size: LineSize,
+    /// Seed of the choice of samples.
+    pub seed: u64,
+}
+
+/// A target under observation.
+pub struct Target {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Embedded(Box<ReplaySampler<EventStream>>),
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How the target ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has not ended, or cannot say.
+    Unknown,
+    /// It exited with this status.
+    Exited(i32),
+    /// It was killed by a signal.
+    Signalled(Signal),
+}
+
+/// A signal by number and, where it has one, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal(pub i32);
+
+impl Signal {
+    /// The exit status a shell gives to a command killed by this signal.
+    #[must_use]
+    pub fn shell_status(&self) -> u8 {
+        u8::try_from(128 + self.0).unwrap_or(u8::MAX)
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match signal_hook::low_level::signal_name(self.0) {
+            Some(name) => write!(f, "{name} (signal {})", self.0),
+            None => write!(f, "signal {}", self.0),
+        }
+    }
+}
+
+/// Why a target could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// There is no embedded workload of that name.
+    #[error("no embedded workload {name:?}; there are {}", workload_names())]
+    Workload {
+        /// The name asked for.
+        name: String,
+    },
+    /// The sampler refused.
+    #[error(transparent)]
+    Sampler(#[from] SamplerError),
+    /// No thread could be started for the workload.
+    #[error("cannot start a thread for the embedded workload: {0}")]
+    Thread(std::io::Error),
+}
+
+fn workload_names() -> String {
+    workloads::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+impl Target {
+    /// An embedded workload by name, `scale` times as long.
+    ///
+    /// # Errors
+    /// [`TargetError`] if there is none of that name, or no thread for it.
+    pub fn embedded(name: &str, scale: u32, options: TargetOptions) -> Result<Self, TargetError> {
+        let workload = Workload::by_name(name, options.seed, scale)
+            .ok_or_else(|| TargetError::Workload { name: name.to_owned() })?;
+        let replay = ReplayOptions::windows_of(WindowLength::Instructions(options.window))
+            .line_size(options.line_size)
+            .seed(options.seed);
+        let events = workload.events().map_err(TargetError::Thread)?;
+        let sampler = ReplaySampler::new(events, replay).map_err(SamplerError::from)?;
+        Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
+    }
+
+    /// A program with its arguments, observed by whatever this machine has.
+    ///
+    /// # Errors
+    /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
+    pub fn program(_command: &[OsString], _options: TargetOptions) -> Result<Self, TargetError> {
+        Err(SamplerError::Unsupported { backend: "auto", missing: "not connected yet".to_owned() }.into())
+    }
+
+    /// What runs, as a person would write it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The sampler that observes it.
+    pub fn sampler(&mut self) -> &mut dyn Sampler {
+        match &mut self.kind {
+            Kind::Embedded(sampler) => sampler.as_mut(),
+        }
+    }
+
+    /// The code at an address: a symbol, a source line, or file and offset.
+    pub fn locate(&mut self, address: u64) -> Option<String> {
+        match &mut self.kind {
+            Kind::Embedded(_) => workloads::locate(address),
+        }
+    }
+
+    /// How it ended, once the sampler has told its last window.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match &self.kind {
+            Kind::Embedded(_) => Outcome::Exited(0),
+        }
+    }
+
+    /// What the user should know about this run.
+    #[must_use]
+    pub const fn notes(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Embedded(_) => Vec::new(),
+        }
+    }
+}
