@@ -1,0 +1,196 @@
+//! A frequency for each phase.
+
+use std::hash::Hash;
+
+use super::{Analysis, Cost, Goal, Level, Transition};
+
+/// Which level each phase runs at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Schedule<P> {
+    choices: Vec<(P, Level)>, // in the order of the analysis' phases
+}
+
+impl<P: Copy + Eq> Schedule<P> {
+    pub(super) fn new(choices: Vec<(P, Level)>) -> Self {
+        Self { choices }
+    }
+
+    /// The phases with their levels, in the order in which they first appear in the program.
+    #[must_use]
+    pub fn choices(&self) -> &[(P, Level)] {
+        &self.choices
+    }
+
+    /// The level of a phase; `None` if the analysis did not know it.
+    #[must_use]
+    pub fn level(&self, phase: P) -> Option<Level> {
+        self.choices.iter().find(|(p, _)| *p == phase).map(|&(_, level)| level)
+    }
+}
+
+impl<P: Copy + Eq + Hash> Analysis<P> {
+    /// Whether phase number `phase` keeps the bound at `level`. The fastest level always does.
+    pub(super) fn allowed(&self, phase: usize, level: usize, slowdown: f64) -> bool {
+        let costs = &self.phases[phase].costs;
+        let fastest = costs.len() - 1;
+        // Equal times must not differ by rounding.
+        level == fastest || costs[level].time.0 <= costs[fastest].time.0 * (1.0 + slowdown) * (1.0 + 1e-12)
+    }
+
+    /// The frequency of each phase that minimises the phase's objective within its bound.
+    ///
+    /// # Formula
+    /// Without transition costs, for each phase the level `l` with the least `J(l) = E_l t_l^n` among those with
+    /// `t_l <= (1 + b) t_fastest`; of equals the fastest.
+    ///
+    /// With them, each entry from a phase with another level adds the transition to the phase that is entered,
+    /// and choices depend on each other. What is minimised is `sum_p E_p J_p / J_p*`, where `J_p*` is the
+    /// phase's own optimum and `E_p` the energy there: for energy that is the total energy; for the others
+    /// a loss of one per cent in a phase counts as much as the energy of that phase. The bound is on the
+    /// phase itself, without transitions; [`outcome`](Self::outcome) tells what they add.
+    ///
+    /// # Accuracy
+    /// Exact without transition costs. With them the best of several descents that change one phase, or two
+    /// phases that follow each other, at a time: on small cases it finds the optimum of an exhaustive search
+    /// nearly always, but that is not guaranteed.
+    ///
+    /// # Cost
+    /// Phases times levels without transitions; about the square of that with them.
+    ///
+    /// # References
+    /// Thesis, Paper V, section V.6.2, figure V.12.
+    #[must_use]
+    pub fn schedule(&self, goal: &Goal) -> Schedule<P> {
+        let free: Vec<usize> = (0..self.phases.len()).map(|phase| self.own_optimum(phase, goal)).collect();
+        let levels = if goal.transition() == Transition::default() {
+            free
+        } else {
+            Descent::new(self, goal, &free).run(free)
+        };
+        let choices = self.phases.iter().zip(levels);
+        Schedule::new(choices.map(|(phase, level)| (phase.phase, Level(level))).collect())
+    }
+
+    fn own_optimum(&self, phase: usize, goal: &Goal) -> usize {
+        let costs = &self.phases[phase].costs;
+        let value = |level: usize| goal.objective().of(costs[level]);
+        let mut best = costs.len() - 1;
+        for level in (0..costs.len() - 1).rev() {
+            if self.allowed(phase, level, goal.slowdown()) && value(level) < value(best) {
+                best = level;
+            }
+        }
+        best
+    }
+}
+
+/// Finding levels that are good together.
+struct Descent<'a, P> {
+    analysis: &'a Analysis<P>,
+    goal: &'a Goal,
+    entries: Vec<Vec<(usize, f64)>>, // of each phase: from which, how often
+    exits: Vec<Vec<usize>>,          // of each phase: to which
+    weights: Vec<f64>,               // E_p / J_p*
+}
+
+impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
+    fn new(analysis: &'a Analysis<P>, goal: &'a Goal, free: &[usize]) -> Self {
+        let count = analysis.phases.len();
+        let mut pairs: Vec<(usize, usize)> =
+            analysis.instance_phases.windows(2).map(|pair| (pair[1], pair[0])).collect();
+        pairs.sort_unstable();
+        let mut entries = vec![Vec::new(); count];
+        let mut exits = vec![Vec::new(); count];
+        for same in pairs.chunk_by(|a, b| a == b) {
+            let (to, from) = same[0];
+            entries[to].push((from, same.len() as f64));
+            exits[from].push(to);
+        }
+        let weights = analysis.phases.iter().zip(free).map(|(phase, &level)| {
+            let best = phase.costs[level];
+            let value = goal.objective().of(best);
+            if value > 0.0 { best.energy.0 / value } else { 0.0 }
+        });
+        Self { analysis, goal, entries, exits, weights: weights.collect() }
+    }
+
+    /// Phase `phase`'s part of what is minimised.
+    fn part(&self, phase: usize, levels: &[usize]) -> f64 {
+        let changes: f64 = self.entries[phase]
+            .iter()
+            .filter(|(from, _)| levels[*from] != levels[phase])
+            .map(|(_, times)| times)
+            .sum();
+        let (own, transition) = (self.analysis.phases[phase].costs[levels[phase]], self.goal.transition());
+        let cost = own + Cost { time: transition.time * changes, energy: transition.energy * changes };
+        self.weights[phase] * self.goal.objective().of(cost)
+    }
+
+    fn total(&self, levels: &[usize]) -> f64 {
+        (0..levels.len()).map(|phase| self.part(phase, levels)).sum()
+    }
+
+    fn allowed(&self, phase: usize, level: usize) -> bool {
+        self.analysis.allowed(phase, level, self.goal.slowdown())
+    }
+
+    /// From the phases' own optima, and from each level for all phases that are allowed it.
+    fn run(&self, free: Vec<usize>) -> Vec<usize> {
+        let width = self.analysis.frequencies.len();
+        let uniform = |level: usize| -> Vec<usize> {
+            (0..free.len())
+                .map(|phase| (level..width).find(|&l| self.allowed(phase, l)).unwrap_or(width - 1))
+                .collect()
+        };
+        let starts = (0..width).map(uniform).chain([free.clone()]);
+        let ends = starts.map(|levels| {
+            let end = self.descend(levels);
+            (self.total(&end), end)
+        });
+        ends.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(free, |(_, levels)| levels)
+    }
+
+    fn descend(&self, mut levels: Vec<usize>) -> Vec<usize> {
+        // Each step lowers the total, so this ends; the bound is for totals that differ by rounding.
+        for _ in 0..100 {
+            let mut improved = false;
+            for phase in 0..levels.len() {
+                improved |= self.improve(&[phase], &mut levels);
+                for (from, _) in &self.entries[phase] {
+                    improved |= self.improve(&[phase, *from], &mut levels);
+                }
+            }
+            if !improved {
+                break;
+            }
+        }
+        levels
+    }
+
+    /// Moves `moving` to the one level that lowers the total most, if any does.
+    fn improve(&self, moving: &[usize], levels: &mut [usize]) -> bool {
+        let mut touched: Vec<usize> = moving.to_vec();
+        touched.extend(moving.iter().flat_map(|&phase| &self.exits[phase]));
+        touched.sort_unstable();
+        touched.dedup();
+        let before: Vec<usize> = moving.iter().map(|&phase| levels[phase]).collect();
+        let local = |levels: &[usize]| touched.iter().map(|&phase| self.part(phase, levels)).sum::<f64>();
+        let (mut least, mut best) = (local(levels) * (1.0 - 1e-12), None);
+        for level in 0..self.analysis.frequencies.len() {
+            if moving.iter().all(|&phase| self.allowed(phase, level)) {
+                for &phase in moving {
+                    levels[phase] = level;
+                }
+                let value = local(levels);
+                if value < least {
+                    (least, best) = (value, Some(level));
+                }
+            }
+        }
+        for (&phase, &was) in moving.iter().zip(&before) {
+            levels[phase] = best.unwrap_or(was);
+        }
+        best.is_some()
+    }
+}

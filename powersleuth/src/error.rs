@@ -1,0 +1,155 @@
+//! Everything that can be wrong with what a caller hands in.
+//!
+//! One enum for the crate. Each message names the value, the limit it broke and what to do about it.
+
+/// What was wrong with the input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number outside its range.
+    #[error("{what} is {value}; it must be {limit}")]
+    OutOfRange {
+        /// The quantity.
+        what: &'static str,
+        /// The value it was given.
+        value: f64,
+        /// The allowed range.
+        limit: &'static str,
+    },
+    /// More of some counted thing than the whole it is part of.
+    #[error("{part} stall cycles were counted in {whole} cycles; give both for the same interval")]
+    StallsExceedCycles {
+        /// Stall cycles.
+        part: f64,
+        /// Cycles.
+        whole: f64,
+    },
+    /// A list that must have entries has none.
+    #[error("there are no {what}; give at least one")]
+    Empty {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// Two lists that must be equally long are not.
+    #[error("{got} {what} were given where {expected} are expected; give one for each")]
+    Length {
+        /// What is listed.
+        what: &'static str,
+        /// The length asked for.
+        expected: usize,
+        /// The length given.
+        got: usize,
+    },
+    /// Two entries that must differ do not.
+    #[error("{what} {which} is listed twice; list it once")]
+    Duplicate {
+        /// What is listed.
+        what: &'static str,
+        /// The entry.
+        which: String,
+    },
+    /// A frequency beyond the operating points.
+    #[error("no voltage is known at {hertz} Hz: the operating points reach from {lowest} to {highest} Hz")]
+    BeyondPoints {
+        /// The frequency asked for.
+        hertz: f64,
+        /// Lowest known.
+        lowest: f64,
+        /// Highest known.
+        highest: f64,
+    },
+    /// A frequency that the analysis was not made for.
+    #[error("the analysis holds no costs at {hertz} Hz; predict them for it too")]
+    UnknownFrequency {
+        /// The frequency asked for.
+        hertz: f64,
+    },
+    /// Something was given for a phase, level, instance, event or group that does not exist.
+    #[error("{what} {index} does not exist: there are {count}")]
+    NoSuch {
+        /// The kind of thing.
+        what: &'static str,
+        /// Its number.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The events of a profile are not those that the power model was fitted with.
+    #[error(
+        "the profile's event {index} is {got}, the power model's {expected}; count the model's events in its order"
+    )]
+    OtherEvents {
+        /// Position, from 0.
+        index: usize,
+        /// The model's event.
+        expected: String,
+        /// The profile's event.
+        got: String,
+    },
+    /// The miss-based model needs a count that an interval does not have.
+    #[error(
+        "interval {interval} has no count of leading misses, which the miss-based model scales; use the stall-based model"
+    )]
+    NoLeadingMisses {
+        /// Number of the interval, from 0.
+        interval: usize,
+    },
+    /// Fewer observations than parameters.
+    #[error(
+        "{observations} observations do not determine {parameters} parameters; measure more programs, or fit fewer events"
+    )]
+    TooFewObservations {
+        /// Number of observations to fit to.
+        observations: usize,
+        /// Events and the constant.
+        parameters: usize,
+    },
+    /// An event that has the same rate in every observation, or follows exactly from the events before it.
+    #[error(
+        "event {event} tells nothing that the constant and the events before it do not; leave it out, or measure programs in which it varies apart from them"
+    )]
+    Dependent {
+        /// Its name.
+        event: String,
+    },
+    /// An event that no interval of the run measured.
+    #[error("event {event} was never counted in this run; run longer, or count fewer events")]
+    NeverCounted {
+        /// Number of the event.
+        event: usize,
+    },
+    /// A model that was fitted on another machine.
+    #[error("the power model was fitted on {fitted:?}, this machine is {here:?}; fit one here")]
+    OtherMachine {
+        /// The machine of the model.
+        fitted: String,
+        /// The machine it is to be used on.
+        here: String,
+    },
+    /// A saved model of an unknown version.
+    #[error("the saved model has format {found}, this crate reads {known}; save it again with this version")]
+    FormatVersion {
+        /// Version found.
+        found: u32,
+        /// Version known.
+        known: u32,
+    },
+}
+
+/// Refuses `value` unless it is finite and, if `zero` is not allowed, above zero, else not below.
+pub(crate) fn check(what: &'static str, value: f64, zero: bool) -> Result<f64, Error> {
+    if value.is_finite() && (value > 0.0 || (zero && value == 0.0)) {
+        Ok(value)
+    } else {
+        let limit = if zero { "finite and not negative" } else { "finite and above 0" };
+        Err(Error::OutOfRange { what, value, limit })
+    }
+}
+
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
+    check(what, value, false)
+}
+
+pub(crate) fn not_negative(what: &'static str, value: f64) -> Result<f64, Error> {
+    check(what, value, true)
+}

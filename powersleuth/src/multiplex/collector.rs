@@ -1,0 +1,148 @@
+//! Counting a run, one group of events per interval.
+
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+use super::{CounterGroups, Record, Rotation};
+use crate::Error;
+
+/// Counters that can be set to a few events at a time: a processor's, or a simulated one's.
+pub trait CounterSource {
+    /// What can go wrong with them.
+    type Error;
+
+    /// Sets the programmable counters to these events, by number, and starts all from zero.
+    ///
+    /// # Errors
+    /// Whatever keeps the events from being counted.
+    fn start(&mut self, events: &[usize]) -> Result<(), Self::Error>;
+
+    /// Reads what was counted since the last start, one count per event, and stops.
+    ///
+    /// # Errors
+    /// Whatever keeps the counters from being read.
+    fn stop(&mut self) -> Result<Reading, Self::Error>;
+}
+
+/// What the counters showed at the end of an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Retired instructions.
+    pub instructions: u64,
+    /// Core cycles.
+    pub cycles: u64,
+    /// Counts of the events, in the order they were asked for.
+    pub counts: Vec<u64>,
+    /// Time for which the events were meant to be counted.
+    pub enabled: Duration,
+    /// Time for which they were: less if others wanted the counters too.
+    pub running: Duration,
+}
+
+/// Why an interval could not be counted.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CollectorError<E> {
+    /// The counters failed.
+    Source(E),
+    /// The counters gave something that cannot be.
+    Reading(Error),
+    /// An interval was ended that was not begun.
+    NotBegun,
+}
+
+impl<E: fmt::Display> fmt::Display for CollectorError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => write!(f, "the counters failed: {error}"),
+            Self::Reading(error) => write!(f, "the counters gave a reading that cannot be: {error}"),
+            Self::NotBegun => f.write_str("an interval was ended that was not begun; call `begin` first"),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for CollectorError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Source(error) => Some(error),
+            Self::Reading(error) => Some(error),
+            Self::NotBegun => None,
+        }
+    }
+}
+
+/// Counts interval after interval, a group of events in each, and records what it gets.
+///
+/// Call [`begin`](Self::begin) with the phase that is predicted for the next interval, let the program run it,
+/// and call [`end`](Self::end) with the phase it turned out to be.
+#[derive(Debug)]
+pub struct Collector<S, R, P> {
+    source: S,
+    groups: CounterGroups,
+    rotation: R,
+    record: Record<P>,
+    counting: Option<usize>,
+}
+
+impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
+    /// Counts `groups` on `source` in the order that `rotation` says.
+    pub fn new(source: S, groups: CounterGroups, rotation: R) -> Self {
+        let record = Record::new(groups.events());
+        Self { source, groups, rotation, record, counting: None }
+    }
+
+    /// Sets the counters for an interval that is predicted to belong to `predicted`.
+    ///
+    /// # Errors
+    /// [`CollectorError::Source`] if the counters cannot be set.
+    pub fn begin(&mut self, predicted: Option<P>) -> Result<(), CollectorError<S::Error>> {
+        let groups = self.groups.as_slice();
+        let group = self.rotation.next_group(predicted) % groups.len();
+        self.source.start(&groups[group]).map_err(CollectorError::Source)?;
+        self.counting = Some(group);
+        Ok(())
+    }
+
+    /// Reads the counters after an interval that belongs to `phase` and records it. Counts are scaled up where
+    /// the counters ran for part of the time only; where they did not run at all, nothing was counted.
+    ///
+    /// # Errors
+    /// [`CollectorError::Source`] if the counters cannot be read; [`CollectorError::Reading`] if no cycle or no
+    /// instruction passed or a count is missing; [`CollectorError::NotBegun`] without a [`begin`](Self::begin).
+    pub fn end(&mut self, phase: P) -> Result<(), CollectorError<S::Error>> {
+        let group = self.counting.take().ok_or(CollectorError::NotBegun)?;
+        let reading = self.source.stop().map_err(CollectorError::Source)?;
+        let events = &self.groups.as_slice()[group];
+        if reading.counts.len() != events.len() {
+            let (expected, got) = (events.len(), reading.counts.len());
+            return Err(CollectorError::Reading(Error::Length { what: "counts", expected, got }));
+        }
+        let ran = !reading.running.is_zero() || reading.enabled.is_zero();
+        let scale = if reading.running < reading.enabled && ran {
+            reading.enabled.as_secs_f64() / reading.running.as_secs_f64()
+        } else {
+            1.0
+        };
+        let counts = events.iter().zip(&reading.counts).map(|(&event, &count)| (event, count as f64 * scale));
+        let (instructions, cycles) = (reading.instructions as f64, reading.cycles as f64);
+        let counted = counts.filter(|_| ran);
+        self.record.push(phase, instructions, cycles, counted).map_err(CollectorError::Reading)?;
+        if ran {
+            self.rotation.counted(phase, group);
+        }
+        Ok(())
+    }
+
+    /// What has been recorded so far.
+    #[must_use]
+    pub const fn record(&self) -> &Record<P> {
+        &self.record
+    }
+
+    /// The record, and the counters back.
+    #[must_use]
+    pub fn finish(self) -> (Record<P>, S) {
+        (self.record, self.source)
+    }
+}

@@ -1,0 +1,85 @@
+//! What was counted in one interval.
+
+use crate::error::{Error, not_negative, positive};
+use crate::{Cycles, Seconds};
+
+/// Counts of one interval that the performance models read.
+///
+/// They may be counted, or interpolated from intervals of the same phase, and so need not be whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Counts {
+    instructions: f64,           // > 0
+    cycles: Cycles,              // > 0
+    stall_cycles: Cycles,        // in [0, cycles]
+    llc_misses: f64,             // >= 0
+    leading_misses: Option<f64>, // >= 0
+}
+
+impl Counts {
+    /// Retired `instructions`, elapsed core `cycles`, cycles in which nothing executed (`stall_cycles`, for
+    /// whatever reason), and `llc_misses`, demand requests that went to memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless all are finite, the first two above 0, the others not negative;
+    /// [`Error::StallsExceedCycles`].
+    pub fn new(
+        instructions: f64,
+        cycles: Cycles,
+        stall_cycles: Cycles,
+        llc_misses: f64,
+    ) -> Result<Self, Error> {
+        positive("the number of instructions", instructions)?;
+        positive("the number of cycles", cycles.0)?;
+        not_negative("the number of stall cycles", stall_cycles.0)?;
+        not_negative("the number of misses", llc_misses)?;
+        if stall_cycles > cycles {
+            return Err(Error::StallsExceedCycles { part: stall_cycles.0, whole: cycles.0 });
+        }
+        Ok(Self { instructions, cycles, stall_cycles, llc_misses, leading_misses: None })
+    }
+
+    /// With the number of misses that are the first of a cluster of overlapping ones, where it was counted.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless it is finite and not negative.
+    pub fn with_leading_misses(mut self, leading_misses: f64) -> Result<Self, Error> {
+        self.leading_misses = Some(not_negative("the number of leading misses", leading_misses)?);
+        Ok(self)
+    }
+
+    /// Retired instructions.
+    #[must_use]
+    pub const fn instructions(&self) -> f64 {
+        self.instructions
+    }
+
+    /// Core cycles.
+    #[must_use]
+    pub const fn cycles(&self) -> Cycles {
+        self.cycles
+    }
+
+    /// Cycles in which nothing executed.
+    #[must_use]
+    pub const fn stall_cycles(&self) -> Cycles {
+        self.stall_cycles
+    }
+
+    /// Misses of the last level of cache.
+    #[must_use]
+    pub const fn llc_misses(&self) -> f64 {
+        self.llc_misses
+    }
+
+    /// Misses that lead a cluster, where they were counted.
+    #[must_use]
+    pub const fn leading_misses(&self) -> Option<f64> {
+        self.leading_misses
+    }
+}
+
+/// Latency of memory, checked: the time from a miss in the last level of cache to its data.
+pub(super) fn checked_latency(memory_latency: Seconds) -> Result<Seconds, Error> {
+    positive("the memory latency in seconds", memory_latency.0).map(Seconds)
+}

@@ -1,0 +1,44 @@
+//! The coefficients that the paper fitted to one Intel Core i7 920 (Nehalem, 2.66 GHz).
+//!
+//! An example of what a fit looks like, and nothing more: the paper tells neither the voltages nor the static
+//! power of its machine, and coefficients of one processor say nothing about another. Fit your own with
+//! [`TrainingSet`](super::TrainingSet).
+//!
+//! # References
+//! Thesis, Paper V, table V.1.
+
+use super::EffectiveCapacitance;
+use crate::performance::{Event, Scaling};
+use crate::{Error, Farads};
+
+/// Events with their codes (unit mask, event select) and weights in nanofarads.
+///
+/// The paper's table has no unit. In nanofarads the constant alone is 8 W at 2.66 GHz and 1.2 V, which is the
+/// order of an idling core of that processor, so that is what is assumed.
+pub const COEFFICIENTS: [(&str, u16, Scaling, f64); 6] = [
+    ("UOPS_EXECUTED.PORT_234_CORE", 0x80B1, Scaling::Fixed, 0.75),
+    ("L2_RQSTS.MISS", 0xAA24, Scaling::Fixed, -4.51),
+    ("L2_RQSTS.REFERENCES.ANY", 0xFF24, Scaling::Fixed, 3.08),
+    ("RESOURCE_STALLS.ANY", 0x01A2, Scaling::ResourceStalls, -1.38),
+    ("FP_COMP_OPS_EXE.SSE_FP", 0x0410, Scaling::Fixed, 0.94),
+    ("BR_MISP_EXEC.ANY", 0x7F89, Scaling::Fixed, 0.35),
+];
+
+/// The constant of the model, in nanofarads.
+pub const CONSTANT: f64 = 2.11;
+
+/// The nine clock frequencies of the machine are 1.6 to 2.66 GHz: 12 to 20 times its bus clock of 133 MHz.
+pub const BUS_MULTIPLIERS: std::ops::RangeInclusive<u32> = 12..=20;
+
+/// The model of table V.1.
+///
+/// # Errors
+/// None: the paper's numbers are valid.
+pub fn effective_capacitance() -> Result<EffectiveCapacitance, Error> {
+    EffectiveCapacitance::new(
+        COEFFICIENTS.map(|(name, _, scaling, weight)| {
+            (Event { name: name.to_owned(), scaling }, Farads::from_nf(weight))
+        }),
+        Farads::from_nf(CONSTANT),
+    )
+}

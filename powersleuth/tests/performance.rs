@@ -1,0 +1,126 @@
+//! The performance models against machines whose time at any frequency is known in closed form.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use powersleuth::performance::{Counts, Linear, MissBased, PerformanceModel, Scaling, StallBased};
+use powersleuth::{Cycles, Error, Hertz, Seconds};
+use quickcheck::quickcheck;
+
+const HIGH: Hertz = Hertz::from_ghz(2.66);
+const LOW: Hertz = Hertz::from_ghz(1.6);
+const LATENCY: Seconds = Seconds::from_ns(60.0);
+
+/// Counts of a core that computes for `busy` cycles and then waits, doing nothing, for `misses` one by one.
+fn blocking(busy: f64, misses: f64, at: Hertz) -> Counts {
+    let stalls = LATENCY * at * misses;
+    let counts = Counts::new(busy, Cycles(busy) + stalls, stalls, misses).unwrap();
+    counts.with_leading_misses(misses).unwrap()
+}
+
+#[test]
+fn stall_and_miss_models_are_exact_on_a_core_that_blocks() {
+    for (busy, misses) in [(1e6, 0.0), (1e6, 1e3), (1e6, 1e4), (1e3, 1e6)] {
+        let truth = blocking(busy, misses, LOW).cycles() / LOW;
+        let counts = blocking(busy, misses, HIGH);
+        let models: [(&str, &dyn PerformanceModel); 3] = [
+            ("stall-based", &StallBased::new(LATENCY).unwrap()),
+            ("stalls as counted", &StallBased::exact_stalls()),
+            ("miss-based", &MissBased::new(LATENCY).unwrap()),
+        ];
+        for (name, model) in models {
+            let time = model.time_at(&counts, HIGH, LOW);
+            assert!(((time - truth) / truth).abs() < 1e-12, "{name}: {time} {truth}");
+        }
+    }
+}
+
+#[test]
+fn linear_scaling_is_off_by_the_ratio_of_clocks_where_all_is_memory() {
+    let truth = blocking(1.0, 1e6, LOW).cycles() / LOW;
+    let error = Linear.time_at(&blocking(1.0, 1e6, HIGH), HIGH, LOW) / truth - 1.0;
+    assert!((error - (2.66 / 1.6 - 1.0)).abs() < 1e-6, "{error}");
+}
+
+#[test]
+fn the_smaller_of_stalls_and_misses_is_taken() {
+    // 1000 stall cycles and 10 misses of 159.6 cycles: all 1000 may be memory's. With 2 misses only 319.2 can.
+    let model = StallBased::new(LATENCY).unwrap();
+    let memory =
+        |misses| model.memory_cycles(&Counts::new(1e3, Cycles(5e3), Cycles(1e3), misses).unwrap(), HIGH).0;
+    assert!((memory(10.0) - 1000.0).abs() < 1e-9);
+    assert!((memory(2.0) - 319.2).abs() < 1e-9);
+}
+
+#[test]
+fn overlapping_misses_wait_for_the_first_of_them() {
+    // Clusters of two misses, 40 cycles of work apart; the core stops 100 cycles after the first. Each cluster takes
+    // 60 ns from its first miss and 40 cycles of work after the second's data, at any clock of at least 100/60 GHz.
+    let clusters = 1000.0;
+    let cycles_at = |f: Hertz| (LATENCY * f + Cycles(40.0)) * clusters;
+    let stalls = (LATENCY * HIGH - Cycles(100.0)) * clusters;
+    let counts = Counts::new(1e5, cycles_at(HIGH), stalls, 2.0 * clusters).unwrap();
+    let counts = counts.with_leading_misses(clusters).unwrap();
+    let low = Hertz::from_ghz(1.7);
+    let truth = cycles_at(low) / low;
+    let miss_based = MissBased::new(LATENCY).unwrap().time_at(&counts, HIGH, low);
+    assert!(((miss_based - truth) / truth).abs() < 1e-12);
+    // The stall-based model leaves out the 100 cycles in which the buffer fills: too slow at the lower clock.
+    let stall_based = StallBased::new(LATENCY).unwrap().time_at(&counts, HIGH, low);
+    assert!(stall_based > truth * 1.05, "{stall_based} {truth}");
+}
+
+#[test]
+fn resource_stalls_scale_only_where_they_exceed_the_wait_for_memory() {
+    let k = 2.0;
+    assert_eq!(Scaling::Fixed.rescale(500.0, Cycles(300.0), k), 500.0);
+    assert_eq!(Scaling::ResourceStalls.rescale(500.0, Cycles(300.0), k), 350.0);
+    assert_eq!(Scaling::ResourceStalls.rescale(200.0, Cycles(300.0), k), 200.0);
+    assert_eq!(Scaling::ExecutionStalls.rescale(500.0, Cycles(300.0), k), 350.0);
+    assert_eq!(Scaling::ExecutionStalls.rescale(200.0, Cycles(300.0), k), 100.0);
+}
+
+quickcheck! {
+    /// Whatever was counted: no change of clock changes nothing, a slower clock never takes less time nor more
+    /// than linearly, and its number of cycles never rises.
+    fn time_lies_between_memory_bound_and_linear(busy: u32, stalls: u32, misses: u32, leading: u32) -> bool {
+        let cycles = Cycles(f64::from(busy) + f64::from(stalls) + 1.0);
+        let counts = Counts::new(1.0, cycles, Cycles(f64::from(stalls)), f64::from(misses))
+            .and_then(|c| c.with_leading_misses(f64::from(leading)))
+            .unwrap();
+        let models: [Box<dyn PerformanceModel>; 3] = [
+            Box::new(Linear),
+            Box::new(StallBased::new(LATENCY).unwrap()),
+            Box::new(MissBased::new(LATENCY).unwrap()),
+        ];
+        models.iter().all(|model| {
+            let now = cycles / HIGH;
+            let slower = model.time_at(&counts, HIGH, LOW);
+            let linear = Linear.time_at(&counts, HIGH, LOW);
+            let tolerance = Seconds(1e-9 * linear.0);
+            model.cycles_at(&counts, HIGH, HIGH) == cycles
+                && slower + tolerance >= now
+                && slower <= linear + tolerance
+                && model.cycles_at(&counts, HIGH, LOW) <= cycles + Cycles(1e-9 * cycles.0)
+        })
+    }
+}
+
+#[test]
+fn each_bad_count_is_refused() {
+    let refused = |instructions, cycles, stalls, misses| {
+        Counts::new(instructions, Cycles(cycles), Cycles(stalls), misses).unwrap_err()
+    };
+    for error in [
+        refused(0.0, 1.0, 0.0, 0.0),
+        refused(1.0, 0.0, 0.0, 0.0),
+        refused(1.0, f64::INFINITY, 0.0, 0.0),
+        refused(1.0, 1.0, -1.0, 0.0),
+        refused(1.0, 1.0, 0.0, f64::NAN),
+    ] {
+        assert!(matches!(error, Error::OutOfRange { .. }), "{error}");
+    }
+    assert!(matches!(refused(1.0, 1.0, 2.0, 0.0), Error::StallsExceedCycles { .. }));
+    assert!(Counts::new(1.0, Cycles(1.0), Cycles(0.0), 0.0).unwrap().with_leading_misses(-1.0).is_err());
+    for latency in [0.0, -1.0, f64::NAN] {
+        assert!(StallBased::new(Seconds(latency)).is_err() && MissBased::new(Seconds(latency)).is_err());
+    }
+}
