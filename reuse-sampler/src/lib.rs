@@ -10,6 +10,9 @@ mod grouped;
 mod model;
 mod plan;
 mod profile;
+#[cfg(feature = "qemu")]
+#[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
+pub mod qemu;
 #[cfg(feature = "replay")]
 #[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
 pub mod replay;

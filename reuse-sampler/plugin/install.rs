@@ -1,0 +1,131 @@
+//! Entry: the emulator loads the plugin, the plugin opens its channel and registers its callbacks.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::api::{
+    Info, PluginId, SIG_SETMASK, SignalSet, close, dlsym, mmap, pthread_sigmask,
+    qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_syscall_cb,
+    qemu_plugin_register_vcpu_syscall_ret_cb, qemu_plugin_register_vcpu_tb_trans_cb, sigfillset,
+};
+use crate::boundary::End;
+use crate::shared::futex;
+use crate::shared::layout::{Header, MAGIC, SIZE};
+use crate::shared::message::Message;
+use crate::shared::ring::Ring;
+use crate::world::Settings;
+use crate::{system_calls, translate, world};
+
+/// The version of the interface that the plugin asks for: read by the emulator after the library's
+/// constructors have run.
+#[unsafe(no_mangle)]
+pub static mut qemu_plugin_version: c_int = 1;
+
+/// Runs when the library is loaded: newer emulators refuse version 1 and have what marks version 2 and on.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_VERSION: extern "C" fn() = {
+    extern "C" fn choose_version() {
+        // SAFETY: looks up a symbol in what is loaded; the variable is not in use yet.
+        unsafe {
+            if !dlsym(std::ptr::null_mut(), c"qemu_plugin_scoreboard_new".as_ptr()).is_null() {
+                qemu_plugin_version = 4;
+            }
+        }
+    }
+    choose_version
+};
+
+/// Loads the plugin. Arguments: `channel=N` and `plugin=N`, file descriptors of the shared mapping and of
+/// the plugin itself. Both are closed, so that the program finds the table of descriptors it expects.
+#[unsafe(no_mangle)]
+pub extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    info: *const Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    let (mut channel, mut plugin) = (None, None);
+    for index in 0..count as usize {
+        // SAFETY: the emulator gives `count` strings.
+        let argument = unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy();
+        match argument.split_once('=') {
+            Some(("channel", value)) => channel = value.parse::<c_int>().ok(),
+            Some(("plugin", value)) => plugin = value.parse::<c_int>().ok(),
+            _ => {}
+        }
+    }
+    let Some(channel) = channel else { return 1 };
+    // SAFETY: a new shared mapping of a descriptor that was opened for this, and closing of descriptors that
+    // nothing else uses.
+    let base = unsafe {
+        let base = mmap(std::ptr::null_mut(), SIZE, 3, 1, channel, 0);
+        close(channel);
+        if let Some(plugin) = plugin {
+            close(plugin);
+        }
+        base
+    };
+    if base as isize == -1 {
+        return 1;
+    }
+    // SAFETY: the mapping is long enough, began as zeroes, and is never unmapped.
+    let (ring, header) = unsafe { (Ring::new(base.cast()), &*base.cast::<Header>()) };
+    if header.magic.load(Ordering::SeqCst) != MAGIC {
+        return 1;
+    }
+    // SAFETY: given by the emulator for the time of this call.
+    let target = unsafe { CStr::from_ptr((*info).target_name) };
+    system_calls::choose_table(target.to_bytes() == b"aarch64");
+    let window = header.window.load(Ordering::Relaxed);
+    let line_shift = header.line_shift.load(Ordering::Relaxed);
+    world::begin(Settings::new(id, ring, window, line_shift, header.seed.load(Ordering::Relaxed)));
+    if !start_listener(header) {
+        return 1;
+    }
+    world::send(&Message::Hello);
+    register(id);
+    0
+}
+
+/// Registers all callbacks; after installation, and whenever the emulator has dropped them.
+pub fn register(id: PluginId) {
+    // SAFETY: the id is ours and the callbacks have the types that the interface asks for.
+    unsafe {
+        if world::is_owner() {
+            qemu_plugin_register_vcpu_tb_trans_cb(id, translate::block);
+        }
+        qemu_plugin_register_vcpu_syscall_cb(id, system_calls::before);
+        qemu_plugin_register_vcpu_syscall_ret_cb(id, system_calls::after);
+        qemu_plugin_register_atexit_cb(id, at_exit, std::ptr::null_mut());
+    }
+}
+
+/// The emulator ends in a way that no system call announced.
+extern "C" fn at_exit(_: PluginId, _: *mut c_void) {
+    world::exiting();
+    world::report_all(None, End::Exit);
+    world::finish();
+}
+
+/// Starts the thread that waits for the sampler's wish to stop. Signals are none of its business.
+fn start_listener(header: &'static Header) -> bool {
+    let mut all = SignalSet([0; 128]);
+    let mut old = SignalSet([0; 128]);
+    // SAFETY: the sets are large enough for the C library's.
+    unsafe {
+        sigfillset(&mut all);
+        pthread_sigmask(SIG_SETMASK, &all, &mut old);
+    }
+    let started = std::thread::Builder::new().stack_size(1 << 18).spawn(move || {
+        while header.stop.load(Ordering::SeqCst) == 0 {
+            futex::wait(&header.stop, 0, Duration::from_secs(3600));
+        }
+        world::report_all(None, End::Interrupt);
+        world::finish();
+    });
+    // SAFETY: the old set was filled in above.
+    unsafe { pthread_sigmask(SIG_SETMASK, &old, std::ptr::null_mut()) };
+    started.is_ok()
+}

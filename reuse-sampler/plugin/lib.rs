@@ -1,0 +1,28 @@
+//! The part of the `qemu` backend that runs inside the emulator.
+//!
+//! `build.rs` compiles this folder into a shared library that the crate carries inside itself. It uses only
+//! the standard library, and shares the sampling engine and the channel with the crate by source: one
+//! [`Tracker`](engine::tracker::Tracker) per emulated thread sees the accesses, and what it reports at each
+//! window boundary goes through a mapping of memory to the sampler.
+//!
+//! The emulator calls in from the threads of the program: [`translate`] once for each block it translates,
+//! [`hot`] for each block executed and each access made, [`system_calls`] around system calls. [`boundary`]
+//! ends and begins windows; [`world`] knows all threads and halts them for the last report.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(dead_code)] // each side of the shared sources uses its half
+
+#[path = "../src/engine/mod.rs"]
+mod engine;
+#[path = "../src/qemu/shared/mod.rs"]
+mod shared;
+
+mod api;
+mod blocks;
+mod boundary;
+mod hot;
+mod install;
+mod system_calls;
+mod thread;
+mod translate;
+mod world;

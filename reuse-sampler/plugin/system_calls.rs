@@ -1,0 +1,167 @@
+//! System calls that end threads, end or replace the process, or make a new one.
+
+use std::ffi::{CString, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::api::{PluginId, access, getpid, qemu_plugin_reset};
+use crate::boundary::End;
+use crate::shared::layout::PATH;
+use crate::shared::message::Message;
+use crate::thread::status;
+use crate::{install, world};
+
+/// Numbers of the calls in question.
+struct Table {
+    exit: i64,
+    exit_group: i64,
+    execve: i64,
+    execveat: i64,
+    forks: [i64; 4], // clone, clone3, fork, vfork
+}
+
+const X86_64: Table =
+    Table { exit: 60, exit_group: 231, execve: 59, execveat: 322, forks: [56, 435, 57, 58] };
+/// The table of newer architectures has no fork and no vfork.
+const AARCH64: Table =
+    Table { exit: 93, exit_group: 94, execve: 221, execveat: 281, forks: [220, 435, 220, 435] };
+
+static IS_AARCH64: AtomicBool = AtomicBool::new(false);
+
+/// Says which architecture's numbers the program uses.
+pub fn choose_table(aarch64: bool) {
+    IS_AARCH64.store(aarch64, Ordering::Relaxed);
+}
+
+fn table() -> &'static Table {
+    if IS_AARCH64.load(Ordering::Relaxed) { &AARCH64 } else { &X86_64 }
+}
+
+/// A thread of the program begins a system call.
+#[allow(clippy::too_many_arguments)]
+pub extern "C" fn before(
+    _: PluginId,
+    vcpu: u32,
+    number: i64,
+    first: u64,
+    second: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) {
+    let table = table();
+    if !world::is_owner() {
+        if number == table.execve || number == table.execveat {
+            let path = if number == table.execve { first } else { second };
+            note_exec(path);
+        }
+        return;
+    }
+    let thread = world::thread_of(vcpu);
+    if let Some(thread) = thread {
+        // SAFETY: an atomic of the calling thread's own state.
+        unsafe { &(*thread).status }.store(status::OUTSIDE, Ordering::SeqCst);
+    }
+    if number == table.exit {
+        world::exit(vcpu);
+    } else if number == table.exit_group {
+        world::exiting();
+        world::report_all(thread, End::Exit);
+        world::finish();
+    } else if number == table.execve || number == table.execveat {
+        let path = read_path(if number == table.execve { first } else { second });
+        // The usual way to find a program is to try a list of places: most of these calls fail.
+        if number == table.execveat || is_executable(&path) {
+            world::report_all(thread, End::Exit);
+            world::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
+        }
+    }
+}
+
+/// A system call has come back.
+pub extern "C" fn after(id: PluginId, vcpu: u32, number: i64, result: i64) {
+    let table = table();
+    if !world::is_owner() {
+        if result == 0 && table.forks.contains(&number) {
+            become_child(id);
+        }
+        return;
+    }
+    let Some(thread) = world::thread_of(vcpu) else { return };
+    if number == table.execve || number == table.execveat {
+        world::continue_observing();
+    }
+    // SAFETY: the calling thread's own state.
+    world::resume(unsafe { &*thread });
+}
+
+/// This process was just forked: it runs on without being observed, at the emulator's own speed.
+fn become_child(id: PluginId) {
+    if let Some(settings) = world::settings() {
+        settings.ring.header().forks.fetch_add(1, Ordering::Relaxed);
+    }
+    extern "C" fn register(id: PluginId) {
+        install::register(id);
+    }
+    // SAFETY: the id is ours.
+    unsafe { qemu_plugin_reset(id, register) };
+}
+
+fn note_exec(path: u64) {
+    let path = read_path(path);
+    if is_executable(&path) {
+        if let Some(settings) = world::settings() {
+            settings.ring.header().note_exec(&path);
+        }
+    }
+}
+
+fn is_executable(path: &[u8]) -> bool {
+    const EXECUTE: c_int = 1;
+    // SAFETY: a string that ends where it should.
+    CString::new(path).is_ok_and(|path| unsafe { access(path.as_ptr(), EXECUTE) } == 0)
+}
+
+/// The string at an address of the program, up to a limit. Asks the kernel, which refuses an address that is
+/// not mapped.
+fn read_path(address: u64) -> Vec<u8> {
+    #[cfg(target_arch = "x86_64")]
+    const PROCESS_VM_READV: c_long = 310;
+    #[cfg(not(target_arch = "x86_64"))]
+    const PROCESS_VM_READV: c_long = 270;
+
+    #[repr(C)]
+    struct Part {
+        base: *mut c_void,
+        length: usize,
+    }
+    unsafe extern "C" {
+        fn syscall(number: c_long, ...) -> c_long;
+    }
+
+    let mut path = vec![0_u8; PATH];
+    let mut length = 0;
+    // Byte ranges that do not cross a page, because the next page may not be there.
+    while length < PATH {
+        let from = address.wrapping_add(length as u64);
+        let count = (PATH - length).min(4096 - from as usize % 4096);
+        let local = Part { base: path[length..].as_mut_ptr().cast(), length: count };
+        let remote = Part { base: from as *mut c_void, length: count };
+        // SAFETY: the local part lies in `path`; the kernel checks the remote one.
+        let read = unsafe {
+            syscall(PROCESS_VM_READV, c_long::from(getpid()), &local, 1_usize, &remote, 1_usize, 0)
+        };
+        if read <= 0 {
+            break;
+        }
+        length += read as usize;
+        if path[..length].contains(&0) {
+            break;
+        }
+    }
+    let end = path[..length].iter().position(|&byte| byte == 0).unwrap_or(length);
+    path.truncate(end);
+    path
+}

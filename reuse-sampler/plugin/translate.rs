@@ -1,0 +1,30 @@
+//! Instruments code as it is translated: every block, and while somebody needs them every access.
+
+use std::ffi::c_void;
+
+use crate::api::{
+    ACCESSES, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_vaddr,
+    qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb, qemu_plugin_tb_get_insn,
+    qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
+};
+use crate::blocks::{Tag, number_of};
+use crate::{hot, world};
+
+/// A block was translated.
+pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
+    let instrumented = world::instrumented();
+    // SAFETY: the emulator's handles are valid during this call, indices are below the count it gave.
+    unsafe {
+        let instructions = qemu_plugin_tb_n_insns(block);
+        let number = number_of(qemu_plugin_tb_vaddr(block), instructions as u64);
+        let tag = Tag::new(number, instructions as u64, instrumented);
+        qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);
+        if instrumented {
+            for index in 0..instructions {
+                let instruction = qemu_plugin_tb_get_insn(block, index);
+                let pc = qemu_plugin_insn_vaddr(instruction) as *mut c_void;
+                qemu_plugin_register_vcpu_mem_cb(instruction, hot::access, NO_REGISTERS, ACCESSES, pc);
+            }
+        }
+    }
+}

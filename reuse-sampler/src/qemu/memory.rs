@@ -1,0 +1,97 @@
+//! Files that live in memory: the plugin, and the mapping shared with it.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::ptr::NonNull;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::shared::layout::SIZE;
+use super::shared::ring::Ring;
+use crate::SamplerError;
+
+/// A file without a name that holds `content`. It closes at `execve` unless told otherwise.
+pub(super) fn file_with(name: &'static CStr, content: &[u8]) -> Result<File, SamplerError> {
+    let failed = |source| SamplerError::Io {
+        operation: "make a file in memory for",
+        object: name.to_string_lossy().into_owned(),
+        source,
+    };
+    let mut file = match memfd_create(name, MFdFlags::MFD_CLOEXEC) {
+        Ok(descriptor) => File::from(descriptor),
+        // An old kernel, or one that is told to refuse.
+        Err(_) => temporary().map_err(failed)?,
+    };
+    file.write_all(content).map_err(failed)?;
+    Ok(file)
+}
+
+/// A private file in the directory for temporary files, its name already removed.
+fn temporary() -> io::Result<File> {
+    let directory = std::env::temp_dir();
+    for attempt in 0..100 {
+        let path = directory.join(format!("reuse-sampler-{}-{attempt}", std::process::id()));
+        let opened = File::options().read(true).write(true).create_new(true).mode(0o700).open(&path);
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The memory shared with the plugin.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: NonNull<c_void>,
+    ring: Ring,
+}
+
+// SAFETY: the mapping is used through its ring only, which may be shared.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// New memory full of zeroes, and the descriptor to inherit it by.
+    pub(super) fn new() -> Result<(Self, OwnedFd), SamplerError> {
+        let failed = |source| SamplerError::Io {
+            operation: "map",
+            object: "memory to share with the plugin".into(),
+            source,
+        };
+        let file = file_with(c"reuse-sampler-channel", &[])?;
+        file.set_len(SIZE as u64).map_err(failed)?;
+        let size = NonZeroUsize::new(SIZE).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let base = unsafe { mmap(None, size, protection, MapFlags::MAP_SHARED, &file, 0) }
+            .map_err(|errno| failed(errno.into()))?;
+        // SAFETY: the mapping is long enough and zero, and lives as long as `Self`, which lends the ring.
+        let ring = unsafe { Ring::new(base.as_ptr().cast()) };
+        Ok((Self { base, ring }, file.into()))
+    }
+
+    /// The sampler's end of the ring.
+    pub(super) const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this size; the ring is lent only while `self` lives.
+        let _ = unsafe { munmap(self.base, SIZE) };
+    }
+}

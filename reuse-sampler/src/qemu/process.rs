@@ -1,0 +1,181 @@
+//! The emulator as a child process: started, watched, ended, and never left behind as a zombie.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::sys::personality::{self, Persona};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+use super::memory::{Mapping, file_with};
+use super::program::Program;
+use super::shared::{futex, layout};
+use super::{QemuOptions, TargetExit};
+use crate::SamplerError;
+
+/// The plugin, compiled by the build script.
+const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
+
+/// How long the program may take to end after it was asked to.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The running emulator and the memory shared with the plugin in it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    mapping: Arc<Mapping>,
+    ended: Arc<AtomicBool>, // the child is dead, but not reaped
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    pub(super) fn start(
+        emulator: &Path,
+        program: &Program,
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &QemuOptions,
+    ) -> Result<Self, SamplerError> {
+        let plugin = file_with(c"reuse-sampler-plugin", PLUGIN)?;
+        let (mapping, channel) = Mapping::new()?;
+        let header = mapping.ring().header();
+        header.window.store(options.window, Ordering::Relaxed);
+        header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
+        header.seed.store(options.seed, Ordering::Relaxed);
+        header.magic.store(layout::MAGIC, Ordering::SeqCst);
+
+        let (plugin_number, channel_number) = (plugin.as_raw_fd(), channel.as_raw_fd());
+        let mut command = Command::new(emulator);
+        command
+            .arg("-plugin")
+            .arg(format!("/proc/self/fd/{plugin_number},channel={channel_number},plugin={plugin_number}"))
+            .arg("-0")
+            .arg(name)
+            .arg(&program.path)
+            .args(arguments)
+            .envs(options.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &options.directory {
+            command.current_dir(directory);
+        }
+        let randomized = options.randomized_addresses;
+        let before_exec = move || {
+            for descriptor in [plugin_number, channel_number] {
+                // SAFETY: clears the flag of descriptors that are open, as the parent keeps them until later.
+                if unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) } == -1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            if !randomized {
+                // Where this is forbidden the run is only less repeatable.
+                let _ = personality::get()
+                    .and_then(|persona| personality::set(persona | Persona::ADDR_NO_RANDOMIZE));
+            }
+            Ok(())
+        };
+        // SAFETY: the closure makes system calls only, which may be made between fork and exec.
+        unsafe { command.pre_exec(before_exec) };
+        let child = command.spawn().map_err(|source| SamplerError::Io {
+            operation: "run",
+            object: emulator.display().to_string(),
+            source,
+        })?;
+        let process =
+            Self { child, mapping: Arc::new(mapping), ended: Arc::new(AtomicBool::new(false)), status: None };
+        process.watch()?;
+        Ok(process)
+    }
+
+    /// Starts a thread that notices the child's death and wakes whoever waits for a message.
+    fn watch(&self) -> Result<(), SamplerError> {
+        let (pid, mapping, ended) = (self.pid(), Arc::clone(&self.mapping), Arc::clone(&self.ended));
+        let watch = move || {
+            let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
+            while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}
+            ended.store(true, Ordering::SeqCst);
+            let filled = &mapping.ring().header().filled;
+            filled.fetch_add(1, Ordering::SeqCst);
+            futex::wake(filled);
+        };
+        thread::Builder::new()
+            .name("qemu-watch".into())
+            .spawn(watch)
+            .map(drop)
+            .map_err(|source| SamplerError::Io { operation: "start", object: "a thread".into(), source })
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// The memory shared with the plugin.
+    pub(super) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Whether the child has ended. What it wrote before can then be read completely.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Waits for the child's end and tells it.
+    pub(super) fn reap(&mut self) -> Result<TargetExit, SamplerError> {
+        let status = match self.status {
+            Some(status) => status,
+            None => self.child.wait().map_err(|source| SamplerError::Io {
+                operation: "wait for",
+                object: "the emulator".into(),
+                source,
+            })?,
+        };
+        self.status = Some(status);
+        Ok(exit_of(status))
+    }
+
+    /// How the child ended, if it was reaped.
+    pub(super) fn status(&self) -> Option<TargetExit> {
+        self.status.map(exit_of)
+    }
+
+    /// Asks the program to end, makes it if it does not, and reaps it.
+    pub(super) fn end(&mut self) -> Result<TargetExit, SamplerError> {
+        if self.status.is_none() && !self.has_ended() {
+            let _ = kill(self.pid(), Signal::SIGTERM);
+            let _ = kill(self.pid(), Signal::SIGCONT);
+            let deadline = Instant::now() + GRACE;
+            while !self.has_ended() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(5));
+            }
+            if !self.has_ended() {
+                let _ = self.child.kill();
+            }
+        }
+        self.reap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> TargetExit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => TargetExit::Code(code),
+        (None, signal) => TargetExit::Signal(signal.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,252 @@
+//! The sampler's side of the meeting at each window boundary.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::program::Program;
+use super::shared::futex;
+use super::shared::message::{Message, WindowMessage};
+use super::{QemuOptions, TargetExit, emulator};
+use crate::replay::{mode_of, window_from};
+use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
+
+/// Longest sleep while nothing comes from the plugin.
+const NAP: Duration = Duration::from_secs(10);
+/// How long the plugin may take for its last report when it is told to stop.
+const LAST_REPORT: Duration = Duration::from_secs(5);
+
+/// How far the run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// The first thread waits for the initial plan.
+    Loaded,
+    /// The program runs.
+    Running,
+    /// The plugin has sent its last message.
+    Complete,
+    /// The process is reaped.
+    Over,
+}
+
+/// The running program behind a [`QemuSampler`](super::QemuSampler).
+#[derive(Debug)]
+pub(super) struct Run {
+    process: Process,
+    line_size: LineSize,
+    name: String,
+    bytes: Vec<u8>, // read, of messages not yet complete
+    messages: VecDeque<Message>,
+    waiting: Option<u32>, // slot of the thread whose window was returned last
+    stage: Stage,
+    windows: u64,
+    replaced: Option<String>, // the program that the process is about to become
+    pub(super) warnings: Vec<String>,
+}
+
+impl Run {
+    pub(super) fn start(
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &QemuOptions,
+    ) -> Result<Self, SamplerError> {
+        if options.window == 0 {
+            return Err(Error::WindowLength.into());
+        }
+        let program = Program::find(name, options.directory.as_deref())?;
+        let emulator = emulator::find(program.architecture, options.emulator.as_ref())?;
+        let process = Process::start(&emulator, &program, name, arguments, options)?;
+        let mut run = Self {
+            process,
+            line_size: options.line_size,
+            name: name.to_string_lossy().into_owned(),
+            bytes: Vec::new(),
+            messages: VecDeque::new(),
+            waiting: None,
+            stage: Stage::Loaded,
+            windows: 0,
+            replaced: None,
+            warnings: Vec::new(),
+        };
+        match run.next_message(None)? {
+            Some(Message::Hello) => Ok(run),
+            Some(_) => Err(protocol("the plugin did not introduce itself")),
+            None => {
+                let exit = run.process.reap()?;
+                Err(SamplerError::Unsupported {
+                    backend: "qemu",
+                    missing: format!(
+                        "{} did not load the plugin and ended with {exit}; its own message is on stderr",
+                        emulator.display()
+                    ),
+                })
+            }
+        }
+    }
+
+    /// The next message, or none once the process has ended (or `deadline` has passed) and all were read.
+    fn next_message(&mut self, deadline: Option<Instant>) -> Result<Option<Message>, SamplerError> {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(Some(message));
+            }
+            let ring = self.process.mapping().ring();
+            let seen = ring.header().filled.load(Ordering::SeqCst);
+            let ended = self.process.has_ended();
+            if ring.read(&mut self.bytes) {
+                let mut taken = 0;
+                while let Some((message, length)) = Message::decode(&self.bytes[taken..]).map_err(protocol)? {
+                    self.messages.push_back(message);
+                    taken += length;
+                }
+                self.bytes.drain(..taken);
+            } else if ended {
+                return Ok(None);
+            } else {
+                let nap = deadline.map_or(NAP, |at| at.saturating_duration_since(Instant::now()).min(NAP));
+                if nap.is_zero() {
+                    return Ok(None);
+                }
+                futex::wait(&ring.header().filled, seen, nap);
+            }
+        }
+    }
+
+    fn window(&mut self, message: WindowMessage) -> Window {
+        let WindowMessage { report, instructions, seen_instructions, profiled, .. } = message;
+        let accesses = report.accesses;
+        let seen = profiled && (seen_instructions == instructions || accesses > 0);
+        let whole = profiled && seen_instructions == instructions;
+        let index = WindowIndex(message.index);
+        let mut window = window_from(report, index, ThreadId(message.thread), self.line_size, seen);
+        if seen && !whole {
+            // The first blocks ran before their accesses were reported.
+            let share = accesses as f64 / seen_instructions.max(1) as f64;
+            window.accesses = AccessCount::Estimated((instructions as f64 * share).round() as u64);
+            window.arrivals = None;
+        }
+        window.instructions = instructions;
+        window.code = message.code;
+        window.elapsed = Duration::from_nanos(message.elapsed);
+        self.windows += 1;
+        window
+    }
+
+    /// The process has ended: reap it and tell what is to be told about how.
+    fn conclude(&mut self) -> Result<(), SamplerError> {
+        let complete = self.stage == Stage::Complete;
+        self.stage = Stage::Over;
+        let exit = self.process.reap()?;
+        self.warn_of_children();
+        if complete {
+            return Ok(());
+        }
+        if let Some(path) = self.replaced.take() {
+            self.warnings.push(format!(
+                "the program replaced itself by {path}, which ran unobserved: give {path} as the program"
+            ));
+        } else if self.windows == 0 && matches!(exit, TargetExit::Code(_)) {
+            return Err(SamplerError::Target {
+                program: self.name.clone(),
+                problem: format!(
+                    "the emulator ended with {exit} before the program ran; its own message is on stderr"
+                ),
+            });
+        } else {
+            self.warnings.push(format!(
+                "the program was ended by {exit}: what it did since its last window boundary is not in the \
+                 windows, and samples open then are lost"
+            ));
+        }
+        Ok(())
+    }
+
+    fn warn_of_children(&mut self) {
+        let header = self.process.mapping().ring().header();
+        let (forks, execs) = (header.forks.load(Ordering::Relaxed), header.execs.load(Ordering::Relaxed));
+        if execs > 0 {
+            let first = header.first_exec().unwrap_or_default();
+            self.warnings.push(format!(
+                "{execs} child process(es) ran other programs unobserved (the first: {first}): give the one \
+                 of interest as the program"
+            ));
+        }
+        if forks > execs {
+            self.warnings.push(format!("{} forked child process(es) ran unobserved", forks - execs));
+        }
+    }
+
+    pub(super) fn exit_status(&self) -> Option<TargetExit> {
+        self.process.status()
+    }
+}
+
+impl Sampler for Run {
+    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        let mode = mode_of(&plan.reuse);
+        if self.stage < Stage::Over {
+            let header = self.process.mapping().ring().header();
+            if self.stage == Stage::Loaded {
+                self.stage = Stage::Running;
+                header.start(mode);
+            }
+            if let Some(slot) = self.waiting.take() {
+                header.answer(slot as usize, mode);
+            }
+        }
+        loop {
+            let over = self.stage == Stage::Over;
+            let message = if over { self.messages.pop_front() } else { self.next_message(None)? };
+            match message {
+                Some(Message::Window(window)) => {
+                    self.waiting = window.slot;
+                    self.replaced = None;
+                    return Ok(Some(self.window(*window)));
+                }
+                Some(Message::Replaced(path)) => self.replaced = Some(path),
+                Some(Message::Lost { thread }) => self.warnings.push(format!(
+                    "thread {thread} could not be halted: its last window and open samples are lost"
+                )),
+                Some(Message::End) => self.stage = self.stage.max(Stage::Complete),
+                Some(Message::Hello) => return Err(protocol("the plugin introduced itself twice")),
+                None if over => return Ok(None),
+                None => self.conclude()?,
+            }
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        if self.stage == Stage::Over {
+            return Ok(());
+        }
+        self.waiting = None;
+        let header = self.process.mapping().ring().header();
+        if self.stage == Stage::Loaded {
+            header.start(crate::engine::tracker::Mode::Off);
+        }
+        futex::set(&header.stop, 1);
+        let deadline = Instant::now() + LAST_REPORT;
+        let mut kept = VecDeque::new();
+        while let Some(message) = self.next_message(Some(deadline))? {
+            let last = message == Message::End;
+            kept.push_back(message);
+            if last {
+                break;
+            }
+        }
+        self.process.end()?;
+        while let Some(message) = self.next_message(None)? {
+            kept.push_back(message);
+        }
+        self.messages = kept;
+        self.stage = Stage::Over;
+        self.warn_of_children();
+        Ok(())
+    }
+}
+
+fn protocol(problem: &str) -> SamplerError {
+    SamplerError::Protocol { backend: "qemu", problem: problem.into() }
+}
