@@ -63,6 +63,18 @@ impl RunCurves {
         Self { sizes: sizes.to_vec(), phases, average }
     }
 
+    /// How many sizes, from the smallest on, tell something: beyond them every curve is level, within a hundredth of
+    /// a percentage point.
+    #[must_use]
+    pub fn informative(&self) -> usize {
+        let level = |curve: &PhaseCurve| {
+            let last = curve.points.last().map_or(0.0, |p| p.miss_ratio);
+            let bends = curve.points.iter().rposition(|p| (p.miss_ratio - last).abs() > 1e-4);
+            bends.map_or(1, |k| k + 2)
+        };
+        self.phases.values().map(level).max().unwrap_or(1).min(self.sizes.len())
+    }
+
     /// The curve that describes a window: that of its phase.
     #[must_use]
     pub fn of(&self, window: &WindowRecord) -> Option<&PhaseCurve> {

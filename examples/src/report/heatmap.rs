@@ -115,7 +115,7 @@ fn draw_map<DB: DrawingBackend>(
     columns: &[Column],
     total: u64,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let sizes = &subject.curves.sizes;
+    let sizes = &subject.curves.sizes[..subject.shown];
     let line_size = subject.run.line_size;
     let log = |k: usize| (sizes[k].bytes(line_size) as f64).log2();
     let (low, high) =
@@ -177,10 +177,10 @@ fn draw_average<DB: DrawingBackend>(
     subject: &Subject<'_>,
     area: &DrawingArea<DB, Shift>,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let sizes = &subject.curves.sizes;
+    let sizes = &subject.curves.sizes[..subject.shown];
     let log = |k: usize| (sizes[k].bytes(subject.run.line_size) as f64).log2();
     let half = 0.5 * step(sizes.len(), log);
-    let points = &subject.curves.average.points;
+    let points = &subject.curves.average.points[..subject.shown];
     let most = points.iter().map(|p| 100.0 * p.miss_ratio).fold(1e-6, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin_right(20)

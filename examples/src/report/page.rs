@@ -147,7 +147,9 @@ fn data(subject: &Subject<'_>) -> Value {
         .iter()
         .map(|view| {
             let column = |get: fn(&crate::guided::CurvePoint) -> f64| {
-                view.curve.map(|curve| curve.points.iter().map(|p| rounded(get(p))).collect::<Vec<_>>())
+                view.curve.map(|curve| {
+                    curve.points[..subject.shown].iter().map(|p| rounded(get(p))).collect::<Vec<_>>()
+                })
             };
             json!({
                 "name": view.name,
@@ -172,10 +174,10 @@ fn data(subject: &Subject<'_>) -> Value {
     threads.sort_by_key(|(_, windows)| std::cmp::Reverse(windows.len()));
     json!({
         "by_instructions": by_instructions,
-        "sizes": subject.curves.sizes.iter().map(|size| size.bytes(run.line_size)).collect::<Vec<_>>(),
+        "sizes": subject.curves.sizes[..subject.shown].iter().map(|size| size.bytes(run.line_size)).collect::<Vec<_>>(),
         "caches": subject.caches.levels.iter().map(|l| json!({"name": l.name, "bytes": l.bytes})).collect::<Vec<_>>(),
         "phases": phases,
-        "average": subject.curves.average.points.iter().map(|p| rounded(p.miss_ratio)).collect::<Vec<_>>(),
+        "average": subject.curves.average.points[..subject.shown].iter().map(|p| rounded(p.miss_ratio)).collect::<Vec<_>>(),
         "threads": threads.into_iter().map(|(id, windows)| json!({"id": id, "windows": windows})).collect::<Vec<_>>(),
     })
 }

@@ -1,6 +1,7 @@
 //! A run with its curves, its phases in the order people want to see them, and their names.
 
 use phase_detect::PhaseId;
+use reuse_sampler::LineSize;
 
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves};
 use crate::machine::DataCaches;
@@ -20,6 +21,8 @@ pub struct Subject<'a> {
     pub caches: &'a DataCaches,
     /// The phases, the one with most accesses first.
     pub phases: Vec<PhaseView<'a>>,
+    /// How many of the curves' sizes, from the smallest on, pictures show.
+    pub shown: usize,
     /// What the reader should know about this run: children that were not profiled, and the like.
     pub notes: Vec<String>,
 }
@@ -75,7 +78,8 @@ impl<'a> Subject<'a> {
                 borrowed_from: record.stand_in.and_then(name_of),
             })
             .collect();
-        Self { program, model, run, curves, caches, phases, notes: Vec::new() }
+        let shown = shown(curves, run.line_size, caches);
+        Self { program, model, run, curves, caches, phases, shown, notes: Vec::new() }
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.
@@ -105,6 +109,17 @@ impl<'a> Subject<'a> {
             high: mix(left.high, right.high),
         })
     }
+}
+
+/// Pictures end where nothing happens any more, an octave later, but show the first two levels of cache.
+fn shown(curves: &RunCurves, line_size: LineSize, caches: &DataCaches) -> usize {
+    let sizes = &curves.sizes;
+    let Some(last) = curves.informative().checked_sub(1).and_then(|k| sizes.get(k)) else {
+        return sizes.len();
+    };
+    let second = caches.levels.iter().take(2).map(|level| 2 * level.bytes).max().unwrap_or(0);
+    let until = (2 * last.bytes(line_size)).max(second);
+    sizes.partition_point(|size| size.bytes(line_size) <= until).max(1)
 }
 
 /// 0 is `A`, 25 is `Z`, 26 is `AA`.
