@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 
+use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{LineSize, Sampler, SamplerError};
 
@@ -32,6 +33,7 @@ pub struct Target {
 
 enum Kind {
     Embedded(Box<ReplaySampler<EventStream>>),
+    Qemu(Box<QemuSampler>),
 }
 
 impl fmt::Debug for Target {
@@ -82,6 +84,9 @@ pub enum TargetError {
         /// The name asked for.
         name: String,
     },
+    /// No program was given.
+    #[error("no program to run")]
+    NoProgram,
     /// The sampler refused.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
@@ -114,8 +119,12 @@ impl Target {
     ///
     /// # Errors
     /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
-    pub fn program(_command: &[OsString], _options: TargetOptions) -> Result<Self, TargetError> {
-        Err(SamplerError::Unsupported { backend: "auto", missing: "not connected yet".to_owned() }.into())
+    pub fn program(command: &[OsString], options: TargetOptions) -> Result<Self, TargetError> {
+        let [program, arguments @ ..] = command else { return Err(TargetError::NoProgram) };
+        let qemu = QemuOptions::windows_of(options.window).line_size(options.line_size).seed(options.seed);
+        let sampler = QemuSampler::spawn(program, arguments, &qemu)?;
+        let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        Ok(Self { name, kind: Kind::Qemu(Box::new(sampler)) })
     }
 
     /// What runs, as a person would write it.
@@ -128,6 +137,7 @@ impl Target {
     pub fn sampler(&mut self) -> &mut dyn Sampler {
         match &mut self.kind {
             Kind::Embedded(sampler) => sampler.as_mut(),
+            Kind::Qemu(sampler) => sampler.as_mut(),
         }
     }
 
@@ -135,22 +145,29 @@ impl Target {
     pub fn locate(&mut self, address: u64) -> Option<String> {
         match &mut self.kind {
             Kind::Embedded(_) => workloads::locate(address),
+            Kind::Qemu(_) => None,
         }
     }
 
     /// How it ended, once the sampler has told its last window.
     #[must_use]
-    pub const fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         match &self.kind {
             Kind::Embedded(_) => Outcome::Exited(0),
+            Kind::Qemu(sampler) => match sampler.exit_status() {
+                None => Outcome::Unknown,
+                Some(TargetExit::Code(code)) => Outcome::Exited(code),
+                Some(TargetExit::Signal(signal)) => Outcome::Signalled(Signal(signal)),
+            },
         }
     }
 
     /// What the user should know about this run.
     #[must_use]
-    pub const fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         match &self.kind {
             Kind::Embedded(_) => Vec::new(),
+            Kind::Qemu(sampler) => sampler.warnings().to_vec(),
         }
     }
 }
