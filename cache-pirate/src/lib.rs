@@ -1,3 +1,20 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod counts;
+pub mod curve;
+mod error;
+pub mod measure;
+mod plan;
+pub mod simple;
+mod testbed;
+pub mod trust;
+
+pub use counts::{MemoryCounts, PirateCounts, Reading, TargetCounts};
+pub use curve::{CacheCurve, CurvePoint};
+pub use error::PirateError;
+pub use measure::{Interval, Measurements, measure, measure_fixed, measure_phases};
+pub use plan::{Pace, PirateParams, Plan, Threads};
+pub use testbed::{Evidence, Outcome, SharedCache, Testbed, Until, Who};
+pub use trust::{Distrust, Trust};

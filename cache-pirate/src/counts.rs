@@ -1,0 +1,106 @@
+//! What is counted on either side. Subtract two readings to get an interval's.
+
+use std::ops::{Add, Sub};
+
+/// The memory counters of the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryCounts {
+    /// Memory accesses.
+    pub accesses: f64,
+    /// Those that reached the shared cache.
+    pub shared_accesses: f64,
+    /// Those that missed it and waited for memory.
+    pub misses: f64,
+    /// Lines brought from memory, on demand or ahead.
+    pub fetches: f64,
+}
+
+/// What the target did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TargetCounts {
+    /// Work done: instructions, or whatever the testbed counts progress in.
+    pub work: f64,
+    /// Time spent executing, without suspensions: cycles or nanoseconds.
+    pub time: f64,
+    /// Memory counters, where there are any.
+    pub memory: Option<MemoryCounts>,
+}
+
+/// What the pirate did, all its threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PirateCounts {
+    /// Lines touched.
+    pub touches: f64,
+    /// Lines that had to come from memory: counted, or inferred from the time they took.
+    pub fetches: f64,
+}
+
+impl PirateCounts {
+    /// Fetches per touched line; 0 for a pirate that touched nothing.
+    #[must_use]
+    pub fn fetch_ratio(&self) -> f64 {
+        if self.touches > 0.0 { self.fetches / self.touches } else { 0.0 }
+    }
+}
+
+/// Both sides at one moment, counted from the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Time on the machine's axis, suspensions included, in the unit of the target's time.
+    pub elapsed: f64,
+    /// The target.
+    pub target: TargetCounts,
+    /// The pirate.
+    pub pirate: PirateCounts,
+}
+
+impl TargetCounts {
+    /// Time per unit of work; not a number where no work was done.
+    #[must_use]
+    pub fn cpi(&self) -> f64 {
+        self.time / self.work
+    }
+}
+
+macro_rules! fieldwise {
+    ($type:ident { $($field:ident),+ }) => {
+        impl Sub for $type {
+            type Output = Self;
+
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($field: self.$field - earlier.$field),+ }
+            }
+        }
+
+        impl Add for $type {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($field: self.$field + other.$field),+ }
+            }
+        }
+    };
+}
+
+fieldwise!(MemoryCounts { accesses, shared_accesses, misses, fetches });
+fieldwise!(PirateCounts { touches, fetches });
+fieldwise!(Reading { elapsed, target, pirate });
+
+impl Sub for TargetCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        let memory = self.memory.zip(earlier.memory).map(|(now, before)| now - before);
+        Self { work: self.work - earlier.work, time: self.time - earlier.time, memory }
+    }
+}
+
+impl Add for TargetCounts {
+    type Output = Self;
+
+    /// Sums; without memory counters where one side has none.
+    fn add(self, other: Self) -> Self {
+        let memory = self.memory.zip(other.memory).map(|(one, two)| one + two);
+        Self { work: self.work + other.work, time: self.time + other.time, memory }
+    }
+}

@@ -1,0 +1,123 @@
+//! One point of a curve: sums over the intervals of one size, and the ratios that follow from them.
+
+use crate::counts::{PirateCounts, TargetCounts};
+use crate::error::PirateError;
+use crate::measure::Interval;
+use crate::testbed::SharedCache;
+use crate::trust::{Trust, effective_size};
+
+/// The target with a certain amount of cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// Bytes of the shared cache left to the target.
+    pub bytes: u64,
+    /// Bounds of what was really left to it, from the pirate's fetch ratio.
+    pub effective_bytes: (u64, u64),
+    /// Time per unit of work.
+    pub cpi: f64,
+    /// Standard error of the CPI from the differences between intervals; `None` with fewer than two.
+    pub cpi_error: Option<f64>,
+    /// Accesses per unit of work.
+    pub mix: Option<f64>,
+    /// Accesses that waited for memory, per access.
+    pub miss_ratio: Option<f64>,
+    /// Lines brought from memory per access, prefetches included.
+    pub fetch_ratio: Option<f64>,
+    /// Accesses that reached the shared cache and hit it, per unit of time.
+    pub hit_rate: Option<f64>,
+    /// Bytes read from memory per unit of time.
+    pub bandwidth: Option<f64>,
+    /// Fetches of the pirate per line it touched.
+    pub pirate_fetch_ratio: f64,
+    /// Intervals it stands on.
+    pub intervals: u64,
+    /// Whether it counts: one trusted interval is enough, and then only those are in it. The reason is that of
+    /// the first interval if none is trusted.
+    pub trust: Trust,
+}
+
+impl CurvePoint {
+    /// Whether it counts.
+    #[must_use]
+    pub const fn is_trusted(&self) -> bool {
+        self.trust.is_trusted()
+    }
+
+    pub(super) fn assemble<'a>(
+        cache: SharedCache,
+        stolen: u64,
+        intervals: impl Iterator<Item = &'a Interval> + Clone,
+    ) -> Option<Self> {
+        let useful = intervals.filter(|i| i.counts.target.work > 0.0 && i.counts.target.time > 0.0);
+        let trust = if useful.clone().any(|i| i.trust.is_trusted()) {
+            Trust::Trusted
+        } else {
+            useful.clone().next()?.trust
+        };
+        let used = useful.filter(|i| i.trust.is_trusted() == trust.is_trusted());
+        let pirate = used.clone().fold(PirateCounts::default(), |sum, i| sum + i.counts.pirate);
+        let mut targets = used.clone().map(|i| i.counts.target);
+        let first = targets.next()?;
+        let target = targets.fold(first, |sum, counts| sum + counts);
+        let whole = cache.bytes / u64::from(cache.line_size) * u64::from(cache.line_size);
+        let memory = target.memory.filter(|memory| memory.accesses > 0.0);
+        let line = f64::from(cache.line_size);
+        Some(Self {
+            bytes: whole - stolen,
+            effective_bytes: effective_size(cache, stolen, pirate.fetch_ratio()),
+            cpi: target.cpi(),
+            cpi_error: standard_error(used.clone().map(|i| i.counts.target), target),
+            mix: memory.map(|m| m.accesses / target.work),
+            miss_ratio: memory.map(|m| m.misses / m.accesses),
+            fetch_ratio: memory.map(|m| m.fetches / m.accesses),
+            hit_rate: memory.map(|m| (m.shared_accesses - m.misses).max(0.0) / target.time),
+            bandwidth: memory.map(|m| m.fetches * line / target.time),
+            pirate_fetch_ratio: pirate.fetch_ratio(),
+            intervals: used.count() as u64,
+            trust,
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<(), PirateError> {
+        if !(self.cpi.is_finite() && self.cpi > 0.0) {
+            return Err(PirateError::Parameter {
+                what: "CPI",
+                value: self.cpi,
+                remedy: "a finite number above 0",
+            });
+        }
+        let optional = [
+            ("mix", self.mix),
+            ("miss ratio", self.miss_ratio),
+            ("fetch ratio", self.fetch_ratio),
+            ("hit rate", self.hit_rate),
+            ("bandwidth", self.bandwidth),
+            ("standard error of the CPI", self.cpi_error),
+            ("pirate's fetch ratio", Some(self.pirate_fetch_ratio)),
+        ];
+        for (what, value) in optional {
+            if let Some(value) = value.filter(|v| !(v.is_finite() && *v >= 0.0)) {
+                let remedy = "a finite number, 0 or more";
+                return Err(PirateError::Parameter { what, value, remedy });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Standard error of the ratio time / work over `n` intervals.
+///
+/// # Formula
+/// With residuals `d_i = t_i - r w_i` from the ratio `r = sum t / sum w`: `sqrt(n / (n - 1) * sum d_i^2) / sum w`.
+///
+/// # References
+/// Cochran, *Sampling Techniques*, third edition, section 6.4 (ratio estimates).
+fn standard_error(intervals: impl Iterator<Item = TargetCounts>, sum: TargetCounts) -> Option<f64> {
+    let ratio = sum.cpi();
+    let (mut n, mut squares) = (0.0, 0.0);
+    for counts in intervals {
+        n += 1.0;
+        squares += (counts.time - ratio * counts.work).powi(2);
+    }
+    (n > 1.0).then(|| (n / (n - 1.0) * squares).sqrt() / sum.work)
+}

@@ -1,0 +1,68 @@
+//! What is refused, and what can go wrong outside.
+
+use thiserror::Error as ThisError;
+
+/// A measurement that cannot be made as asked for, or a curve that cannot be had from one.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum PirateError {
+    /// A parameter outside its range.
+    #[error("{what} of {value}: give {remedy}")]
+    Parameter {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        remedy: &'static str,
+    },
+    /// No cache size to measure at.
+    #[error("no cache sizes: give at least one, in bytes left to the target")]
+    NoSizes,
+    /// A size that the cache cannot leave to the target.
+    #[error("a size of {bytes} bytes in a cache of {cache_bytes}: give 1 line to the whole cache")]
+    Size {
+        /// The size.
+        bytes: u64,
+        /// Size of the shared cache.
+        cache_bytes: u64,
+    },
+    /// A shared cache of no bytes, or lines that do not fit.
+    #[error(
+        "a shared cache of {bytes} bytes with lines of {line_size}: give a line size that is a power of two, \
+         and at least one line"
+    )]
+    Cache {
+        /// Size of the cache.
+        bytes: u64,
+        /// Size of a line.
+        line_size: u32,
+    },
+    /// Nothing was measured before the target ended.
+    #[error(
+        "no interval was completed before the target ended: shorten the interval of {interval} units of work"
+    )]
+    NothingMeasured {
+        /// Interval asked for.
+        interval: f64,
+    },
+    /// A value of a curve file that the format does not allow.
+    #[error("cache-curve file: {what} is {value}; give {remedy}")]
+    File {
+        /// The field.
+        what: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it must hold.
+        remedy: &'static str,
+    },
+    /// A curve measured without memory counters has no miss ratio, which the file requires.
+    #[error(
+        "the point at {bytes} bytes has no miss ratio, which a cache-curve file requires: \
+         measure with memory counters"
+    )]
+    NoMissRatio {
+        /// Size of the point.
+        bytes: u64,
+    },
+}

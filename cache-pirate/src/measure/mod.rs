@@ -1,0 +1,93 @@
+//! The technique: how to get a curve out of a testbed.
+//!
+//! - [`measure`]: all sizes in one run, in cycles, one right after the other or at random gaps;
+//! - [`measure_fixed`]: one size for a whole run, the reference for the former;
+//! - [`measure_phases`]: all sizes for each phase of the program, the phases told by the caller;
+//! - [`choose_threads`]: how many threads the pirate may have.
+//!
+//! All of them only fail where the testbed does. That a target ended early, or that the pirate could not hold
+//! its lines, is in what they return.
+//!
+//! # References
+//! Eklöv, thesis, Paper III, sections III.3.3 and III.4.
+
+mod cycles;
+mod gaps;
+mod phases;
+mod session;
+mod threads;
+
+pub use self::cycles::{measure, measure_fixed};
+pub use self::phases::{PhaseReport, PhasedMeasurements, Stretch, measure_phases};
+pub use self::threads::{ThreadChoice, ThreadTrial, choose_threads};
+
+use crate::counts::Reading;
+use crate::curve::CacheCurve;
+use crate::error::PirateError;
+use crate::plan::Plan;
+use crate::testbed::SharedCache;
+use crate::trust::Trust;
+
+/// One measurement interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Bytes that were to be stolen.
+    pub stolen: u64,
+    /// Threads of the pirate.
+    pub threads: usize,
+    /// Number of the cycle it belongs to, from 0.
+    pub cycle: u64,
+    /// What both sides did.
+    pub counts: Reading,
+    /// Whether it counts.
+    pub trust: Trust,
+}
+
+/// Everything measured in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurements {
+    /// The cache.
+    pub cache: SharedCache,
+    /// Work asked for per interval.
+    pub interval: f64,
+    /// The intervals in order.
+    pub intervals: Vec<Interval>,
+    /// How the number of threads was chosen; `None` where it was given.
+    pub threads: Option<ThreadChoice>,
+    /// Both sides over the whole run, warm-ups and gaps included.
+    pub total: Reading,
+    /// Part of the elapsed time in which the target stood still for the pirate to warm up.
+    pub suspended: f64,
+    /// Whether the target came to its end.
+    pub ended: bool,
+}
+
+impl Measurements {
+    /// The curve, over all intervals.
+    ///
+    /// # Errors
+    /// [`PirateError::NothingMeasured`] if no interval was completed.
+    pub fn curve(&self) -> Result<CacheCurve, PirateError> {
+        CacheCurve::assemble(self.cache, self.interval, &self.intervals)
+    }
+
+    /// How much longer the run took than the target alone needs for the same work, as a fraction.
+    ///
+    /// `alone` is the target's time per unit of work with the whole cache and nobody beside it.
+    #[must_use]
+    pub fn overhead(&self, alone: f64) -> f64 {
+        self.total.elapsed / (alone * self.total.target.work) - 1.0
+    }
+
+    fn begin(plan: &Plan) -> Self {
+        Self {
+            cache: plan.cache,
+            interval: plan.interval,
+            intervals: Vec::new(),
+            threads: None,
+            total: Reading::default(),
+            suspended: 0.0,
+            ended: false,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether an interval measured what it was meant to: the pirate's lines were there throughout.
+
+use crate::counts::PirateCounts;
+use crate::testbed::{Evidence, SharedCache};
+
+/// Why an interval does not count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// The pirate had to fetch more of its lines than allowed: the target had more cache than asked for.
+    LostLines {
+        /// Fetches per touched line.
+        fetch_ratio: f64,
+        /// Limit.
+        limit: f64,
+    },
+    /// The pirate did not walk its lines even once in the interval, so nothing is known of them.
+    NotWalked {
+        /// Walks made, below 1.
+        walks: f64,
+    },
+    /// The two sides did not share a cache before or after the interval.
+    NotShared,
+    /// The target ended before half of the interval's work was done.
+    Truncated {
+        /// Work done.
+        work: f64,
+    },
+    /// No time passed, or no work was done.
+    Empty,
+}
+
+/// The verdict on an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trust {
+    /// It counts.
+    Trusted,
+    /// It does not.
+    Untrusted(Distrust),
+}
+
+impl Trust {
+    /// Whether it counts.
+    #[must_use]
+    pub const fn is_trusted(self) -> bool {
+        matches!(self, Self::Trusted)
+    }
+}
+
+/// Limits of the pirate's fetch ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Limits {
+    pub counted: f64, // in (0, 1]
+    pub timed: f64,   // in (0, 1]
+}
+
+impl Limits {
+    pub(crate) const fn of(self, evidence: Evidence) -> f64 {
+        match evidence {
+            Evidence::Counted => self.counted,
+            Evidence::Timed => self.timed,
+        }
+    }
+}
+
+/// Judges the pirate by its own counts over an interval in which it was to hold `stolen` bytes.
+pub(crate) fn judge_pirate(counts: PirateCounts, stolen: u64, cache: SharedCache, limit: f64) -> Trust {
+    let lines = stolen / u64::from(cache.line_size);
+    if lines == 0 {
+        return Trust::Trusted;
+    }
+    let walks = counts.touches / lines as f64;
+    if walks < 1.0 {
+        return Trust::Untrusted(Distrust::NotWalked { walks });
+    }
+    let fetch_ratio = counts.fetch_ratio();
+    if fetch_ratio > limit {
+        return Trust::Untrusted(Distrust::LostLines { fetch_ratio, limit });
+    }
+    Trust::Trusted
+}
+
+/// What the target may have had, if the pirate was to steal `stolen` bytes and fetched `fetch_ratio` of the
+/// lines it touched.
+///
+/// # Formula
+/// With `f` the pirate's fetch ratio, at least `1 - f` of its lines were in the cache at any time, so the
+/// target had between `C - stolen` and `C - (1 - f) * stolen` bytes.
+///
+/// # References
+/// Eklöv, thesis, Paper III, section III.4.3.
+#[must_use]
+pub fn effective_size(cache: SharedCache, stolen: u64, fetch_ratio: f64) -> (u64, u64) {
+    let least = cache.bytes.saturating_sub(stolen);
+    let lost = (fetch_ratio.clamp(0.0, 1.0) * stolen as f64).ceil() as u64;
+    (least, least.saturating_add(lost).min(cache.bytes))
+}

@@ -1,0 +1,283 @@
+//! The technique on the simple testbed against caches of the true size.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use cache_pirate::measure::choose_threads;
+use cache_pirate::simple::{SimpleMachine, SimpleTestbed};
+use cache_pirate::{
+    CurvePoint, Distrust, Interval, Outcome, Pace, PirateError, PirateParams, Reading, SharedCache, Testbed,
+    Threads, Trust, Until, Who, measure, measure_fixed,
+};
+use common::{miss_ratio, random_lines};
+use quickcheck::{QuickCheck, TestResult};
+
+const MACHINE: SimpleMachine = SimpleMachine {
+    sets: 64,
+    ways: 16,
+    line_size: 64,
+    hit_time: 10.0,
+    miss_time: 100.0,
+    pirate_hit_time: 1.0,
+    pirate_miss_time: 20.0,
+    threads: 1,
+    free_threads: 1,
+};
+
+fn params() -> PirateParams {
+    PirateParams { interval: Some(20_000.0), ..PirateParams::default() }
+}
+
+/// Bytes of a way.
+const WAY: u64 = 64 * 64;
+
+#[test]
+fn what_is_left_behaves_exactly_like_a_cache_of_that_size() {
+    // Under LRU the pirate's lines are always younger than the target's victim (Paper III, figure 4), so a run
+    // at a fixed size has exactly the misses of the smaller cache. The warm-up ends within the first 24,000.
+    let stream: Vec<u64> = random_lines(1000, 1).take(120_000).collect();
+    for ways in [16, 12, 5, 2] {
+        let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
+        let mut testbed = SimpleTestbed::new(machine, stream.iter().copied()).unwrap();
+        let plan = PirateParams { interval: Some(6_000.0), ..params() }.check(testbed.cache()).unwrap();
+        let run = measure_fixed(&mut testbed, &plan, ways as u64 * WAY).unwrap();
+        assert!(run.ended);
+        let whole: Vec<&Interval> =
+            run.intervals.iter().filter(|i| i.counts.target.work == 6_000.0).collect();
+        let measured: f64 = whole.iter().map(|i| i.counts.target.memory.unwrap().misses).sum();
+        // The run ends with the stream, so the intervals are its end.
+        let begin = 120_000 - run.intervals.iter().map(|i| i.counts.target.work).sum::<f64>() as usize;
+        let end = begin + whole.len() * 6_000;
+        let truth = miss_ratio(64, ways, &stream[..end], begin);
+        assert!(whole.len() >= 16, "{} intervals", whole.len());
+        assert!(whole.iter().all(|i| i.trust.is_trusted() && i.counts.pirate.fetches == 0.0), "{ways} ways");
+        assert_eq!(measured, (truth * (end - begin) as f64).round(), "{ways} ways");
+    }
+}
+
+#[test]
+fn one_run_gives_all_sizes() {
+    let stream: Vec<u64> = random_lines(1500, 2).take(4_000_000).collect();
+    let mut testbed = SimpleTestbed::new(MACHINE, stream.iter().copied()).unwrap();
+    let plan = params().check(testbed.cache()).unwrap();
+    let run = measure(&mut testbed, &plan).unwrap();
+    let curve = run.curve().unwrap();
+    assert_eq!(curve.points().len(), 16);
+    for (i, point) in curve.points().iter().enumerate() {
+        assert_eq!(point.bytes, (i as u64 + 1) * WAY);
+        let truth = miss_ratio(64, i + 1, &stream[..400_000], 50_000);
+        let error = point.miss_ratio.unwrap() - truth;
+        // Both are estimates of one probability: five standard errors of their difference.
+        let n = point.intervals as f64 * 20_000.0;
+        let deviation = (truth * (1.0 - truth) * (1.0 / n + 1.0 / 350_000.0)).sqrt();
+        assert!(error.abs() < 5.0 * deviation, "{} bytes: off by {error}", point.bytes);
+        assert_eq!(point.fetch_ratio, point.miss_ratio);
+        // 10 a hit, 100 a miss
+        assert!((point.cpi - (10.0 + 90.0 * point.miss_ratio.unwrap())).abs() < 1e-9);
+        let bandwidth = point.miss_ratio.unwrap() * 64.0 / point.cpi;
+        assert!((point.bandwidth.unwrap() - bandwidth).abs() < 1e-12);
+        let hits = (1.0 - point.miss_ratio.unwrap()) / point.cpi;
+        assert!((point.hit_rate.unwrap() - hits).abs() < 1e-12);
+        assert_eq!(point.mix, Some(1.0));
+    }
+    // The whole time is the target's own and the time it stood still.
+    let total = run.total;
+    assert!((total.elapsed - total.target.time - run.suspended).abs() < 1e-6 * total.elapsed);
+}
+
+#[test]
+fn a_pirate_that_fetches_nothing_is_exact_on_random_machines_and_streams() {
+    fn law(sets: u8, ways: u8, lines: u16, seed: u64, left: u8) -> TestResult {
+        let machine = SimpleMachine {
+            sets: usize::from(sets % 16) + 1,
+            ways: usize::from(ways % 7) + 2,
+            pirate_hit_time: 0.1, // fast enough to hold nearly anything
+            ..MACHINE
+        };
+        let left = usize::from(left) % machine.ways + 1;
+        let stream: Vec<u64> = random_lines(u64::from(lines % 300) + 1, seed).take(9_000).collect();
+        let mut testbed = SimpleTestbed::new(machine, stream.iter().copied()).unwrap();
+        let params = PirateParams { interval: Some(3_000.0), target_warm_up: Some(3_000.0), ..params() };
+        let plan = PirateParams { cycles: Some(1), ..params }.check(testbed.cache()).unwrap();
+        let bytes = (machine.sets * left * 64) as u64;
+        let run = measure_fixed(&mut testbed, &plan, bytes).unwrap();
+        let interval = run.intervals[0];
+        if run.total.pirate.fetches > (machine.sets * (machine.ways - left)) as f64 {
+            return TestResult::discard(); // it lost lines and had to fetch them again
+        }
+        if !interval.trust.is_trusted() {
+            return TestResult::failed();
+        }
+        let end = run.total.target.work as usize;
+        let truth = miss_ratio(machine.sets as u64, left, &stream[..end], end - 3_000);
+        TestResult::from_bool(interval.counts.target.memory.unwrap().misses == (truth * 3e3).round())
+    }
+    QuickCheck::new().tests(40).quickcheck(law as fn(u8, u8, u16, u64, u8) -> TestResult);
+}
+
+#[test]
+fn a_pirate_that_is_too_slow_is_found_out_and_bounds_the_size() {
+    // A stream without reuse takes a line from each set every 64 accesses of 100: the pirate must come round to
+    // each of its lines within (16 - k) * 6400, so at 40 per line of 64 k lines it can hold k = 11 ways at most.
+    let machine = SimpleMachine { pirate_hit_time: 40.0, pirate_miss_time: 100.0, ..MACHINE };
+    let mut testbed = SimpleTestbed::new(machine, 0..4_000_000).unwrap();
+    let plan = params().check(testbed.cache()).unwrap();
+    let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
+    assert_eq!(curve.stealable(), 11 * WAY);
+    for point in curve.points() {
+        let stolen = 16 * WAY - point.bytes;
+        let lost = (point.pirate_fetch_ratio * stolen as f64).ceil() as u64;
+        assert_eq!(point.effective_bytes, (point.bytes, point.bytes + lost));
+        if stolen > 11 * WAY {
+            let Trust::Untrusted(Distrust::LostLines { fetch_ratio, limit }) = point.trust else {
+                panic!("{} bytes: {:?}", point.bytes, point.trust);
+            };
+            assert!(fetch_ratio > limit && limit == 0.01);
+        } else {
+            assert_eq!(point.trust, Trust::Trusted);
+            assert!(point.pirate_fetch_ratio <= 0.01);
+        }
+    }
+}
+
+#[test]
+fn more_threads_hold_more() {
+    let stealable = |threads| {
+        let machine = SimpleMachine {
+            pirate_hit_time: 40.0,
+            pirate_miss_time: 100.0,
+            threads: 4,
+            free_threads: 4,
+            ..MACHINE
+        };
+        let mut testbed = SimpleTestbed::new(machine, 0..4_000_000).unwrap();
+        let plan = PirateParams { threads, ..params() }.check(testbed.cache()).unwrap();
+        measure(&mut testbed, &plan).unwrap().curve().unwrap().stealable()
+    };
+    // As above with 40 / n per line: 16 - k >= 0.4 k / n.
+    assert_eq!(stealable(Threads::Fixed(1)), 11 * WAY);
+    assert_eq!(stealable(Threads::Fixed(2)), 13 * WAY);
+    assert_eq!(stealable(Threads::Fixed(4)), 14 * WAY);
+    assert_eq!(stealable(Threads::Auto), 14 * WAY);
+}
+
+#[test]
+fn threads_stop_where_the_target_notices() {
+    for free in 1..=4 {
+        let machine = SimpleMachine { threads: 4, free_threads: free, ..MACHINE };
+        let mut testbed = SimpleTestbed::new(machine, random_lines(500, 3)).unwrap();
+        let plan = params().check(testbed.cache()).unwrap();
+        let choice = choose_threads(&mut testbed, &plan).unwrap();
+        assert_eq!(choice.threads, free, "{choice:?}");
+        assert!(choice.one_thread_holds && !choice.ended);
+        if let Some(failed) = choice.trials.iter().find(|trial| trial.threads > free) {
+            assert!((failed.rise() - 0.1).abs() < 0.01, "{failed:?}"); // a tenth per thread too many
+        }
+    }
+}
+
+#[test]
+fn a_program_that_drifts_by_itself_is_not_blamed_on_the_pirate_and_stops_the_search() {
+    // Every access slower than the last: each trial's references differ.
+    let machine = SimpleMachine { threads: 4, free_threads: 4, ..MACHINE };
+    let drifting = (0_u64..).map(|i| if (i * i) % 4_000_000 < i * 20 { i } else { 0 });
+    let mut testbed = SimpleTestbed::new(machine, drifting).unwrap();
+    let plan = params().check(testbed.cache()).unwrap();
+    let choice = choose_threads(&mut testbed, &plan).unwrap();
+    assert_eq!((choice.threads, choice.trials.len()), (1, 3), "{choice:?}");
+}
+
+#[test]
+fn sampling_costs_less_and_finds_the_same() {
+    let run = |pace| {
+        let mut testbed = SimpleTestbed::new(MACHINE, random_lines(900, 4).take(6_000_000)).unwrap();
+        let plan = PirateParams { pace, ..params() }.check(testbed.cache()).unwrap();
+        measure(&mut testbed, &plan).unwrap()
+    };
+    let continuous = run(Pace::Continuous);
+    let sampled = run(Pace::Sampling { mean_gap: 500_000.0, seed: 5 });
+    let (full, fewer) = (continuous.curve().unwrap(), sampled.curve().unwrap());
+    let alone = full.points().last().unwrap().cpi;
+    assert!(sampled.overhead(alone) < 0.6 * continuous.overhead(alone));
+    assert!(fewer.points().len() == 16 && fewer.points()[0].intervals < full.points()[0].intervals);
+    for (one, other) in full.points().iter().zip(fewer.points()) {
+        // Five standard errors: 1/sqrt(n) of accesses, at most 0.5.
+        let n = other.intervals as f64 * 20_000.0;
+        assert!((one.miss_ratio.unwrap() - other.miss_ratio.unwrap()).abs() < 5.0 * 0.5 / n.sqrt() * 1.5);
+    }
+    let again = run(Pace::Sampling { mean_gap: 500_000.0, seed: 5 });
+    assert_eq!(again, sampled, "the seed decides");
+}
+
+#[test]
+fn a_target_that_ends_early_is_told_apart() {
+    let mut testbed = SimpleTestbed::new(MACHINE, 0..10).unwrap();
+    let plan = params().check(testbed.cache()).unwrap();
+    let run = measure(&mut testbed, &plan).unwrap();
+    assert!(run.ended && run.intervals.is_empty());
+    assert!(matches!(run.curve(), Err(PirateError::NothingMeasured { interval }) if interval == 20_000.0));
+
+    // No warm-up: ten accesses into the first interval.
+    let mut testbed = SimpleTestbed::new(MACHINE, 0..10).unwrap();
+    let plan = PirateParams { target_warm_up: Some(0.0), ..params() }.check(testbed.cache()).unwrap();
+    let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
+    let point = curve.points()[0];
+    assert_eq!(point.trust, Trust::Untrusted(Distrust::Truncated { work: 10.0 }));
+    assert_eq!((point.miss_ratio, point.cpi_error), (Some(1.0), None));
+}
+
+/// A testbed whose two sides stop sharing the cache at some probe.
+struct Migrating<T> {
+    inner: T,
+    probes: u32,
+    moves_at: u32,
+}
+
+impl<T: Testbed> Testbed for Migrating<T> {
+    type Error = T::Error;
+    fn cache(&self) -> SharedCache {
+        self.inner.cache()
+    }
+    fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), T::Error> {
+        self.inner.steal(bytes, threads)
+    }
+    fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
+        self.inner.run(who, until)
+    }
+    fn read(&mut self) -> Result<Reading, T::Error> {
+        self.inner.read()
+    }
+    fn shares_cache(&mut self) -> Result<Option<bool>, T::Error> {
+        self.probes += 1;
+        Ok(Some(self.probes < self.moves_at))
+    }
+}
+
+#[test]
+fn intervals_around_a_failed_probe_do_not_count() {
+    // Two probes per interval: the sixth is the one after the third interval.
+    let inner = SimpleTestbed::new(MACHINE, random_lines(900, 6)).unwrap();
+    let mut testbed = Migrating { inner, probes: 0, moves_at: 6 };
+    let params = PirateParams { cycles: Some(1), threads: Threads::Fixed(1), ..params() };
+    let plan = params.check(testbed.cache()).unwrap();
+    let run = measure(&mut testbed, &plan).unwrap();
+    let not_shared = Trust::Untrusted(Distrust::NotShared);
+    let trust: Vec<Trust> = run.intervals.iter().map(|interval| interval.trust).collect();
+    assert_eq!(trust[..4], [Trust::Trusted, Trust::Trusted, not_shared, not_shared]);
+    assert!(trust[3..].iter().all(|&t| t == not_shared));
+}
+
+#[test]
+fn a_trusted_interval_outweighs_untrusted_ones() {
+    let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
+    let inner = SimpleTestbed::new(machine, random_lines(900, 7)).unwrap();
+    let mut testbed = Migrating { inner, probes: 0, moves_at: 2 * 16 + 1 };
+    let params = PirateParams { cycles: Some(3), threads: Threads::Fixed(1), ..params() };
+    let plan = params.check(testbed.cache()).unwrap();
+    let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
+    let whole = curve.points().last().unwrap(); // nothing stolen: needs no sharing
+    assert_eq!(whole.intervals, 3);
+    assert!(curve.points().iter().all(CurvePoint::is_trusted));
+    assert!(curve.points().iter().rev().skip(1).all(|point| point.intervals == 1));
+}
