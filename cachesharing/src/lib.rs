@@ -1,3 +1,28 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod cache;
+mod corun;
+mod curve;
+mod decide;
+mod error;
+mod program;
+mod sharing;
+mod variability;
+
+pub use cache::{MemoryLimit, SharedCache, Waiting};
+pub use corun::{
+    BandwidthDistribution, CoPhase, CoRun, Method, Outcome, Settings, Step, Trajectory, TrajectoryBin, Until,
+};
+pub use curve::{CacheCurve, CurvePoint, Rates};
+pub use decide::{
+    CoSchedule, Culprit, Objective, Pairing, WaySensitivity, co_schedule, culprits, way_sensitivity,
+};
+pub use error::Error;
+pub use program::{Program, TimeUnit, Units, Window};
+pub use sharing::{
+    Allocation, EvictionAge, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution, Start,
+    share,
+};
+pub use variability::{Offsets, SlowdownDistribution, Variability, variability};

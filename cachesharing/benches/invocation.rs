@@ -1,0 +1,65 @@
+//! One invocation of each sharing model: 2 to 8 programs, curves of 16 sizes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::hint::black_box;
+
+use cachesharing::{
+    CacheCurve, CurvePoint, EvictionAge, LruPartition, Probes, Random, SharedCache, Sharing, SharingModel,
+    share,
+};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+const WAYS: u64 = 16;
+const WAY: u64 = 128 << 10;
+
+/// A program whose misses fall from `reach` to `floor` as its cache approaches `knee` ways.
+fn program(reach: f64, floor: f64, knee: f64, mix: f64) -> CacheCurve {
+    let point = |way: u64| {
+        let part = (way as f64 / knee).powi(2);
+        let misses = floor + (reach - floor) * (-part).exp();
+        let cpi = 1.0 + mix * (1.0 + 9.0 * reach + 120.0 * misses);
+        CurvePoint {
+            bytes: way * WAY,
+            cpi,
+            miss_ratio: misses,
+            fetch_ratio: misses,
+            hit_rate: Some((reach - misses) * mix / cpi),
+        }
+    };
+    CacheCurve::new((1..=WAYS).map(point).collect(), mix, 64).unwrap()
+}
+
+fn models() -> Vec<(&'static str, Box<dyn SharingModel>)> {
+    vec![
+        ("eviction_age", Box::new(EvictionAge::default())),
+        ("lru_partition", Box::new(LruPartition::default())),
+        ("random", Box::new(Random)),
+    ]
+}
+
+fn invocation(c: &mut Criterion) {
+    let cache = SharedCache::new(WAYS * WAY).unwrap();
+    let programs: Vec<CacheCurve> = (0..8)
+        .map(|i| {
+            let i = f64::from(i);
+            program(0.05 + 0.02 * i, 0.002 * i, 3.0 + 2.0 * i, 0.3 + 0.02 * i)
+        })
+        .collect();
+    for (name, model) in models() {
+        for count in [2, 4, 8] {
+            let curves: Vec<&CacheCurve> = programs.iter().skip(2).chain(&programs).take(count).collect();
+            for (probes, label) in [(Probes::One, "one"), (Probes::Cliffs, "cliffs")] {
+                let mut sharing = Sharing::default();
+                c.bench_function(&format!("{name}/{count} programs/{label}"), |b| {
+                    b.iter(|| {
+                        share(&model, &cache, black_box(&curves), probes, &mut sharing);
+                        sharing.residual()
+                    });
+                });
+            }
+        }
+    }
+}
+
+criterion_group!(benches, invocation);
+criterion_main!(benches);

@@ -1,0 +1,98 @@
+//! What is shared: a cache of so many bytes, and the memory behind it.
+
+use crate::error::{Error, above_zero};
+
+/// A shared cache and, if it matters, the limit of the memory behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedCache {
+    bytes: f64, // > 0
+    memory: Option<MemoryLimit>,
+}
+
+impl SharedCache {
+    /// A cache of `bytes` bytes before a memory without limit.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for 0 bytes.
+    pub fn new(bytes: u64) -> Result<Self, Error> {
+        Ok(Self { bytes: above_zero("a shared cache in bytes", bytes as f64)?, memory: None })
+    }
+
+    /// The same before a memory of limited bandwidth.
+    #[must_use]
+    pub const fn with_memory(mut self, limit: MemoryLimit) -> Self {
+        self.memory = Some(limit);
+        self
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> f64 {
+        self.bytes
+    }
+
+    /// The memory's limit, if it has one.
+    #[must_use]
+    pub const fn memory(&self) -> Option<MemoryLimit> {
+        self.memory
+    }
+
+    /// The same with `factor` times the size.
+    pub(crate) const fn scaled(mut self, factor: f64) -> Self {
+        self.bytes *= factor;
+        self
+    }
+}
+
+/// Bytes per unit of time that memory delivers, and who waits when more are wanted.
+///
+/// A practical form of the paper's correction, which needs the bandwidth measured in the very co-run it is to
+/// predict (section IV.4.6): here the demand alone decides. Below the limit nothing waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryLimit {
+    bytes_per_time: f64, // > 0
+    waiting: Waiting,
+}
+
+/// Who waits for a memory that is asked for more than it can deliver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Every line fetched waits equally long, just so long that the limit is kept: a queue in order of arrival.
+    /// A program that fetches nothing is not slowed down.
+    #[default]
+    PerLine,
+    /// All programs are stretched by demand / limit: the paper's formula with the limit in place of the
+    /// measured bandwidth, c + (demand - limit) * c / limit.
+    PerProgram,
+}
+
+impl MemoryLimit {
+    /// Memory that delivers `bytes_per_time` bytes per unit of time to all programs together, and makes every
+    /// line wait equally long.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless it is finite and above 0.
+    pub fn new(bytes_per_time: f64) -> Result<Self, Error> {
+        let bytes_per_time = above_zero("a memory bandwidth", bytes_per_time)?;
+        Ok(Self { bytes_per_time, waiting: Waiting::PerLine })
+    }
+
+    /// The same with another rule for who waits.
+    #[must_use]
+    pub const fn with_waiting(mut self, waiting: Waiting) -> Self {
+        self.waiting = waiting;
+        self
+    }
+
+    /// Bytes per unit of time.
+    #[must_use]
+    pub const fn bytes_per_time(&self) -> f64 {
+        self.bytes_per_time
+    }
+
+    /// Who waits.
+    #[must_use]
+    pub const fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+}

@@ -1,0 +1,163 @@
+//! The step in time: the window that ends first decides how far everyone goes.
+
+use std::hash::Hash;
+
+use super::CoRun;
+use super::timeline::Segment;
+use crate::{Share, Sharing, SharingModel};
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Until {
+    /// The target has come to its end; the others start over as often as it takes.
+    #[default]
+    TargetEnds,
+    /// So much time has passed; every program starts over when it ends.
+    Time(f64),
+}
+
+/// A stretch of time in which no program changes its window or phase.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// When it begins.
+    pub start: f64,
+    /// How long it lasts, above 0.
+    pub time: f64,
+    /// Per program the number of its phase, in [`Program::phases`](crate::Program::phases). A phase-oblivious run
+    /// has each program in the phase of its first window.
+    pub phases: &'a [usize],
+    /// Per program what it has of the cache and what that makes of it.
+    pub shares: &'a [Share],
+    /// Time per unit of work that the target would take at this point, alone with the whole cache.
+    pub cpi_alone: f64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Time that passed.
+    pub time: f64,
+    /// Time of one pass of the target alone with the whole cache.
+    pub time_alone: f64,
+    /// Work of each program.
+    pub work: Vec<f64>,
+    /// Sets of windows that met.
+    pub steps: u64,
+    /// Times the model was solved by a method that remembers nothing; else 0, see
+    /// [`CoRun::co_phases_solved`].
+    pub invocations: u64,
+    /// Share of the time in which the target stood on a cliff (seen with
+    /// [`Probes::Cliffs`](crate::Probes::Cliffs) only).
+    pub time_on_cliff: f64,
+}
+
+impl Outcome {
+    /// Time of the target's pass over its time alone; of a run that ended after a time, meaningless.
+    #[must_use]
+    pub fn slowdown(&self) -> f64 {
+        self.time / self.time_alone
+    }
+}
+
+/// Where a program is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    segment: usize,
+    left: f64,  // work in the segment, > 0
+    speed: f64, // work per time
+}
+
+impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
+    /// Runs the programs, each interferer beginning after the given fraction of its work, and shows each step.
+    ///
+    /// `offsets[i]` belongs to program i; the target begins at its beginning if none is given for it, and so do
+    /// all programs beyond the end of `offsets`. Of an offset only the fractional part counts; one that is not a
+    /// number is taken as 0.
+    ///
+    /// # Cost
+    /// Per step, an invocation of the model (window methods) or some 10 ns (phase method).
+    ///
+    /// # References
+    /// Sandberg and others, HPCA 2013, section 3.
+    pub fn run(&self, offsets: &[f64], until: Until, mut observe: impl FnMut(&Step<'_>)) -> Outcome {
+        let count = self.timelines.len();
+        let mut places: Vec<Place> = (0..count)
+            .map(|i| place_at(self.timelines[i].segments(), offsets.get(i).copied().unwrap_or(0.0)))
+            .collect();
+        let mut curves = vec![0; count];
+        let mut phases = vec![0; count];
+        let mut sharing = Sharing::default();
+        let mut outcome = Outcome {
+            time: 0.0,
+            time_alone: self.timelines[0].time_alone(),
+            work: vec![0.0; count],
+            steps: 0,
+            invocations: 0,
+            time_on_cliff: 0.0,
+        };
+        let end = match until {
+            Until::TargetEnds => f64::INFINITY,
+            Until::Time(time) => time,
+        };
+        loop {
+            for (i, place) in places.iter().enumerate() {
+                let segment = self.timelines[i].segments()[place.segment];
+                (curves[i], phases[i]) = (segment.curve, segment.phase);
+            }
+            let remembered;
+            let shares = if let Some(memory) = &self.memory {
+                remembered = memory.get(&curves, |sharing| self.solve(&curves, sharing));
+                remembered.shares()
+            } else {
+                self.solve(&curves, &mut sharing);
+                outcome.invocations += 1;
+                sharing.shares()
+            };
+            let mut time = end - outcome.time;
+            for (place, share) in places.iter_mut().zip(shares) {
+                place.speed = 1.0 / share.cpi;
+                time = time.min(place.left * share.cpi);
+            }
+            if time <= 0.0 || !time.is_finite() {
+                return outcome;
+            }
+            let cpi_alone = self.timelines[0].cpi_alone(curves[0]);
+            observe(&Step { start: outcome.time, time, phases: &phases, shares, cpi_alone });
+            outcome.time += time;
+            outcome.steps += 1;
+            if shares[0].on_cliff {
+                outcome.time_on_cliff += time;
+            }
+            for (i, place) in places.iter_mut().enumerate() {
+                let segments = self.timelines[i].segments();
+                let work = time * place.speed;
+                outcome.work[i] += work;
+                place.left -= work;
+                // What rounding leaves of a window that ended with another is not a window.
+                if place.left <= 1e-9 * segments[place.segment].work {
+                    place.segment += 1;
+                    if place.segment == segments.len() {
+                        if i == 0 && until == Until::TargetEnds {
+                            return outcome;
+                        }
+                        place.segment = 0;
+                    }
+                    place.left = segments[place.segment].work;
+                }
+            }
+        }
+    }
+}
+
+/// The place after `offset` of all work.
+fn place_at(segments: &[Segment], offset: f64) -> Place {
+    let fraction = if offset.is_finite() { offset.rem_euclid(1.0) } else { 0.0 };
+    let mut left = fraction * segments.iter().map(|s| s.work).sum::<f64>();
+    for (segment, s) in segments.iter().enumerate() {
+        if left < s.work * (1.0 - 1e-9) {
+            return Place { segment, left: s.work - left, speed: 0.0 };
+        }
+        left = (left - s.work).max(0.0);
+    }
+    Place { segment: 0, left: segments[0].work, speed: 0.0 }
+}

@@ -1,0 +1,150 @@
+//! Programs together over time: which windows meet, for how long, and how fast each program is meanwhile.
+//!
+//! Windows that run at the same time advance at the speeds the sharing model gives them; the one that ends first
+//! is followed by its program's next, the others are split there (Sandberg and others, HPCA 2013, section 3).
+//! The methods differ in what they take for a window and in whether they solve again what they solved before.
+
+mod advance;
+mod bandwidth;
+mod cophase;
+mod timeline;
+mod trajectory;
+
+pub use advance::{Outcome, Step, Until};
+pub use bandwidth::BandwidthDistribution;
+pub use cophase::CoPhase;
+pub use trajectory::{Trajectory, TrajectoryBin};
+
+use std::hash::Hash;
+
+use crate::error::Error;
+use crate::{Probes, Program, SharedCache, Sharing, SharingModel};
+use cophase::Memory;
+use timeline::Timeline;
+
+/// How time is cut and what is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Every window as it is; the model is solved for each set of windows that meet.
+    Window,
+    /// Adjacent windows of one phase are averaged and taken as one window.
+    DynamicWindow,
+    /// Every window does what its phase does; the model is solved once for each set of phases that meet.
+    #[default]
+    Phase,
+    /// Every program does at all times what it does on average: what prediction was before phases.
+    Oblivious,
+}
+
+/// What a co-run is predicted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// How time is cut.
+    pub method: Method,
+    /// How far each invocation looks for other solutions. What is predicted over time uses the solution of the
+    /// slow start in any case.
+    pub probes: Probes,
+    /// Whether curves that were not measured up to the whole cache are held at their largest size instead of
+    /// refused.
+    pub extrapolate: bool,
+}
+
+/// Programs that share a cache, ready to be run from any offsets: the first is the target, the others interfere.
+///
+/// Running it never fails. The answer does not depend on how many threads run it at the same time.
+pub struct CoRun<'a, P, M> {
+    programs: Vec<&'a Program<P>>,
+    cache: SharedCache,
+    model: M,
+    settings: Settings,
+    timelines: Vec<Timeline>,
+    memory: Option<Memory>, // where phases are remembered
+}
+
+impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
+    /// Prepares `programs` for sharing `cache`.
+    ///
+    /// # Errors
+    /// [`Error::Count`] without programs; [`Error::MixedUnits`]; [`Error::NotMeasured`] for a curve that ends
+    /// below the whole cache, unless settings allow it; [`Error::MixedLineSizes`] where curves that are to be
+    /// averaged differ.
+    pub fn new(
+        cache: SharedCache,
+        programs: &[&'a Program<P>],
+        model: M,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let Some(first) = programs.first() else {
+            return Err(Error::Count { what: "programs", count: 0, remedy: "at least one" });
+        };
+        for other in programs {
+            if other.units() != first.units() {
+                let name = |p: &Program<P>| format!("{:?} per {}", p.units().time, p.units().work);
+                return Err(Error::MixedUnits { left: name(first), right: name(other) });
+            }
+            if !settings.extrapolate {
+                timeline::check_measured(other, cache.bytes())?;
+            }
+        }
+        let timelines = programs
+            .iter()
+            .map(|program| Timeline::new(program, settings.method, cache.bytes()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let memory = match settings.method {
+            Method::Window | Method::DynamicWindow => None,
+            Method::Phase | Method::Oblivious => {
+                Some(Memory::new(timelines.iter().map(|t| t.curves().len()).collect()))
+            }
+        };
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory })
+    }
+
+    /// The programs, the target first.
+    #[must_use]
+    pub fn programs(&self) -> &[&'a Program<P>] {
+        &self.programs
+    }
+
+    /// The cache they share.
+    #[must_use]
+    pub const fn cache(&self) -> &SharedCache {
+        &self.cache
+    }
+
+    /// How it is predicted.
+    #[must_use]
+    pub const fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Time of one pass of program number `program` alone with the whole cache, as this method sees it.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if there is no such program.
+    pub fn time_alone(&self, program: usize) -> Result<f64, Error> {
+        let timeline = self.timelines.get(program);
+        timeline.map(Timeline::time_alone).ok_or(Error::Index {
+            what: "program",
+            index: program,
+            count: self.programs.len(),
+        })
+    }
+
+    /// Solves for curve number `curves[i]` of each program i.
+    fn solve(&self, curves: &[usize], sharing: &mut Sharing) {
+        // Two programs are the rule; a Vec per invocation would cost more than the lookup.
+        const INLINE: usize = 8;
+        let curve = |i: usize| &self.timelines[i].curves()[curves[i]];
+        let count = curves.len();
+        if count <= INLINE {
+            let mut array = [curve(0); INLINE];
+            for (i, slot) in array.iter_mut().enumerate().take(count) {
+                *slot = curve(i);
+            }
+            crate::share(&self.model, &self.cache, &array[..count], self.settings.probes, sharing);
+        } else {
+            let list: Vec<_> = (0..count).map(curve).collect();
+            crate::share(&self.model, &self.cache, &list, self.settings.probes, sharing);
+        }
+    }
+}

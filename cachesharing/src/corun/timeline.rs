@@ -1,0 +1,110 @@
+//! A program cut into segments the way a method wants them.
+
+use crate::curve::average;
+use crate::error::Error;
+use crate::{CacheCurve, Method, Program};
+
+/// A program's pass as one method sees it.
+pub(super) struct Timeline {
+    segments: Vec<Segment>,  // at least one
+    curves: Vec<CacheCurve>, // those the segments name
+    alone: Vec<f64>,         // CPI of each curve with the whole cache
+    time_alone: f64,
+}
+
+/// A stretch of a program in which its curve does not change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Segment {
+    pub work: f64,    // > 0
+    pub curve: usize, // < curves
+    pub phase: usize, // number in the program's phases; of its first window, where it spans several phases
+}
+
+impl Timeline {
+    pub(super) fn new<P>(program: &Program<P>, method: Method, cache: f64) -> Result<Self, Error> {
+        let (segments, curves) = match method {
+            Method::Window => windows(program),
+            Method::DynamicWindow => dynamic_windows(program)?,
+            Method::Phase => phases(program),
+            Method::Oblivious => {
+                let phase = program.placed().first().map_or(0, |w| w.phase);
+                (vec![Segment { work: program.work(), curve: 0, phase }], vec![program.average()?])
+            }
+        };
+        let alone: Vec<f64> = curves.iter().map(|curve: &CacheCurve| curve.cpi(cache)).collect();
+        let time_alone = segments.iter().map(|s: &Segment| s.work * alone[s.curve]).sum();
+        Ok(Self { segments, curves, alone, time_alone })
+    }
+
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(super) fn curves(&self) -> &[CacheCurve] {
+        &self.curves
+    }
+
+    /// Time per unit of work of a curve with the whole cache.
+    pub(super) fn cpi_alone(&self, curve: usize) -> f64 {
+        self.alone[curve]
+    }
+
+    pub(super) fn time_alone(&self) -> f64 {
+        self.time_alone
+    }
+}
+
+type Cut = (Vec<Segment>, Vec<CacheCurve>);
+
+fn windows<P>(program: &Program<P>) -> Cut {
+    let mut curves: Vec<CacheCurve> = program.phases().iter().map(|(_, curve)| curve.clone()).collect();
+    let own = curves.len();
+    curves.extend_from_slice(program.window_curves());
+    let segment = |w: &crate::program::PlacedWindow| Segment {
+        work: w.work,
+        curve: w.curve.map_or(w.phase, |curve| own + curve),
+        phase: w.phase,
+    };
+    (program.placed().iter().map(segment).collect(), curves)
+}
+
+fn dynamic_windows<P>(program: &Program<P>) -> Result<Cut, Error> {
+    let mut cut = (Vec::new(), Vec::new());
+    let windows: Vec<_> = program.windows().collect();
+    for instance in windows.chunk_by(|a, b| a.1 == b.1) {
+        let work = instance.iter().map(|w| w.0).sum();
+        let phase = instance.first().map_or(0, |w| w.1);
+        cut.0.push(Segment { work, curve: cut.1.len(), phase });
+        cut.1.push(average(instance.iter().map(|&(work, _, curve)| (work, curve)))?);
+    }
+    Ok(cut)
+}
+
+fn phases<P>(program: &Program<P>) -> Cut {
+    let instances = program.placed().chunk_by(|a, b| a.phase == b.phase);
+    let segments = instances.filter_map(|instance| {
+        let phase = instance.first()?.phase;
+        Some(Segment { work: instance.iter().map(|w| w.work).sum(), curve: phase, phase })
+    });
+    (segments.collect(), program.phases().iter().map(|(_, curve)| curve.clone()).collect())
+}
+
+/// Refuses a program with a curve that ends below the cache it is to share.
+pub(super) fn check_measured<P>(program: &Program<P>, cache: f64) -> Result<(), Error> {
+    let phases = program.phases().iter().map(|(_, curve)| curve).enumerate();
+    let windows = program.window_curves().iter().enumerate();
+    let named =
+        phases.map(|(i, c)| ("phase curve", i, c)).chain(windows.map(|(i, c)| ("window curve", i, c)));
+    for (kind, number, curve) in named {
+        // Sizes in whole lines or pages may miss the cache's by a little.
+        if (curve.largest() as f64) < cache * 0.98 {
+            return Err(Error::NotMeasured {
+                program: program.name().to_owned(),
+                part: format!("{kind} {number}"),
+                measured: curve.largest(),
+                cache: cache as u64,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! One curve for several windows: what a program that is now in one and now in another does on average.
+
+use super::{CacheCurve, CurvePoint};
+use crate::error::Error;
+
+/// The average of `curves`, each weighted by its work.
+///
+/// # Formula
+/// At every size of any curve that all of them cover: CPI and mix are means over work, ratios means over
+/// accesses (work * mix), hits and misses per access. If no size is covered by all, those of the first curve.
+///
+/// # Errors
+/// [`Error::NoPoints`] for no curves, [`Error::MixedLineSizes`].
+pub(crate) fn average<'a>(
+    curves: impl Iterator<Item = (f64, &'a CacheCurve)> + Clone,
+) -> Result<CacheCurve, Error> {
+    let Some((_, first)) = curves.clone().next() else { return Err(Error::NoPoints) };
+    let line_size = first.line_size();
+    let (mut work, mut accesses) = (0.0, 0.0);
+    for (weight, curve) in curves.clone() {
+        if curve.line_size() != line_size {
+            return Err(Error::MixedLineSizes { left: line_size, right: curve.line_size() });
+        }
+        work += weight;
+        accesses += weight * curve.mix();
+    }
+    let mix = accesses / work;
+    let all_know_hits = curves.clone().all(|(_, c)| c.reaching().is_some());
+    let points = sizes(first, curves.clone()).into_iter().map(|bytes| {
+        let (mut time, mut misses, mut fetches, mut hits) = (0.0, 0.0, 0.0, 0.0);
+        for (weight, curve) in curves.clone() {
+            let (at, touched) = (bytes as f64, weight * curve.mix());
+            time += weight * curve.cpi(at);
+            misses += touched * curve.miss_ratio(at);
+            fetches += touched * curve.fetch_ratio(at);
+            hits += touched * curve.hit_ratio(at);
+        }
+        CurvePoint {
+            bytes,
+            cpi: time / work,
+            miss_ratio: misses / accesses,
+            fetch_ratio: fetches / accesses,
+            hit_rate: all_know_hits.then_some(hits / time),
+        }
+    });
+    CacheCurve::new(points.collect(), mix, line_size)
+}
+
+fn sizes<'a>(first: &CacheCurve, curves: impl Iterator<Item = (f64, &'a CacheCurve)> + Clone) -> Vec<u64> {
+    let smallest = curves.clone().map(|(_, c)| c.smallest()).max().unwrap_or(0);
+    let largest = curves.clone().map(|(_, c)| c.largest()).min().unwrap_or(0);
+    let mut sizes: Vec<u64> = curves
+        .flat_map(|(_, c)| c.points().iter().map(|p| p.bytes))
+        .filter(|bytes| (smallest..=largest).contains(bytes))
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.is_empty() { first.points().iter().map(|p| p.bytes).collect() } else { sizes }
+}

@@ -1,0 +1,280 @@
+//! What a program does as a function of the shared cache it has: the only thing this crate knows of a program.
+//!
+//! Values between two measured sizes are interpolated linearly. Below the smallest size the curve runs on to
+//! the shared cache of size 0, where every access that gets past the private caches is a miss; how many those
+//! are follows from the hit rate, and without a hit rate the values of the smallest size are held. Above the
+//! largest size the values are held. Whoever reads a value outside the measured sizes is told so.
+
+mod average;
+mod filling;
+mod hull;
+mod monotone;
+
+pub(crate) use average::average;
+pub(crate) use filling::{Filling, Lookup};
+pub(crate) use hull::HullStep;
+
+use crate::error::{Error, above_zero};
+
+/// One measured size of a [`CacheCurve`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// Bytes of the shared cache that the program had.
+    pub bytes: u64,
+    /// Time per unit of work: cycles per instruction where both are counted. Above 0.
+    pub cpi: f64,
+    /// Misses of the shared cache per memory access.
+    pub miss_ratio: f64,
+    /// Lines brought into the shared cache per memory access, prefetches included. May exceed 1.
+    pub fetch_ratio: f64,
+    /// Hits in the shared cache per unit of time, if known.
+    pub hit_rate: Option<f64>,
+}
+
+impl CurvePoint {
+    /// A point given as rates per unit of time, as counters give them.
+    ///
+    /// # Formula
+    /// ratio = rate * cpi / mix, with `mix` memory accesses per unit of work.
+    #[must_use]
+    pub fn from_rates(bytes: u64, cpi: f64, mix: f64, rates: Rates) -> Self {
+        let per_access = cpi / mix;
+        Self {
+            bytes,
+            cpi,
+            miss_ratio: rates.miss_rate * per_access,
+            fetch_ratio: rates.fetch_rate * per_access,
+            hit_rate: Some(rates.hit_rate),
+        }
+    }
+}
+
+/// Events in the shared cache per unit of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Misses per unit of time.
+    pub miss_rate: f64,
+    /// Hits per unit of time.
+    pub hit_rate: f64,
+    /// Lines brought in per unit of time.
+    pub fetch_rate: f64,
+}
+
+/// CPI, misses, fetches and hits of a program, or of one phase or window of it, over the size of the cache.
+///
+/// Built once, checked and prepared for solving: reading it never fails and never allocates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheCurve {
+    line_size: u32,          // bytes, a power of two
+    mix: f64,                // accesses per unit of work, > 0
+    points: Vec<CurvePoint>, // strictly rising sizes, at least one
+    reaching: Option<f64>,   // accesses per access that get past the private caches
+    knots: Vec<Knot>,        // from size 0 (unless a point is there), rising
+    filling: Filling,        // same knots
+    hull: Vec<HullStep>,     // of the hits
+}
+
+/// Values at a size where two straight pieces meet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Knot {
+    bytes: f64,
+    cpi: f64,
+    misses: f64,  // per access
+    fetches: f64, // per access
+    hits: f64,    // per access
+}
+
+impl CacheCurve {
+    /// Checks and prepares a curve.
+    ///
+    /// `mix` is memory accesses per unit of work (1 if the ratios are per unit of work), `line_size` in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoPoints`]; [`Error::LineSize`]; [`Error::Sizes`] unless the sizes rise strictly from above 0;
+    /// [`Error::Point`] for a CPI that is not above 0, or a ratio or rate that is negative, or any of them not
+    /// finite; [`Error::Value`] for the mix.
+    ///
+    /// # Cost
+    /// A few microseconds for 16 points.
+    pub fn new(points: Vec<CurvePoint>, mix: f64, line_size: u32) -> Result<Self, Error> {
+        check_points(&points)?;
+        above_zero("a mix", mix)?;
+        if !line_size.is_power_of_two() || line_size > 1 << 20 {
+            return Err(Error::LineSize { bytes: line_size });
+        }
+        let reaching = reaching(&points, mix);
+        let knots = knots(&points, mix, reaching);
+        let filling = Filling::new(&knots, mix, line_size);
+        let hull = hull::of_hits(&knots);
+        Ok(Self { line_size, mix, points, reaching, knots, filling, hull })
+    }
+
+    /// The measured points.
+    #[must_use]
+    pub fn points(&self) -> &[CurvePoint] {
+        &self.points
+    }
+
+    /// Memory accesses per unit of work.
+    #[must_use]
+    pub const fn mix(&self) -> f64 {
+        self.mix
+    }
+
+    /// Bytes in a cache line.
+    #[must_use]
+    pub const fn line_size(&self) -> u32 {
+        self.line_size
+    }
+
+    /// Share of the memory accesses that get past the private caches, where hit rates were given.
+    #[must_use]
+    pub const fn reaching(&self) -> Option<f64> {
+        self.reaching
+    }
+
+    /// Smallest measured size in bytes.
+    #[must_use]
+    pub fn smallest(&self) -> u64 {
+        self.points.first().map_or(0, |p| p.bytes)
+    }
+
+    /// Largest measured size in bytes.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        self.points.last().map_or(0, |p| p.bytes)
+    }
+
+    /// Whether `bytes` lies between the smallest and the largest measured size.
+    #[must_use]
+    pub fn covers(&self, bytes: f64) -> bool {
+        // A share that adds up to the measured size may miss it by rounding.
+        bytes >= self.smallest() as f64 * (1.0 - 1e-9) && bytes <= self.largest() as f64 * (1.0 + 1e-9)
+    }
+
+    /// Time per unit of work with `bytes` of the cache.
+    #[must_use]
+    pub fn cpi(&self, bytes: f64) -> f64 {
+        self.interpolate(bytes, |k| k.cpi)
+    }
+
+    /// Misses per memory access with `bytes` of the cache.
+    #[must_use]
+    pub fn miss_ratio(&self, bytes: f64) -> f64 {
+        self.interpolate(bytes, |k| k.misses)
+    }
+
+    /// Lines fetched per memory access with `bytes` of the cache.
+    #[must_use]
+    pub fn fetch_ratio(&self, bytes: f64) -> f64 {
+        self.interpolate(bytes, |k| k.fetches)
+    }
+
+    /// Hits in the shared cache per memory access with `bytes` of it; relative to the smallest measured size
+    /// where no hit rate was given.
+    #[must_use]
+    pub fn hit_ratio(&self, bytes: f64) -> f64 {
+        self.interpolate(bytes, |k| k.hits)
+    }
+
+    /// Misses, hits and fetches per unit of time with `bytes` of the cache.
+    ///
+    /// # Formula
+    /// rate = ratio * mix / CPI.
+    #[must_use]
+    pub fn rates(&self, bytes: f64) -> Rates {
+        let per_time = self.mix / self.cpi(bytes);
+        Rates {
+            miss_rate: self.miss_ratio(bytes) * per_time,
+            hit_rate: self.hit_ratio(bytes) * per_time,
+            fetch_rate: self.fetch_ratio(bytes) * per_time,
+        }
+    }
+
+    /// Bytes fetched from memory per unit of time with `bytes` of the cache.
+    #[must_use]
+    pub fn bandwidth(&self, bytes: f64) -> f64 {
+        self.rates(bytes).fetch_rate * f64::from(self.line_size)
+    }
+
+    pub(crate) const fn filling(&self) -> &Filling {
+        &self.filling
+    }
+
+    pub(crate) fn hull(&self) -> &[HullStep] {
+        &self.hull
+    }
+
+    fn interpolate(&self, bytes: f64, value: impl Fn(&Knot) -> f64) -> f64 {
+        let above = self.knots.partition_point(|k| k.bytes <= bytes);
+        match (above.checked_sub(1).and_then(|i| self.knots.get(i)), self.knots.get(above)) {
+            (Some(left), Some(right)) => {
+                let part = (bytes - left.bytes) / (right.bytes - left.bytes);
+                value(left) + part * (value(right) - value(left))
+            }
+            (Some(only), None) | (None, Some(only)) => value(only),
+            (None, None) => f64::NAN, // a curve has points: new refuses others
+        }
+    }
+}
+
+fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
+    if points.is_empty() {
+        return Err(Error::NoPoints);
+    }
+    let mut before = 0;
+    for point in points {
+        let bytes = point.bytes;
+        if bytes <= before {
+            return Err(Error::Sizes { bytes, before });
+        }
+        before = bytes;
+        if !(point.cpi.is_finite() && point.cpi > 0.0) {
+            let remedy = "a finite number above 0";
+            return Err(Error::Point { what: "a CPI", value: point.cpi, bytes, remedy });
+        }
+        let others = [
+            ("a miss ratio", point.miss_ratio),
+            ("a fetch ratio", point.fetch_ratio),
+            ("a hit rate", point.hit_rate.unwrap_or(0.0)),
+        ];
+        for (what, value) in others {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(Error::Point { what, value, bytes, remedy: "a finite number, 0 or more" });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Misses and hits per access at the smallest size whose hit rate is known.
+fn reaching(points: &[CurvePoint], mix: f64) -> Option<f64> {
+    points.iter().find_map(|p| Some(p.miss_ratio + p.hit_rate? * p.cpi / mix))
+}
+
+/// The points, with fetches that do not rise with size, and size 0 in front.
+fn knots(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<Knot> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let at_zero = reaching.unwrap_or(first.miss_ratio).max(first.miss_ratio);
+    let lost = first.miss_ratio - last.miss_ratio;
+    // Time that a miss costs, as far as the curve tells.
+    let per_miss = if lost > 1e-9 { ((first.cpi - last.cpi) / lost).max(0.0) } else { 0.0 };
+    let zero = Knot {
+        bytes: 0.0,
+        cpi: first.cpi + per_miss * (at_zero - first.miss_ratio),
+        misses: at_zero,
+        fetches: first.fetch_ratio + (at_zero - first.miss_ratio),
+        hits: 0.0,
+    };
+    let measured = points.iter().map(|p| Knot {
+        bytes: p.bytes as f64,
+        cpi: p.cpi,
+        misses: p.miss_ratio,
+        fetches: p.fetch_ratio,
+        hits: p.hit_rate.map_or((at_zero - p.miss_ratio).max(0.0), |rate| rate * p.cpi / mix),
+    });
+    std::iter::once(zero).chain(measured).collect()
+}
+
+#[cfg(test)]
+mod tests;

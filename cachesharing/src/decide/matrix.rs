@@ -1,0 +1,73 @@
+//! Everyone beside everyone: the co-schedule matrix.
+
+use std::hash::Hash;
+use std::num::NonZeroUsize;
+
+use crate::corun::{CoRun, Settings};
+use crate::error::Error;
+use crate::{Offsets, Program, SharedCache, SharingModel, SlowdownDistribution, variability};
+
+/// The slowdown of each program of a set beside each other one and beside a copy of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoSchedule {
+    names: Vec<String>,
+    slowdowns: Vec<SlowdownDistribution>, // rows of targets
+}
+
+/// Predicts the slowdown of every program beside every program, itself included, over the given offsets.
+///
+/// # Errors
+/// As [`CoRun::new`] and [`variability`]; [`Error::Count`] without programs.
+///
+/// # Cost
+/// n^2 times that of [`variability`].
+pub fn co_schedule<P, M>(
+    cache: SharedCache,
+    programs: &[&Program<P>],
+    model: &M,
+    settings: Settings,
+    offsets: &Offsets,
+    threads: NonZeroUsize,
+) -> Result<CoSchedule, Error>
+where
+    P: Copy + Eq + Hash + Sync,
+    M: SharingModel + ?Sized,
+{
+    if programs.is_empty() {
+        return Err(Error::Count { what: "programs", count: 0, remedy: "at least one" });
+    }
+    let mut slowdowns = Vec::with_capacity(programs.len().pow(2));
+    for target in programs {
+        for interferer in programs {
+            let run = CoRun::new(cache, &[target, interferer], model, settings)?;
+            slowdowns.push(variability(&run, offsets, threads)?.distribution);
+        }
+    }
+    Ok(CoSchedule { names: programs.iter().map(|p| p.name().to_owned()).collect(), slowdowns })
+}
+
+impl CoSchedule {
+    /// Names of the programs.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Slowdowns of program `target` beside program `interferer`; `None` if there are no such programs.
+    #[must_use]
+    pub fn slowdown(&self, target: usize, interferer: usize) -> Option<&SlowdownDistribution> {
+        let count = self.names.len();
+        if target < count && interferer < count {
+            self.slowdowns.get(target * count + interferer)
+        } else {
+            None
+        }
+    }
+
+    /// Mean slowdowns, a row for each target.
+    #[must_use]
+    pub fn means(&self) -> Vec<Vec<f64>> {
+        let rows = self.slowdowns.chunks(self.names.len());
+        rows.map(|row| row.iter().map(SlowdownDistribution::mean).collect()).collect()
+    }
+}

@@ -1,0 +1,223 @@
+//! A program as a prediction sees it: windows in order, each of a phase, and a curve for every window or phase.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::CacheCurve;
+use crate::curve::average;
+use crate::error::{Error, above_zero};
+
+/// What time is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// Processor cycles.
+    #[default]
+    Cycle,
+    /// Nanoseconds.
+    Nanosecond,
+}
+
+/// What the time and the work of a program are counted in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// Unit of time.
+    pub time: TimeUnit,
+    /// Unit of work: `instruction`, or whatever else the program's progress is told by.
+    pub work: String,
+}
+
+impl Default for Units {
+    /// Cycles and instructions.
+    fn default() -> Self {
+        Self { time: TimeUnit::Cycle, work: "instruction".to_owned() }
+    }
+}
+
+/// One window of a program, as given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window<P> {
+    /// Work done in it: instructions. Above 0.
+    pub work: f64,
+    /// The phase it belongs to.
+    pub phase: P,
+    /// What it does over the size of the cache, if that was measured of this very window; else its phase's
+    /// curve holds.
+    pub curve: Option<CacheCurve>,
+}
+
+impl<P> Window<P> {
+    /// A window that does what its phase does.
+    pub const fn of_phase(work: f64, phase: P) -> Self {
+        Self { work, phase, curve: None }
+    }
+
+    /// A window with a curve of its own.
+    pub const fn measured(work: f64, phase: P, curve: CacheCurve) -> Self {
+        Self { work, phase, curve: Some(curve) }
+    }
+}
+
+/// A program: its windows in order and the curves of its phases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program<P> {
+    name: String,
+    units: Units,
+    phases: Vec<(P, CacheCurve)>, // distinct ids
+    windows: Vec<PlacedWindow>,   // at least one
+    curves: Vec<CacheCurve>,      // of windows
+}
+
+/// A window whose phase and curve are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PlacedWindow {
+    pub work: f64,            // > 0
+    pub phase: usize,         // < phases
+    pub curve: Option<usize>, // < curves
+}
+
+impl<P: Copy + Eq + Hash> Program<P> {
+    /// A program of `windows`, with a curve for each phase that `phases` names.
+    ///
+    /// A phase without a curve gets the average of those of its windows that have one, weighted by work.
+    ///
+    /// # Errors
+    /// [`Error::NoWindows`]; [`Error::NoCurve`] for a window without curve whose phase has none either;
+    /// [`Error::PhaseTwice`]; [`Error::Value`] for work that is not above 0; [`Error::MixedLineSizes`].
+    pub fn new(
+        name: impl Into<String>,
+        phases: impl IntoIterator<Item = (P, CacheCurve)>,
+        windows: impl IntoIterator<Item = Window<P>>,
+    ) -> Result<Self, Error> {
+        let name = name.into();
+        let mut numbers: HashMap<P, usize> = HashMap::new();
+        let mut ids: Vec<P> = Vec::new();
+        let mut given: Vec<Option<CacheCurve>> = Vec::new();
+        for (index, (phase, curve)) in phases.into_iter().enumerate() {
+            if numbers.insert(phase, index).is_some() {
+                return Err(Error::PhaseTwice { program: name, index });
+            }
+            ids.push(phase);
+            given.push(Some(curve));
+        }
+        let mut placed = Vec::new();
+        let mut curves = Vec::new();
+        for Window { work, phase, curve } in windows {
+            above_zero("the work of a window", work)?;
+            let phase = *numbers.entry(phase).or_insert_with(|| {
+                ids.push(phase);
+                given.push(None);
+                ids.len() - 1
+            });
+            let curve = curve.map(|curve| {
+                curves.push(curve);
+                curves.len() - 1
+            });
+            placed.push(PlacedWindow { work, phase, curve });
+        }
+        if placed.is_empty() {
+            return Err(Error::NoWindows { program: name });
+        }
+        let phases = ids
+            .into_iter()
+            .zip(given)
+            .enumerate()
+            .map(|(number, (phase, curve))| match curve {
+                Some(curve) => Ok((phase, curve)),
+                None => Ok((phase, phase_average(number, &placed, &curves, &name)?)),
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { name, units: Units::default(), phases, windows: placed, curves })
+    }
+
+    /// A program of one phase that does `work`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for work that is not above 0.
+    pub fn steady(name: impl Into<String>, phase: P, curve: CacheCurve, work: f64) -> Result<Self, Error> {
+        Self::new(name, [(phase, curve)], [Window::of_phase(work, phase)])
+    }
+}
+
+impl<P> Program<P> {
+    /// The same with other units.
+    #[must_use]
+    pub fn with_units(mut self, units: Units) -> Self {
+        self.units = units;
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its time and work are counted in.
+    #[must_use]
+    pub const fn units(&self) -> &Units {
+        &self.units
+    }
+
+    /// Its phases with their curves, in the order given, those first met in windows last.
+    #[must_use]
+    pub fn phases(&self) -> &[(P, CacheCurve)] {
+        &self.phases
+    }
+
+    /// Number of windows, at least 1.
+    #[must_use]
+    pub fn window_count(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Its windows in order: work, number of the phase in [`phases`](Self::phases), curve.
+    pub fn windows(&self) -> impl ExactSizeIterator<Item = (f64, usize, &CacheCurve)> + Clone {
+        self.windows.iter().map(|w| (w.work, w.phase, self.curve_of(w)))
+    }
+
+    /// Work of all windows.
+    #[must_use]
+    pub fn work(&self) -> f64 {
+        self.windows.iter().map(|w| w.work).sum()
+    }
+
+    /// Time of one pass alone with `bytes` of the cache, by the curves of its windows.
+    #[must_use]
+    pub fn time_alone(&self, bytes: f64) -> f64 {
+        self.windows().map(|(work, _, curve)| work * curve.cpi(bytes)).sum()
+    }
+
+    /// One curve for the whole program, which knows nothing of phases.
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`].
+    pub fn average(&self) -> Result<CacheCurve, Error> {
+        average(self.windows().map(|(work, _, curve)| (work, curve)))
+    }
+
+    pub(crate) fn placed(&self) -> &[PlacedWindow] {
+        &self.windows
+    }
+
+    pub(crate) fn window_curves(&self) -> &[CacheCurve] {
+        &self.curves
+    }
+
+    fn curve_of(&self, window: &PlacedWindow) -> &CacheCurve {
+        window.curve.map_or(&self.phases[window.phase].1, |curve| &self.curves[curve])
+    }
+}
+
+fn phase_average(
+    phase: usize,
+    windows: &[PlacedWindow],
+    curves: &[CacheCurve],
+    program: &str,
+) -> Result<CacheCurve, Error> {
+    let without = windows.iter().position(|w| w.phase == phase && w.curve.is_none());
+    if let Some(window) = without {
+        return Err(Error::NoCurve { program: program.to_owned(), window });
+    }
+    let members = windows.iter().filter(|w| w.phase == phase);
+    average(members.filter_map(|w| Some((w.work, curves.get(w.curve?)?))))
+}

@@ -1,0 +1,52 @@
+//! How programs that run at the same time divide a cache, and how fast that lets each of them be.
+//!
+//! A [`SharingModel`] answers for one start: programs that begin slow, as in an empty cache, or fast, as if each
+//! had the whole. [`share`] asks a model from both, and in a cache a little smaller and a little larger, because
+//! some pairs have several stable states and some stand on a cliff: which of them a real run ends in depends on
+//! who warmed up first, and an answer that does not say so is worth little.
+
+mod age;
+mod memory;
+mod partition;
+mod probes;
+mod random;
+mod solution;
+
+pub use age::EvictionAge;
+pub use partition::LruPartition;
+pub use probes::{Probes, Share, Sharing, share};
+pub use random::Random;
+pub use solution::{Allocation, Solution};
+
+use crate::{CacheCurve, SharedCache};
+
+/// Where the search for a stable state begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// Every program as slow as with no cache at all.
+    #[default]
+    Slow,
+    /// Every program as fast as with the whole cache.
+    Fast,
+}
+
+/// Divides a cache among programs that run at the same time.
+///
+/// Implementations must not fail: they leave in `solution` the best division they found and its residual.
+pub trait SharingModel: Send + Sync {
+    /// Finds how `curves` divide `cache`, beginning at `start`, and leaves it in `solution`, whose previous
+    /// contents say nothing. Curve i gets allocation i.
+    fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution);
+}
+
+impl<M: SharingModel + ?Sized> SharingModel for &M {
+    fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
+        (**self).solve(cache, curves, start, solution);
+    }
+}
+
+impl<M: SharingModel + ?Sized> SharingModel for Box<M> {
+    fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
+        (**self).solve(cache, curves, start, solution);
+    }
+}
