@@ -148,4 +148,14 @@ pub enum Error {
         /// The phase.
         phase: PhaseId,
     },
+    /// A basic block that is empty, too long, or overlaps the one before.
+    #[error(
+        "the block of {bytes} bytes at {start:#x} is empty, leaves memory or overlaps another; list each block once"
+    )]
+    BlockTable {
+        /// Its first address.
+        start: u64,
+        /// Its length.
+        bytes: u64,
+    },
 }

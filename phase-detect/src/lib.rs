@@ -6,6 +6,7 @@
 pub mod cluster;
 mod error;
 pub mod metrics;
+pub mod online;
 mod phase;
 pub mod predict;
 mod rng;
@@ -18,6 +19,7 @@ pub use cluster::{
     PopConfig,
 };
 pub use error::Error;
+pub use online::{Detection, Detector};
 pub use phase::PhaseId;
 pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
 pub use signature::{CodeVector, Signature, SignatureKind};

@@ -2,9 +2,11 @@
 #![cfg(feature = "serde")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use phase_detect::online::{DynamicRateConfig, Histories, SharedHistories};
+use phase_detect::predict::ScoredPredictors;
 use phase_detect::{
-    Clusterer, CodeVector, Frozen, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
-    Signature,
+    Clusterer, CodeVector, Detection, Detector, Frozen, LastValue, LeaderFollower, LeaderFollowerConfig,
+    PhaseId, Predictor, RunLengthMarkov, Signature,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -39,6 +41,40 @@ fn a_clusterer_and_a_predictor_go_on_where_they_were() {
         predictor2.observe(b.phase);
         assert_eq!(predictor.predict(), predictor2.predict());
     }
+}
+
+#[test]
+fn a_detector_goes_on_where_it_was() {
+    let config = DynamicRateConfig { match_threshold: 0.2, ..DynamicRateConfig::default() };
+    let mut original = Detector::default().with_dynamic_rate(config).unwrap();
+    for t in 0..100 {
+        original.observe(t % 3, &window(t / 3)).unwrap();
+    }
+    let mut copy: Detector = again(&original);
+    for t in 100..200 {
+        let (a, b) =
+            (original.observe(t % 3, &window(t / 3)).unwrap(), copy.observe(t % 3, &window(t / 3)).unwrap());
+        let public = |d: &Detection| (d.window, d.phase, d.changed, d.prediction, d.sample_factor);
+        assert_eq!(public(&a), public(&b));
+    }
+    let later = serde_json::to_string(&original).unwrap().replace("\"format\":1", "\"format\":2");
+    assert!(serde_json::from_str::<Detector>(&later).unwrap_err().to_string().contains("format 2"));
+}
+
+#[test]
+fn predictor_tables_and_shared_histories_survive() {
+    let mut scored =
+        ScoredPredictors::new(vec![LastValue::new().into(), RunLengthMarkov::default().into()], 16).unwrap();
+    let mut shared: SharedHistories = SharedHistories::default();
+    for t in 0..200_u32 {
+        let phase = PhaseId::new(t / 3 % 4);
+        scored.observe(phase);
+        shared.observe(u64::from(t % 2), phase);
+    }
+    assert_eq!(again::<ScoredPredictors>(&scored), scored);
+    assert_eq!(again(&shared), shared);
+    let broken = serde_json::to_string(&scored).unwrap().replace("\"best\":1", "\"best\":2");
+    assert!(serde_json::from_str::<ScoredPredictors>(&broken).is_err());
 }
 
 #[test]

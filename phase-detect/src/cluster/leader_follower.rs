@@ -104,7 +104,11 @@ impl LeaderFollower {
     /// [`Error::Parameter`] if a parameter is outside its range.
     pub fn new(config: LeaderFollowerConfig) -> Result<Self, Error> {
         config.check()?;
-        Ok(Self { config, table: Table::new(config.capacity) })
+        Ok(Self::with_checked(config))
+    }
+
+    pub(crate) fn with_checked(config: LeaderFollowerConfig) -> Self {
+        Self { config, table: Table::new(config.capacity) }
     }
 
     /// The parameters.

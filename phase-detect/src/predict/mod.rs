@@ -3,9 +3,11 @@
 mod confidence;
 mod last_value;
 mod run_length;
+mod scored;
 
 pub use last_value::LastValue;
-pub use run_length::{RunLengthMarkov, RunLengthMarkovConfig};
+pub use run_length::{RunLengthHistory, RunLengthMarkov, RunLengthMarkovConfig, RunLengthTable};
+pub use scored::{AnyPredictor, ScoredPredictors};
 
 use crate::PhaseId;
 

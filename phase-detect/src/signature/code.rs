@@ -1,9 +1,18 @@
 //! Vectors of executed code: EIPV, BBV, BRV and CBRV.
 //!
-//! They differ only in what is fed in. BBV: every executed block with its instruction count as weight. EIPV: sampled
-//! instruction pointers, weight 1. BRV and CBRV: sampled branches, or conditional branches only, weight 1.
+//! They differ only in what is fed in.
+//!
+//! | vector | address | weight |
+//! |---|---|---|
+//! | BBV, basic block vector | every executed block | executions times instructions of the block |
+//! | EIPV, extended instruction pointer vector | sampled instruction pointers | 1 |
+//! | BRV, branch vector | sampled branches, conditional or not | 1 |
+//! | CBRV, conditional branch vector | sampled conditional branches | 1 |
+//!
+//! MBBV maps sampled instruction pointers to their blocks first: [`MappedCodeVector`](super::MappedCodeVector).
 
-use super::{AddressHash, Signature, SignatureKind};
+use super::tally::Tally;
+use super::{AddressHash, Signature};
 use crate::Error;
 
 /// Entries of a code vector unless asked otherwise: what ScarPhase uses.
@@ -41,15 +50,15 @@ pub const DEFAULT_ENTRIES: usize = 32;
 pub struct CodeVector {
     hash: AddressHash,
     // hash.entries() long
-    weights: Vec<f64>,
+    tally: Tally,
     // the first weight that was refused, reported when the window ends
     bad_weight: Option<f64>,
 }
 
 impl From<AddressHash> for CodeVector {
     fn from(hash: AddressHash) -> Self {
-        let weights = vec![0.0; hash.entries()];
-        Self { hash, weights, bad_weight: None }
+        let tally = Tally::new(hash.entries());
+        Self { hash, tally, bad_weight: None }
     }
 }
 
@@ -77,7 +86,7 @@ impl CodeVector {
     #[inline]
     pub fn add(&mut self, address: u64, weight: f64) {
         if (0.0..f64::INFINITY).contains(&weight) {
-            self.weights[self.hash.entry(address)] += weight;
+            self.tally.add(self.hash.entry(address), weight);
         } else {
             self.bad_weight.get_or_insert(weight);
         }
@@ -96,10 +105,13 @@ impl CodeVector {
     /// [`Error::NothingObserved`] if no positive weight was added, [`Error::BadWeight`] if a bad one was. The builder
     /// is empty afterwards either way.
     pub fn finish(&mut self) -> Result<Signature, Error> {
-        let mut signature =
-            Signature { kind: SignatureKind::Frequency, values: Vec::with_capacity(self.weights.len()) };
-        self.finish_into(&mut signature)?;
-        Ok(signature)
+        match self.bad_weight {
+            Some(value) => {
+                self.clear();
+                Err(Error::BadWeight { value })
+            }
+            None => self.tally.finish(),
+        }
     }
 
     /// As [`finish`](Self::finish), into a signature the caller keeps: nothing is allocated if it is long enough.
@@ -108,23 +120,24 @@ impl CodeVector {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn finish_into(&mut self, signature: &mut Signature) -> Result<(), Error> {
-        let result = match self.bad_weight {
-            Some(value) => Err(Error::BadWeight { value }),
-            None => signature.refill_frequency(&self.weights),
-        };
-        self.clear();
-        result
+        match self.bad_weight {
+            Some(value) => {
+                self.clear();
+                Err(Error::BadWeight { value })
+            }
+            None => self.tally.finish_into(signature),
+        }
     }
 
     /// Forgets the window that was begun.
     pub fn clear(&mut self) {
-        self.weights.fill(0.0);
+        self.tally.clear();
         self.bad_weight = None;
     }
 
     /// Number of entries of the signatures built.
     pub fn entries(&self) -> usize {
-        self.weights.len()
+        self.tally.entries()
     }
 }
 

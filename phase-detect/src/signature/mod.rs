@@ -4,11 +4,24 @@
 //! which lines were touched) and is normalised, so that windows of different length or sample rate compare. A *raw*
 //! signature holds measured quantities (counters, wavelet coefficients) whose size matters.
 
+mod blocks;
+mod branches;
 mod code;
+mod counters;
 mod hash;
+mod metrics;
+mod stride;
+mod tally;
+mod working_set;
 
+pub use blocks::{BlockTable, MappedCodeVector};
+pub use branches::{BranchVector, Branches};
 pub use code::{CodeVector, DEFAULT_ENTRIES};
+pub use counters::CounterVector;
 pub use hash::AddressHash;
+pub use metrics::{Metric, MetricPart};
+pub use stride::{LargeStrides, StrideConfig, StrideScope, StrideVector};
+pub use working_set::{WorkingSet, WorkingSetForm};
 
 use crate::Error;
 

@@ -1,0 +1,145 @@
+//! The online detector: its parts put together give what they give apart, and its promises one by one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
+
+use std::sync::{Arc, Mutex};
+
+use phase_detect::online::{DynamicRateConfig, Histories, PrivateHistories, SharedHistories};
+use phase_detect::{
+    Clusterer, Detection, Detector, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor,
+    RunLengthMarkov, Signature,
+};
+
+/// A window that is all in one of 8 entries.
+fn corner(entry: u8) -> Signature {
+    blend(entry, entry, 0.0)
+}
+
+/// A share of one corner, the rest of another.
+fn blend(from: u8, to: u8, share: f64) -> Signature {
+    let mut values = [0.0; 8];
+    values[usize::from(from)] += 1.0 - share;
+    values[usize::from(to)] += share;
+    Signature::frequency(values).unwrap()
+}
+
+#[test]
+fn equals_a_shared_clusterer_and_a_predictor_per_thread() {
+    fn law(windows: Vec<(u8, u8)>) -> bool {
+        let mut detector = Detector::default();
+        let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
+        let mut predictors = [(); 3].map(|()| RunLengthMarkov::default());
+        let mut last = [None; 3];
+        let mut counts = [0; 3];
+        windows.into_iter().all(|(thread, entry)| {
+            let (thread, signature) = (usize::from(thread % 3), corner(entry % 4));
+            let got = detector.observe(thread as u64, &signature).unwrap();
+            let want = clusterer.classify(&signature).unwrap();
+            predictors[thread].observe(want.phase);
+            let changed = last[thread].replace(want.phase).is_some_and(|p| p != want.phase);
+            counts[thread] += 1;
+            got.classification == Some(want)
+                && got.phase == Some(want.phase)
+                && got.prediction == predictors[thread].predict()
+                && got.changed == changed
+                && got.window == counts[thread] - 1
+                && got.sample_factor == 1
+        })
+    }
+    quickcheck::quickcheck(law as fn(Vec<(u8, u8)>) -> bool);
+}
+
+#[test]
+fn callbacks_come_at_changes_and_at_every_window() {
+    let (changes, windows) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+    let mut detector = Detector::default();
+    let (to, count) = (Arc::clone(&changes), Arc::clone(&windows));
+    detector.on_phase_change(move |d: &Detection| to.lock().unwrap().push((d.thread, d.window)));
+    detector.on_window(move |_| *count.lock().unwrap() += 1);
+    for (thread, entry) in [(1, 0), (1, 0), (2, 0), (1, 1), (2, 0), (1, 1), (2, 1), (1, 0)] {
+        detector.observe(thread, &corner(entry)).unwrap();
+    }
+    assert_eq!(*changes.lock().unwrap(), [(1, 2), (2, 2), (1, 4)]);
+    assert_eq!(*windows.lock().unwrap(), 8);
+}
+
+/// A stable phase: the rate falls to an eighth. Then a window that fits nothing is unclassified, is not learned, and
+/// brings the full rate back; the next one founds the phase.
+#[test]
+fn a_reduced_rate_matches_and_does_not_learn() {
+    let mut detector = Detector::default().with_dynamic_rate(DynamicRateConfig::default()).unwrap();
+    let factors: Vec<u32> = (0..6).map(|_| detector.observe(0, &corner(0)).unwrap().sample_factor).collect();
+    assert_eq!(factors, [1, 2, 4, 8, 8, 8]);
+    let (_, members, _) = detector.clusterer().phases().next().unwrap();
+    assert_eq!(members, 2, "two windows came at the full rate");
+
+    // half way to another corner: beyond the clusterer's 0.4, within the matching 0.5
+    let near = detector.observe(0, &blend(0, 1, 0.5)).unwrap();
+    assert_eq!((near.phase, near.classification, near.changed), (Some(PhaseId::new(0)), None, false));
+    let far = detector.observe(0, &corner(1)).unwrap();
+    assert_eq!((far.phase, far.changed, far.sample_factor), (None, true, 1));
+    assert_eq!(detector.clusterer().phases().count(), 1);
+    let founded = detector.observe(0, &corner(1)).unwrap();
+    assert!(founded.changed && founded.classification.unwrap().founded);
+    // another thread starts at the full rate
+    assert!(detector.observe(1, &corner(0)).unwrap().classification.is_some());
+}
+
+#[test]
+fn a_matched_phase_is_not_replaced_as_unused() {
+    let config = LeaderFollowerConfig { capacity: Some(2), ..LeaderFollowerConfig::default() };
+    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories)
+        .with_dynamic_rate(DynamicRateConfig::default())
+        .unwrap();
+    for _ in 0..3 {
+        detector.observe(0, &corner(0)).unwrap();
+    }
+    detector.observe(1, &corner(1)).unwrap();
+    detector.observe(0, &corner(0)).unwrap(); // thread 0 is at a reduced rate: a match
+    let third = detector.observe(2, &corner(2)).unwrap().classification.unwrap();
+    assert_eq!(third.replaced, Some(PhaseId::new(1)));
+}
+
+#[test]
+fn refused_windows_change_nothing() {
+    let mut detector = Detector::default();
+    detector.observe(0, &corner(0)).unwrap();
+    let before = format!("{detector:?}");
+    let raw = Signature::raw([1.0; 8]).unwrap();
+    assert!(matches!(detector.observe(0, &raw), Err(Error::Kind { .. })));
+    assert!(matches!(detector.observe(0, &Signature::frequency([1.0]).unwrap()), Err(Error::Length { .. })));
+    assert_eq!(format!("{detector:?}"), before);
+}
+
+#[test]
+fn a_forgotten_thread_starts_anew() {
+    let mut detector = Detector::default();
+    detector.observe(5, &corner(0)).unwrap();
+    detector.forget(5);
+    let again = detector.observe(5, &corner(1)).unwrap();
+    assert_eq!((again.window, again.changed), (0, false));
+}
+
+/// The paper's example: thread 1 has gone through A A A B; thread 2, after A A A, is predicted to go to B only if the
+/// threads learn together.
+#[test]
+fn threads_learn_together_or_alone() {
+    let [a, b] = [0, 1].map(PhaseId::new);
+    let mut shared: SharedHistories = SharedHistories::default();
+    let mut private: PrivateHistories<RunLengthMarkov> = PrivateHistories::new(RunLengthMarkov::default());
+    let mut all: [&mut dyn Histories<u64>; 2] = [&mut shared, &mut private];
+    for histories in &mut all {
+        for phase in [a, a, a, b, a, a, a, b, a, a, a, b, a, a, a] {
+            histories.observe(1, phase);
+        }
+        for phase in [b, a, a, a] {
+            histories.observe(2, phase);
+        }
+    }
+    let next = |h: &dyn Histories<u64>| h.predict(2).map(|p| p.phase);
+    assert_eq!(next(all[0]), Some(b));
+    assert_eq!(next(all[1]), Some(a));
+    all[0].forget(2);
+    assert_eq!(all[0].predict(2), None);
+}
