@@ -35,20 +35,20 @@ const WAY: u64 = 64 * 64;
 #[test]
 fn what_is_left_behaves_exactly_like_a_cache_of_that_size() {
     // Under LRU the pirate's lines are always younger than the target's victim (Paper III, figure 4), so a run
-    // at a fixed size has exactly the misses of the smaller cache. The warm-up ends within the first 24,000.
-    let stream: Vec<u64> = random_lines(1000, 1).take(120_000).collect();
+    // at a fixed size has exactly the misses of the smaller cache. The warm-up ends within the first 12,000.
+    let stream: Vec<u64> = random_lines(1000, 1).take(60_000).collect();
     for ways in [16, 12, 5, 2] {
         let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
         let mut testbed = SimpleTestbed::new(machine, stream.iter().copied()).unwrap();
-        let plan = PirateParams { interval: Some(6_000.0), ..params() }.check(testbed.cache()).unwrap();
+        let plan = PirateParams { interval: Some(3_000.0), ..params() }.check(testbed.cache()).unwrap();
         let run = measure_fixed(&mut testbed, &plan, ways as u64 * WAY).unwrap();
         assert!(run.ended);
         let whole: Vec<&Interval> =
-            run.intervals.iter().filter(|i| i.counts.target.work == 6_000.0).collect();
+            run.intervals.iter().filter(|i| i.counts.target.work == 3_000.0).collect();
         let measured: f64 = whole.iter().map(|i| i.counts.target.memory.unwrap().misses).sum();
         // The run ends with the stream, so the intervals are its end.
-        let begin = 120_000 - run.intervals.iter().map(|i| i.counts.target.work).sum::<f64>() as usize;
-        let end = begin + whole.len() * 6_000;
+        let begin = 60_000 - run.intervals.iter().map(|i| i.counts.target.work).sum::<f64>() as usize;
+        let end = begin + whole.len() * 3_000;
         let truth = miss_ratio(64, ways, &stream[..end], begin);
         assert!(whole.len() >= 16, "{} intervals", whole.len());
         assert!(whole.iter().all(|i| i.trust.is_trusted() && i.counts.pirate.fetches == 0.0), "{ways} ways");
@@ -58,9 +58,9 @@ fn what_is_left_behaves_exactly_like_a_cache_of_that_size() {
 
 #[test]
 fn one_run_gives_all_sizes() {
-    let stream: Vec<u64> = random_lines(1500, 2).take(4_000_000).collect();
+    let stream: Vec<u64> = random_lines(1500, 2).take(1_000_000).collect();
     let mut testbed = SimpleTestbed::new(MACHINE, stream.iter().copied()).unwrap();
-    let plan = params().check(testbed.cache()).unwrap();
+    let plan = PirateParams { interval: Some(5_000.0), ..params() }.check(testbed.cache()).unwrap();
     let run = measure(&mut testbed, &plan).unwrap();
     let curve = run.curve().unwrap();
     assert_eq!(curve.points().len(), 16);
@@ -69,7 +69,7 @@ fn one_run_gives_all_sizes() {
         let truth = miss_ratio(64, i + 1, &stream[..400_000], 50_000);
         let error = point.miss_ratio.unwrap() - truth;
         // Both are estimates of one probability: five standard errors of their difference.
-        let n = point.intervals as f64 * 20_000.0;
+        let n = point.intervals as f64 * 5_000.0;
         let deviation = (truth * (1.0 - truth) * (1.0 / n + 1.0 / 350_000.0)).sqrt();
         assert!(error.abs() < 5.0 * deviation, "{} bytes: off by {error}", point.bytes);
         assert_eq!(point.fetch_ratio, point.miss_ratio);
@@ -191,22 +191,22 @@ fn a_program_that_drifts_by_itself_is_not_blamed_on_the_pirate_and_stops_the_sea
 #[test]
 fn sampling_costs_less_and_finds_the_same() {
     let run = |pace| {
-        let mut testbed = SimpleTestbed::new(MACHINE, random_lines(900, 4).take(6_000_000)).unwrap();
-        let plan = PirateParams { pace, ..params() }.check(testbed.cache()).unwrap();
+        let mut testbed = SimpleTestbed::new(MACHINE, random_lines(900, 4).take(1_500_000)).unwrap();
+        let plan = PirateParams { interval: Some(5_000.0), pace, ..params() }.check(testbed.cache()).unwrap();
         measure(&mut testbed, &plan).unwrap()
     };
     let continuous = run(Pace::Continuous);
-    let sampled = run(Pace::Sampling { mean_gap: 500_000.0, seed: 5 });
+    let sampled = run(Pace::Sampling { mean_gap: 125_000.0, seed: 5 });
     let (full, fewer) = (continuous.curve().unwrap(), sampled.curve().unwrap());
     let alone = full.points().last().unwrap().cpi;
     assert!(sampled.overhead(alone) < 0.6 * continuous.overhead(alone));
     assert!(fewer.points().len() == 16 && fewer.points()[0].intervals < full.points()[0].intervals);
     for (one, other) in full.points().iter().zip(fewer.points()) {
         // Five standard errors: 1/sqrt(n) of accesses, at most 0.5.
-        let n = other.intervals as f64 * 20_000.0;
+        let n = other.intervals as f64 * 5_000.0;
         assert!((one.miss_ratio.unwrap() - other.miss_ratio.unwrap()).abs() < 5.0 * 0.5 / n.sqrt() * 1.5);
     }
-    let again = run(Pace::Sampling { mean_gap: 500_000.0, seed: 5 });
+    let again = run(Pace::Sampling { mean_gap: 125_000.0, seed: 5 });
     assert_eq!(again, sampled, "the seed decides");
 }
 
@@ -273,7 +273,8 @@ fn a_trusted_interval_outweighs_untrusted_ones() {
     let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
     let inner = SimpleTestbed::new(machine, random_lines(900, 7)).unwrap();
     let mut testbed = Migrating { inner, probes: 0, moves_at: 2 * 16 + 1 };
-    let params = PirateParams { cycles: Some(3), threads: Threads::Fixed(1), ..params() };
+    let params =
+        PirateParams { cycles: Some(3), threads: Threads::Fixed(1), interval: Some(2_000.0), ..params() };
     let plan = params.check(testbed.cache()).unwrap();
     let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
     let whole = curve.points().last().unwrap(); // nothing stolen: needs no sharing
