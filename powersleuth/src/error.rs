@@ -126,6 +126,52 @@ pub enum Error {
         /// The machine it is to be used on.
         here: String,
     },
+    /// A file of the system cannot be read or written.
+    #[cfg(feature = "linux")]
+    #[error("cannot {operation} /{path}: {source}; {remedy}")]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// Below the root.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A file of the system holds something else than it should.
+    #[cfg(feature = "linux")]
+    #[error("/{path} holds {content:?} instead of {expected}; this kernel is not understood")]
+    Malformed {
+        /// Below the root.
+        path: String,
+        /// What it holds.
+        content: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// The system has no such thing.
+    #[cfg(feature = "linux")]
+    #[error("this machine tells no {what} (/{path} is missing); {remedy}")]
+    Missing {
+        /// What was looked for.
+        what: &'static str,
+        /// Where, below the root.
+        path: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A frequency that a processor cannot be set to.
+    #[cfg(feature = "linux")]
+    #[error("cpufreq policy {policy} cannot run at {hertz} Hz: it offers {offered}")]
+    NotOffered {
+        /// Number of the policy.
+        policy: u32,
+        /// The frequency asked for.
+        hertz: f64,
+        /// What it can do.
+        offered: String,
+    },
     /// A saved model of an unknown version.
     #[error("the saved model has format {found}, this crate reads {known}; save it again with this version")]
     FormatVersion {

@@ -4,7 +4,13 @@
 
 pub mod analysis;
 mod error;
+#[cfg(feature = "linux")]
+#[cfg_attr(docsrs, doc(cfg(feature = "linux")))]
+pub mod linux;
 pub mod multiplex;
+#[cfg(feature = "perf")]
+#[cfg_attr(docsrs, doc(cfg(feature = "perf")))]
+pub mod perf;
 pub mod performance;
 pub mod power;
 mod units;

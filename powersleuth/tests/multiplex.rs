@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use powersleuth::multiplex::{
-    Collector, CollectorError, CounterGroups, CounterSource, InTime, PerPhase, Reading, Record, Roles,
+    Collector, CollectorError, Count, CounterGroups, CounterSource, InTime, PerPhase, Reading, Record, Roles,
     Rotation, Step,
 };
 use powersleuth::performance::Event;
@@ -188,17 +188,16 @@ impl CounterSource for Counters {
 
     fn stop(&mut self) -> Result<Reading, Self::Error> {
         let events = self.asked.last().unwrap();
-        let mut counts: Vec<u64> = events.iter().map(|&e| (e as u64 + 1) * 100 * self.running).collect();
+        let count = |&event: &usize| Count {
+            value: (event as u64 + 1) * 100 * self.running,
+            enabled: Duration::from_millis(10),
+            running: Duration::from_millis(self.running),
+        };
+        let mut counts: Vec<Count> = events.iter().map(count).collect();
         if self.missing {
             counts.pop();
         }
-        Ok(Reading {
-            instructions: 1000,
-            cycles: 1500,
-            counts,
-            enabled: Duration::from_millis(10),
-            running: Duration::from_millis(self.running),
-        })
+        Ok(Reading { instructions: Count::exact(1000), cycles: Count::exact(1500), counts })
     }
 }
 

@@ -18,7 +18,7 @@ pub trait CounterSource {
     /// Whatever keeps the events from being counted.
     fn start(&mut self, events: &[usize]) -> Result<(), Self::Error>;
 
-    /// Reads what was counted since the last start, one count per event, and stops.
+    /// Reads what was counted since the last start, one count per event, and stops counting.
     ///
     /// # Errors
     /// Whatever keeps the counters from being read.
@@ -29,15 +29,40 @@ pub trait CounterSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Retired instructions.
-    pub instructions: u64,
+    pub instructions: Count,
     /// Core cycles.
-    pub cycles: u64,
-    /// Counts of the events, in the order they were asked for.
-    pub counts: Vec<u64>,
-    /// Time for which the events were meant to be counted.
+    pub cycles: Count,
+    /// The events, in the order they were asked for.
+    pub counts: Vec<Count>,
+}
+
+/// A count, and for how much of the time it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// What was counted.
+    pub value: u64,
+    /// Time for which the event was meant to be counted.
     pub enabled: Duration,
-    /// Time for which they were: less if others wanted the counters too.
+    /// Time for which it was: less if others wanted the counter too.
     pub running: Duration,
+}
+
+impl Count {
+    /// Counted all the time.
+    #[must_use]
+    pub const fn exact(value: u64) -> Self {
+        Self { value, enabled: Duration::ZERO, running: Duration::ZERO }
+    }
+
+    /// Scaled up to the whole time; `None` if it was not counted at any time of it.
+    #[must_use]
+    pub fn scaled(&self) -> Option<f64> {
+        let value = self.value as f64;
+        if self.running >= self.enabled {
+            return Some(value);
+        }
+        (!self.running.is_zero()).then(|| value * self.enabled.as_secs_f64() / self.running.as_secs_f64())
+    }
 }
 
 /// Why an interval could not be counted.
@@ -104,8 +129,8 @@ impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
         Ok(())
     }
 
-    /// Reads the counters after an interval that belongs to `phase` and records it. Counts are scaled up where
-    /// the counters ran for part of the time only; where they did not run at all, nothing was counted.
+    /// Reads the counters after an interval that belongs to `phase` and records it. Counts of events that ran for
+    /// part of the time are scaled up; an event that did not run at all was not counted, and stays due.
     ///
     /// # Errors
     /// [`CollectorError::Source`] if the counters cannot be read; [`CollectorError::Reading`] if no cycle or no
@@ -118,17 +143,16 @@ impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
             let (expected, got) = (events.len(), reading.counts.len());
             return Err(CollectorError::Reading(Error::Length { what: "counts", expected, got }));
         }
-        let ran = !reading.running.is_zero() || reading.enabled.is_zero();
-        let scale = if reading.running < reading.enabled && ran {
-            reading.enabled.as_secs_f64() / reading.running.as_secs_f64()
-        } else {
-            1.0
-        };
-        let counts = events.iter().zip(&reading.counts).map(|(&event, &count)| (event, count as f64 * scale));
-        let (instructions, cycles) = (reading.instructions as f64, reading.cycles as f64);
-        let counted = counts.filter(|_| ran);
+        let counted: Vec<(usize, f64)> = events
+            .iter()
+            .zip(&reading.counts)
+            .filter_map(|(&event, count)| Some((event, count.scaled()?)))
+            .collect();
+        let all = counted.len() == events.len();
+        let whole = |count: Count| count.scaled().unwrap_or(0.0);
+        let (instructions, cycles) = (whole(reading.instructions), whole(reading.cycles));
         self.record.push(phase, instructions, cycles, counted).map_err(CollectorError::Reading)?;
-        if ran {
+        if all {
             self.rotation.counted(phase, group);
         }
         Ok(())

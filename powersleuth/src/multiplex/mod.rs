@@ -22,7 +22,7 @@ mod interpolate;
 mod record;
 mod rotation;
 
-pub use collector::{Collector, CollectorError, CounterSource, Reading};
+pub use collector::{Collector, CollectorError, Count, CounterSource, Reading};
 pub use complete::{Complete, Roles, Step};
 pub use groups::CounterGroups;
 pub use record::Record;

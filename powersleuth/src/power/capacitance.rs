@@ -13,7 +13,7 @@ use crate::{Cycles, Farads};
 /// # References
 /// Thesis, Paper V, section V.5.1, equation V.5.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EffectiveCapacitance {
     events: Vec<Event>,
     weights: Vec<Farads>, // one per event, finite

@@ -42,7 +42,8 @@ impl OperatingPoint {
 
 /// The frequencies a processor can run at, in ascending order, with their voltages.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Vec<OperatingPoint>", into = "Vec<OperatingPoint>"))]
 pub struct OperatingPoints {
     points: Vec<OperatingPoint>, // ascending by frequency, never empty
 }
@@ -105,6 +106,20 @@ impl OperatingPoints {
                 highest: self.points[self.points.len() - 1].frequency.0,
             }),
         }
+    }
+}
+
+impl TryFrom<Vec<OperatingPoint>> for OperatingPoints {
+    type Error = Error;
+
+    fn try_from(points: Vec<OperatingPoint>) -> Result<Self, Error> {
+        Self::new(points)
+    }
+}
+
+impl From<OperatingPoints> for Vec<OperatingPoint> {
+    fn from(points: OperatingPoints) -> Self {
+        points.points
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EffectiveCapacitance, OperatingPoint, OperatingPoints, PowerModel};
+use super::{EffectiveCapacitance, OperatingPoints, PowerModel};
 use crate::performance::Event;
 use crate::{Error, Farads};
 
@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 pub(super) struct Saved {
     version: u32,
     machine: String,
-    points: Vec<OperatingPoint>,
+    points: OperatingPoints,
     constant: Farads,
     weights: Vec<Weight>,
 }
@@ -32,7 +32,7 @@ impl From<PowerModel> for Saved {
         Self {
             version: VERSION,
             machine: model.machine().to_owned(),
-            points: model.points().as_slice().to_vec(),
+            points: model.points().clone(),
             constant: capacitance.constant(),
             weights: weights.map(|(event, weight)| Weight { event, weight }).collect(),
         }
@@ -47,10 +47,6 @@ impl TryFrom<Saved> for PowerModel {
             return Err(Error::FormatVersion { found: saved.version, known: VERSION });
         }
         let weights = saved.weights.into_iter().map(|w| (w.event, w.weight));
-        Ok(Self::new(
-            saved.machine,
-            OperatingPoints::new(saved.points)?,
-            EffectiveCapacitance::new(weights, saved.constant)?,
-        ))
+        Ok(Self::new(saved.machine, saved.points, EffectiveCapacitance::new(weights, saved.constant)?))
     }
 }

@@ -1,0 +1,102 @@
+//! The frequencies that cores can run at.
+
+use super::files::{Files, READABLE, names, number, optional, parse, text};
+use crate::{Error, Hertz};
+
+/// Where the policies are.
+pub(super) const CPUFREQ: &str = "sys/devices/system/cpu/cpufreq";
+
+/// Cores that share a clock, and what it can do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Number of the policy: that of its first core.
+    pub number: u32,
+    /// The cores it sets, online or not.
+    pub cpus: Vec<u32>,
+    /// Name of the driver.
+    pub driver: String,
+    /// Name of the governor, which picks a frequency between the limits.
+    pub governor: String,
+    /// The frequencies there are, ascending. Empty where the driver takes any within the range, as those do that
+    /// leave the choice to the processor.
+    pub frequencies: Vec<Hertz>,
+    /// Lowest and highest frequency the hardware can run at.
+    pub range: (Hertz, Hertz),
+    /// Lowest and highest frequency that the governor is allowed.
+    pub limits: (Hertz, Hertz),
+}
+
+impl Policy {
+    /// Refuses a frequency that it does not offer.
+    pub(super) fn check(&self, frequency: Hertz) -> Result<(), Error> {
+        let inside = frequency >= self.range.0 && frequency <= self.range.1;
+        // The kernel counts in kilohertz.
+        let listed = self.frequencies.is_empty()
+            || self.frequencies.iter().any(|f| (f.0 - frequency.0).abs() < 1000.0);
+        if inside && listed {
+            return Ok(());
+        }
+        let offered = if self.frequencies.is_empty() {
+            format!("{} to {} GHz", self.range.0.ghz(), self.range.1.ghz())
+        } else {
+            let each: Vec<String> = self.frequencies.iter().map(|f| f.ghz().to_string()).collect();
+            format!("{} GHz", each.join(", "))
+        };
+        Err(Error::NotOffered { policy: self.number, hertz: frequency.0, offered })
+    }
+}
+
+/// All policies of the machine, by number.
+///
+/// # Errors
+/// [`Error::Missing`] without cpufreq, as in most virtual machines; [`Error::File`] for a file that cannot be read;
+/// [`Error::Malformed`] for one that is not understood.
+pub fn policies(files: &impl Files) -> Result<Vec<Policy>, Error> {
+    let names = names(files, CPUFREQ)?.unwrap_or_default();
+    let numbers = names.iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok());
+    let policies: Vec<Policy> = numbers.map(|number| read(files, number)).collect::<Result<_, _>>()?;
+    if policies.is_empty() {
+        return Err(Error::Missing {
+            what: "frequencies",
+            path: CPUFREQ.to_owned(),
+            remedy: "run on the bare machine, with a cpufreq driver",
+        });
+    }
+    Ok(policies)
+}
+
+fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {
+    let at = |file: &str| path(policy, file);
+    let hertz = |file: &str| number(files, &at(file), READABLE).map(from_khz);
+    let cpus_path = at("related_cpus");
+    let cpus = text(files, &cpus_path, READABLE)?;
+    let cpus: Result<Vec<u32>, _> = cpus.split_whitespace().map(str::parse).collect();
+    let frequencies_path = at("scaling_available_frequencies");
+    let mut frequencies = Vec::new();
+    for word in optional(files, &frequencies_path)?.unwrap_or_default().split_whitespace() {
+        frequencies.push(from_khz(parse(&frequencies_path, word.to_owned())?));
+    }
+    frequencies.sort_by(|a: &Hertz, b| a.0.total_cmp(&b.0));
+    frequencies.dedup();
+    Ok(Policy {
+        number: policy,
+        cpus: cpus.map_err(|_| Error::Malformed {
+            content: text(files, &cpus_path, READABLE).unwrap_or_default(),
+            path: cpus_path,
+            expected: "numbers of cores",
+        })?,
+        driver: text(files, &at("scaling_driver"), READABLE)?,
+        governor: text(files, &at("scaling_governor"), READABLE)?,
+        frequencies,
+        range: (hertz("cpuinfo_min_freq")?, hertz("cpuinfo_max_freq")?),
+        limits: (hertz("scaling_min_freq")?, hertz("scaling_max_freq")?),
+    })
+}
+
+pub(super) fn path(policy: u32, file: &str) -> String {
+    format!("{CPUFREQ}/policy{policy}/{file}")
+}
+
+pub(super) fn from_khz(khz: u64) -> Hertz {
+    Hertz(khz as f64 * 1000.0)
+}

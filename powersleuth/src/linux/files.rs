@@ -1,0 +1,127 @@
+//! Reading and writing the kernel's files, wherever they are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// A tree of files. Paths are relative to its root, with `/` between their parts.
+pub trait Files {
+    /// Content of a file.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being read.
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// Overwrites a file that exists.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being written.
+    fn write(&self, path: &str, text: &str) -> io::Result<()>;
+
+    /// Names of the entries of a directory.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being listed.
+    fn list(&self, directory: &str) -> io::Result<Vec<String>>;
+}
+
+impl<F: Files + ?Sized> Files for &F {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        (**self).read(path)
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        (**self).write(path, text)
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        (**self).list(directory)
+    }
+}
+
+/// The files below a directory.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// The files below `root`: `/` for those of this machine.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Its root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl Files for Tree {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(self.root.join(path))
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        // Without creating: a file that the kernel does not have must stay an error.
+        let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
+        io::Write::write_all(&mut file, text.as_bytes())
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(self.root.join(directory))?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+}
+
+/// What to do about a file that cannot be read.
+pub(super) const READABLE: &str = "run as root, or make the file readable";
+
+/// Text of a file without the line's end.
+pub(super) fn text(files: &impl Files, path: &str, remedy: &'static str) -> Result<String, Error> {
+    let bytes = files.read(path).map_err(|source| Error::File {
+        operation: "read",
+        path: path.to_owned(),
+        source,
+        remedy,
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_matches(['\0', '\n', ' ']).to_owned())
+}
+
+/// The same, or `None` if there is no such file.
+pub(super) fn optional(files: &impl Files, path: &str) -> Result<Option<String>, Error> {
+    match text(files, path, READABLE) {
+        Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Names in a directory in natural order: numbers by their value. `None` if there is no such directory.
+pub(super) fn names(files: &impl Files, directory: &str) -> Result<Option<Vec<String>>, Error> {
+    match files.list(directory) {
+        Ok(mut names) => {
+            names.sort_by_key(|name| {
+                (name.trim_end_matches(|c: char| c.is_ascii_digit()).len(), name.len(), name.clone())
+            });
+            Ok(Some(names))
+        }
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => {
+            Err(Error::File { operation: "list", path: directory.to_owned(), source, remedy: READABLE })
+        }
+    }
+}
+
+/// The number a file holds.
+pub(super) fn number(files: &impl Files, path: &str, remedy: &'static str) -> Result<u64, Error> {
+    let content = text(files, path, remedy)?;
+    parse(path, content)
+}
+
+pub(super) fn parse(path: &str, content: String) -> Result<u64, Error> {
+    content.parse().map_err(|_| Error::Malformed { path: path.to_owned(), content, expected: "a number" })
+}

@@ -1,0 +1,110 @@
+//! Setting the frequency, and putting it back.
+//!
+//! The limits within which the governor chooses are narrowed to a single frequency. That works under every
+//! driver and governor, and leaves the governor itself alone. The kernel refuses a lower limit above the upper
+//! one, so which of the two is moved first matters.
+
+use super::cpufreq::{Policy, from_khz, path};
+use super::files::{Files, READABLE, number};
+use crate::{Error, Hertz};
+
+const WRITABLE: &str = "run as root to set the frequency";
+
+/// Holds cores at one frequency until it is dropped, be it by a panic.
+///
+/// Not restored by what does not run destructors: `process::exit`, a signal, a panic that aborts. For those, let
+/// a handler call [`Restorer::restore`].
+#[derive(Debug)]
+pub struct Pin<F: Files> {
+    restorer: Restorer<F>,
+    policies: Vec<Policy>,
+    restored: bool,
+}
+
+/// Knows the limits as they were. Clones may restore them from anywhere.
+#[derive(Clone, Debug)]
+pub struct Restorer<F> {
+    files: F,
+    saved: Vec<(u32, Hertz, Hertz)>, // policy, lower and upper limit
+}
+
+impl<F: Files + Clone> Pin<F> {
+    /// Remembers the limits of `policies`. Nothing is written yet.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without policies.
+    pub fn new(files: F, policies: Vec<Policy>) -> Result<Self, Error> {
+        if policies.is_empty() {
+            return Err(Error::Empty { what: "cpufreq policies" });
+        }
+        let saved = policies.iter().map(|p| (p.number, p.limits.0, p.limits.1)).collect();
+        Ok(Self { restorer: Restorer { files, saved }, policies, restored: false })
+    }
+
+    /// Sets all policies to `frequency`.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] if one of them does not have it: then nothing is written. [`Error::File`] if a file
+    /// cannot be written, and [`Error::Malformed`] if a limit cannot be understood: some policies may be set
+    /// then; dropping restores them.
+    pub fn set(&mut self, frequency: Hertz) -> Result<(), Error> {
+        self.policies.iter().try_for_each(|policy| policy.check(frequency))?;
+        let files = &self.restorer.files;
+        self.policies.iter().try_for_each(|policy| set_limits(files, policy.number, frequency, frequency))
+    }
+
+    /// Something that restores the limits as they were found, from a signal handler's thread for example.
+    #[must_use]
+    pub fn restorer(&self) -> Restorer<F> {
+        self.restorer.clone()
+    }
+
+    /// Restores the limits now, and tells if that fails, which dropping cannot.
+    ///
+    /// # Errors
+    /// As [`Restorer::restore`].
+    pub fn restore(mut self) -> Result<(), Error> {
+        self.restored = true;
+        self.restorer.restore()
+    }
+}
+
+impl<F: Files> Restorer<F> {
+    /// Puts all limits back, the remaining ones even if one fails.
+    ///
+    /// # Errors
+    /// The first failure: [`Error::File`] or [`Error::Malformed`].
+    pub fn restore(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        for &(policy, low, high) in &self.saved {
+            first = first.and(set_limits(&self.files, policy, low, high));
+        }
+        first
+    }
+}
+
+impl<F: Files> Drop for Pin<F> {
+    fn drop(&mut self) {
+        if !self.restored {
+            // Nobody is left to tell.
+            drop(self.restorer.restore());
+        }
+    }
+}
+
+fn set_limits(files: &impl Files, policy: u32, low: Hertz, high: Hertz) -> Result<(), Error> {
+    let lower = (path(policy, "scaling_min_freq"), low);
+    let upper = (path(policy, "scaling_max_freq"), high);
+    let now = from_khz(number(files, &lower.0, READABLE)?);
+    let order = if high >= now { [upper, lower] } else { [lower, upper] };
+    for (path, frequency) in order {
+        let text = format!("{:.0}", frequency.0 / 1000.0);
+        files.write(&path, &text).map_err(|source| Error::File {
+            operation: "write",
+            path,
+            source,
+            remedy: WRITABLE,
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! Sysfs of three machines, laid out in a directory; missing, damaged and closed files; and a kernel that refuses
+//! what kernels refuse.
+#![cfg(feature = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::rc::Rc;
+
+use powersleuth::linux::{EnergyMeter, Files, Pin, Tree, energy_zones, machine_name, policies, voltages};
+use powersleuth::{Error, Hertz, Joules, Volts, Watts};
+use tempfile::TempDir;
+
+/// Lays out a list of files in a new directory.
+fn laid_out(list: &str) -> (TempDir, Tree) {
+    let root = tempfile::tempdir().unwrap();
+    for (path, content) in files_of(list) {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let tree = Tree::new(root.path());
+    (root, tree)
+}
+
+fn files_of(list: &str) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
+    list.lines().map(|line| {
+        let (path, content) = line.split_once(" = ").unwrap();
+        let mut bytes = Vec::new();
+        let mut rest = content.bytes();
+        while let Some(byte) = rest.next() {
+            let escaped = (byte == b'\\').then(|| rest.next().unwrap());
+            bytes.push(match escaped {
+                None => byte,
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'x') => {
+                    let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                    u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+                }
+                Some(other) => panic!("escape {other}"),
+            });
+        }
+        (path.to_owned(), bytes)
+    })
+}
+
+const INTEL: &str = include_str!("fixtures/intel.tree");
+const AMD: &str = include_str!("fixtures/amd.tree");
+const ARM: &str = include_str!("fixtures/arm.tree");
+
+/// Files in memory that behave as the kernel's do.
+#[derive(Clone, Default)]
+struct Kernel {
+    files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
+    closed: Rc<RefCell<Vec<String>>>, // endings of paths that may not be touched
+}
+
+impl Kernel {
+    fn new(list: &str) -> Self {
+        Self { files: Rc::new(RefCell::new(files_of(list).collect())), ..Self::default() }
+    }
+
+    fn close(&self, ending: &str) {
+        self.closed.borrow_mut().push(ending.to_owned());
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        self.files.borrow_mut().insert(path.to_owned(), text.as_bytes().to_vec());
+    }
+
+    fn number(&self, path: &str) -> u64 {
+        String::from_utf8(self.files.borrow()[path].clone()).unwrap().trim().parse().unwrap()
+    }
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        let closed = self.closed.borrow().iter().any(|ending| path.ends_with(ending));
+        if closed { Err(ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+    }
+
+    fn limits(&self, policy: u32) -> (u64, u64) {
+        let at = |file| self.number(&format!("sys/devices/system/cpu/cpufreq/policy{policy}/{file}"));
+        (at("scaling_min_freq"), at("scaling_max_freq"))
+    }
+}
+
+impl Files for Kernel {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.check(path)?;
+        self.files.borrow().get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Refuses limits that cross, as the kernel does.
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        self.check(path)?;
+        let new: u64 = text.parse().unwrap();
+        let (policy, file) = path.rsplit_once('/').unwrap();
+        let crosses = match file {
+            "scaling_min_freq" => new > self.number(&format!("{policy}/scaling_max_freq")),
+            "scaling_max_freq" => new < self.number(&format!("{policy}/scaling_min_freq")),
+            _ => panic!("{path} is not to be written"),
+        };
+        if crosses {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        self.put(path, text);
+        Ok(())
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.check(directory)?;
+        let files = self.files.borrow();
+        let inside = files.keys().filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/'));
+        let mut names: Vec<String> =
+            inside.filter_map(|rest| Some(rest.split('/').next()?.to_owned())).collect();
+        names.dedup();
+        if names.is_empty() { Err(ErrorKind::NotFound.into()) } else { Ok(names) }
+    }
+}
+
+fn ghz(values: &[f64]) -> Vec<Hertz> {
+    values.iter().map(|&v| Hertz((v * 1e6).round() * 1e3)).collect()
+}
+
+#[test]
+fn policies_of_three_machines() {
+    let (_root, intel) = laid_out(INTEL);
+    let found = policies(&intel).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[0].driver.as_str(), found[0].governor.as_str()), ("intel_pstate", "powersave"));
+    assert!(found[0].frequencies.is_empty());
+    assert_eq!(found[0].range, (Hertz(8e8), Hertz(4e9)));
+    assert_eq!(found[1].limits, (Hertz(1.2e9), Hertz(3.4e9)));
+
+    let (_root, amd) = laid_out(AMD);
+    let found = policies(&amd).unwrap();
+    assert_eq!((found.len(), &found[0].cpus[..]), (1, &[0, 8][..]));
+    assert_eq!(found[0].frequencies, ghz(&[2.2, 2.8, 3.6]));
+
+    let (_root, arm) = laid_out(ARM);
+    let found = policies(&arm).unwrap();
+    assert_eq!(found.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 4]);
+    assert_eq!(found[1].frequencies, ghz(&[0.408, 1.2, 1.8]));
+}
+
+#[test]
+fn energy_of_three_machines() {
+    let (_root, intel) = laid_out(INTEL);
+    let zones = energy_zones(&intel).unwrap();
+    let named: Vec<(&str, bool)> = zones.iter().map(|z| (z.name.as_str(), z.nested)).collect();
+    // The memory-mapped twin of the package is not counted twice.
+    assert_eq!(named, [("package-0", false), ("core", true), ("dram", true)]);
+    assert!((zones[0].range.0 - 262_143.328_85).abs() < 1e-6);
+    // At 65 W the counter wraps every 67 minutes.
+    assert!((zones[0].wraps_after(Watts(65.0)).0 / 60.0 - 67.2).abs() < 0.1);
+
+    let (_root, amd) = laid_out(AMD);
+    assert_eq!(energy_zones(&amd).unwrap().len(), 2);
+    let (_root, arm) = laid_out(ARM);
+    let error = energy_zones(&arm).unwrap_err();
+    assert!(matches!(error, Error::Missing { what: "energy", .. }), "{error}");
+}
+
+#[test]
+fn the_meter_adds_up_through_wraps() {
+    let kernel = Kernel::new(AMD);
+    let zone = energy_zones(&kernel).unwrap().remove(0);
+    let path = "sys/class/powercap/intel-rapl:0/energy_uj";
+    let mut meter = EnergyMeter::new(kernel.clone(), &zone).unwrap();
+    assert_eq!(meter.read().unwrap(), Joules(0.0));
+    kernel.put(path, "65532500000\n");
+    assert_eq!(meter.read().unwrap(), Joules(0.5));
+    // 65532500000 -> end of range 65532610987 -> 889013: one joule.
+    kernel.put(path, "889013\n");
+    assert!((meter.read().unwrap().0 - 1.5).abs() < 1e-9);
+    kernel.put(path, "1889013\n");
+    assert!((meter.read().unwrap().0 - 2.5).abs() < 1e-9);
+
+    // A reading that fails loses nothing.
+    kernel.close("energy_uj");
+    let error = meter.read().unwrap_err();
+    assert!(matches!(&error, Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied));
+    assert!(error.to_string().contains("run as root"), "{error}");
+    kernel.closed.borrow_mut().clear();
+    kernel.put(path, "2889013\n");
+    assert!((meter.read().unwrap().0 - 3.5).abs() < 1e-9);
+    kernel.put(path, "soon\n");
+    let error = meter.read().unwrap_err();
+    assert!(matches!(&error, Error::Malformed { content, .. } if content == "soon"), "{error}");
+}
+
+#[test]
+fn voltages_from_device_tree_and_debugfs() {
+    let volts = |kernel: &Kernel, cpu| -> Vec<(f64, f64)> {
+        voltages(kernel, cpu).unwrap().into_iter().map(|(f, Volts(v))| (f.ghz(), v)).collect()
+    };
+    let close = |got: &[(f64, f64)], expected: &[(f64, f64)]| {
+        got.len() == expected.len()
+            && got.iter().zip(expected).all(|(a, b)| (a.0 - b.0).abs() < 1e-9 && (a.1 - b.1).abs() < 1e-9)
+    };
+    let kernel = Kernel::new(ARM);
+    assert!(close(&volts(&kernel, 0), &[(0.408, 0.825), (0.816, 0.825), (1.416, 1.125)]));
+    assert!(close(&volts(&kernel, 4), &[(0.408, 0.8), (1.2, 0.95), (1.8, 1.2)]));
+    // Debugfs closed: the device tree of the second cluster, which is cut off in the middle.
+    kernel.close("opp/cpu4");
+    let error = voltages(&kernel, 4).unwrap_err();
+    assert!(matches!(&error, Error::Malformed { content, .. } if content == "2 bytes"), "{error}");
+    kernel.close("opp/cpu0");
+    assert!(close(&volts(&kernel, 0), &[(0.408, 0.825), (0.816, 0.825), (1.416, 1.125)]));
+    kernel.close("opp-microvolt");
+    assert!(matches!(voltages(&kernel, 0), Err(Error::File { .. })));
+    for list in [INTEL, AMD] {
+        let (_root, tree) = laid_out(list);
+        let error = voltages(&tree, 0).unwrap_err();
+        assert!(matches!(error, Error::Missing { what: "voltages", .. }), "{error}");
+        assert!(error.to_string().contains("by hand"));
+    }
+}
+
+#[test]
+fn names_of_three_machines() {
+    let name = |list| machine_name(&Kernel::new(list)).unwrap();
+    assert_eq!(name(INTEL), "GenuineIntel 6 94 3 Intel(R) Core(TM) i7-6700 CPU @ 3.40GHz");
+    assert_eq!(name(AMD), "AuthenticAMD 23 113 0 AMD Ryzen 7 3700X 8-Core Processor");
+    assert_eq!(name(ARM), "Example RK3399 Board, 0x41 0xd03 0x0 4");
+    let unknown = Kernel::new("proc/cpuinfo = cpu : 1\\n");
+    assert!(matches!(machine_name(&unknown), Err(Error::Malformed { .. })));
+    assert!(matches!(machine_name(&Kernel::default()), Err(Error::File { .. })));
+}
+
+#[test]
+fn missing_and_damaged_cpufreq_is_told() {
+    let (_root, empty) = laid_out("proc/cpuinfo = x\\n");
+    assert!(matches!(policies(&empty), Err(Error::Missing { what: "frequencies", .. })));
+    let kernel = Kernel::new(AMD);
+    let path = "sys/devices/system/cpu/cpufreq/policy0";
+    kernel.put(&format!("{path}/scaling_available_frequencies"), "3600000 fast\n");
+    let error = policies(&kernel).unwrap_err();
+    assert!(matches!(&error, Error::Malformed { content, .. } if content == "fast"), "{error}");
+    let kernel = Kernel::new(AMD);
+    kernel.put(&format!("{path}/related_cpus"), "0-8\n");
+    assert!(matches!(policies(&kernel), Err(Error::Malformed { .. })));
+    let kernel = Kernel::new(AMD);
+    kernel.close("cpuinfo_max_freq");
+    assert!(matches!(policies(&kernel), Err(Error::File { operation: "read", .. })));
+    let kernel = Kernel::new(AMD);
+    kernel.close("cpufreq");
+    assert!(matches!(policies(&kernel), Err(Error::File { operation: "list", .. })));
+    let kernel = Kernel::new(AMD);
+    kernel.files.borrow_mut().remove(&format!("{path}/scaling_governor"));
+    let error = policies(&kernel).unwrap_err();
+    assert!(error.to_string().contains("policy0/scaling_governor"), "{error}");
+}
+
+#[test]
+fn a_pin_sets_and_restores_without_ever_crossing_the_limits() {
+    let kernel = Kernel::new(INTEL);
+    let before = (kernel.limits(0), kernel.limits(1));
+    // Policy 1 is limited to 1.2 to 3.4 GHz: below, inside, above.
+    for target in [0.8, 1.2, 2.0, 3.4, 4.0] {
+        let mut pin = Pin::new(kernel.clone(), policies(&kernel).unwrap()).unwrap();
+        assert_eq!((kernel.limits(0), kernel.limits(1)), before, "making a pin writes nothing");
+        pin.set(Hertz::from_ghz(target)).unwrap();
+        let khz = (target * 1e6) as u64;
+        assert_eq!((kernel.limits(0), kernel.limits(1)), ((khz, khz), (khz, khz)));
+        pin.set(Hertz::from_ghz(3.0)).unwrap();
+        assert_eq!(kernel.limits(1), (3_000_000, 3_000_000));
+        drop(pin);
+        assert_eq!((kernel.limits(0), kernel.limits(1)), before, "from {target}");
+    }
+}
+
+#[test]
+fn a_panic_restores() {
+    let kernel = Kernel::new(INTEL);
+    let before = (kernel.limits(0), kernel.limits(1));
+    let inside = std::panic::AssertUnwindSafe(|| {
+        let mut pin = Pin::new(kernel.clone(), policies(&kernel).unwrap()).unwrap();
+        pin.set(Hertz::from_ghz(1.0)).unwrap();
+        assert_eq!(kernel.limits(0), (1_000_000, 1_000_000));
+        panic!("in the middle of a measurement");
+    });
+    assert!(std::panic::catch_unwind(inside).is_err());
+    assert_eq!((kernel.limits(0), kernel.limits(1)), before);
+}
+
+#[test]
+fn a_restorer_restores_in_place_of_a_pin_that_never_drops() {
+    let kernel = Kernel::new(AMD);
+    let mut pin = Pin::new(kernel.clone(), policies(&kernel).unwrap()).unwrap();
+    pin.set(Hertz::from_ghz(2.2)).unwrap();
+    let restorer = pin.restorer();
+    std::mem::forget(pin);
+    assert_eq!(kernel.limits(0), (2_200_000, 2_200_000));
+    restorer.restore().unwrap();
+    assert_eq!(kernel.limits(0), (2_200_000, 3_600_000));
+}
+
+#[test]
+fn what_is_not_offered_or_not_allowed_is_refused() {
+    let kernel = Kernel::new(AMD);
+    let before = kernel.limits(0);
+    let mut pin = Pin::new(kernel.clone(), policies(&kernel).unwrap()).unwrap();
+    for target in [2.0, 3.0, 4.0, f64::NAN] {
+        let error = pin.set(Hertz::from_ghz(target)).unwrap_err();
+        assert!(error.to_string().contains("it offers 2.2, 2.8, 3.6 GHz"), "{error}");
+        assert_eq!(kernel.limits(0), before);
+    }
+    kernel.close("scaling_max_freq");
+    let error = pin.set(Hertz::from_ghz(2.2)).unwrap_err();
+    assert!(matches!(&error, Error::File { operation: "write", .. }), "{error}");
+    assert!(error.to_string().contains("run as root to set the frequency"), "{error}");
+    assert!(pin.restore().is_err());
+    assert!(matches!(Pin::new(kernel, vec![]), Err(Error::Empty { .. })));
+}
+
+#[test]
+fn a_tree_writes_only_what_is_there() {
+    let (root, tree) = laid_out(AMD);
+    assert_eq!(tree.root(), root.path());
+    let before = policies(&tree).unwrap();
+    let mut pin = Pin::new(tree.clone(), before.clone()).unwrap();
+    pin.set(Hertz::from_ghz(2.8)).unwrap();
+    assert_eq!(policies(&tree).unwrap()[0].limits, (Hertz(2.8e9), Hertz(2.8e9)));
+    pin.restore().unwrap();
+    assert_eq!(policies(&tree).unwrap(), before);
+    let missing = tree.write("sys/class/powercap/none", "1").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
