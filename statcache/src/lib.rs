@@ -3,6 +3,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
+mod filling;
+mod law;
 mod model;
 
 pub use error::Error;

@@ -1,10 +1,13 @@
 //! The fitted model: at which miss ratio replacements and reuses agree, for each cache size.
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, ReuseDistance, ReuseProfile,
+    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, MissRatioCurve, ReuseDistance,
+    ReuseProfile,
 };
 
 use crate::Error;
+use crate::filling::Filling;
+use crate::law::Law;
 
 /// Miss ratios of fully associative caches with random replacement, of every size, from reuse distances.
 ///
@@ -14,8 +17,8 @@ use crate::Error;
 ///
 /// `R N = sum over i of h[i] f(i R) + dangling`
 ///
-/// with `h[i]` of N samples reused at distance i. The right side is concave in R: the equation has one solution
-/// above zero, or none besides zero if nothing dangles and the cache holds everything.
+/// with `h[i]` of N samples reused at distance i. The right side is concave in R: the equation has one
+/// solution above zero, or none besides zero if nothing dangles and the cache holds everything.
 ///
 /// # Cost
 /// O(bins of the profile) per iteration of Newton's method, some five iterations per size; a curve starts
@@ -28,13 +31,16 @@ use crate::Error;
 pub struct StatCache {
     line_size: LineSize,
     pieces: Vec<(f64, f64)>, // distance > 0, probability
+    near: f64,               // probability of distance 0
     dangling: f64,
     unresolved: f64,
     horizon: f64,
+    filling: Option<Filling>, // of a cache that was empty at the beginning
 }
 
 impl StatCache {
-    /// Fits the model to the samples of `profile`.
+    /// Fits the model to the samples of `profile`, for a cache that was full all along. This is the published
+    /// model, and the right one for a window or a phase of a longer run.
     ///
     /// # Errors
     /// [`Error::EmptyProfile`] without samples, [`Error::Clock`] if distances do not count accesses.
@@ -46,14 +52,36 @@ impl StatCache {
             return Err(Error::Clock { found: profile.clock() });
         }
         let distribution = profile.distribution();
-        let pieces = distribution.masses().iter().filter(|mass| mass.high > 0);
+        let (near, far): (Vec<&DistanceMass>, Vec<_>) =
+            distribution.masses().iter().partition(|mass| mass.high == 0);
         Ok(Self {
             line_size: profile.line_size(),
-            pieces: pieces.map(|mass| (mass.middle() as f64, mass.probability)).collect(),
+            pieces: far.iter().map(|mass| (mass.middle() as f64, mass.probability)).collect(),
+            near: near.iter().map(|mass| mass.probability).sum(),
             dangling: distribution.dangling(),
             unresolved: distribution.unresolved(),
             horizon: distribution.horizon() as f64,
+            filling: None,
         })
+    }
+
+    /// Fits the model to the samples of a whole run that began with an empty cache: nothing is replaced until
+    /// the cache is full.
+    ///
+    /// The time until then is the time in which the program is expected to touch as many different lines as
+    /// the cache has. Up to it only first touches miss; after it, an access finds its line evicted only by the
+    /// replacements since. A run that touches no more lines than fit misses exactly its first touches.
+    ///
+    /// The run's length is what the profile [stands for](ReuseProfile::accesses), or the weight of its samples
+    /// if that is not known.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn fit_from_empty(profile: &ReuseProfile) -> Result<Self, Error> {
+        let model = Self::fit(profile)?;
+        let accesses = if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() };
+        let filling = Filling::new(&profile.distribution(), accesses);
+        Ok(Self { filling: Some(filling), ..model })
     }
 
     /// Lowest and highest miss ratio that the samples leave possible: accesses lost sight of before their
@@ -61,20 +89,54 @@ impl StatCache {
     /// nothing was left unresolved.
     #[must_use]
     pub fn miss_ratio_bounds(&self, size: CacheLines) -> (f64, f64) {
-        let high = self.solve(size, 1.0);
-        (if self.unresolved > 0.0 { self.solve_with(size, high, Some(self.horizon)) } else { high }, high)
+        let high = self.ratio(size, None);
+        (if self.unresolved > 0.0 { self.ratio(size, Some(self.horizon)) } else { high }, high)
     }
 
-    fn solve(&self, size: CacheLines, above: f64) -> f64 {
-        self.solve_with(size, above, None)
+    /// The miss ratio of all accesses; what is unresolved misses, or is reused at distance `unresolved_at`.
+    fn ratio(&self, size: CacheLines, unresolved_at: Option<f64>) -> f64 {
+        let Some(law) = self.law(size) else {
+            return self.filling.as_ref().map_or(0.0, Filling::first_touches);
+        };
+        let ratio = self.solve(size, 1.0, unresolved_at, law);
+        match law {
+            Law::Full => ratio,
+            // Up to the filling, one miss per line of the cache.
+            Law::Filled { full_at, accesses } => {
+                ((size.0 as f64 + (accesses - full_at) * ratio) / accesses).min(1.0)
+            }
+        }
     }
 
-    /// Largest R with R = sum of p f(i R) + dangling. `above` is at least that R. What is unresolved misses,
-    /// or is reused at distance `unresolved_at`.
-    fn solve_with(&self, size: CacheLines, above: f64, unresolved_at: Option<f64>) -> f64 {
+    /// `None` if the cache never becomes full.
+    fn law(&self, size: CacheLines) -> Option<Law> {
+        match &self.filling {
+            None => Some(Law::Full),
+            Some(filling) => {
+                let accesses = filling.accesses();
+                filling.full_at(size).map(|full_at| Law::Filled { full_at, accesses })
+            }
+        }
+    }
+
+    /// Largest R with R = sum of p f(i R) + first touches, both of the accesses since the cache was full.
+    /// `above` is at least that R.
+    fn solve(&self, size: CacheLines, above: f64, unresolved_at: Option<f64>, law: Law) -> f64 {
         let lost = unresolved_at.map(|distance| (distance, self.unresolved));
-        let certain = self.dangling + if lost.is_some() { 0.0 } else { self.unresolved };
+        let never = self.dangling + if lost.is_some() { 0.0 } else { self.unresolved };
         let pieces = || self.pieces.iter().copied().chain(lost);
+        // Since the filling, only lines that did not fit are touched first, and the rest are reuses.
+        let (certain, share) = match law {
+            Law::Full => (never, 1.0),
+            Law::Filled { full_at, accesses } => {
+                let after = accesses - full_at;
+                let certain = ((never * accesses - size.0 as f64) / after).clamp(0.0, 1.0);
+                let far: f64 = pieces().map(|(i, p)| p * law.share(i)).sum();
+                let reused = self.near * law.share(0.0) + far;
+                (certain, if reused > 0.0 { (1.0 - certain) / reused } else { 0.0 })
+            }
+        };
+        let pieces = || pieces().map(move |(i, p)| (i, share * p));
         if size.0 == 0 {
             return 1.0;
         }
@@ -91,10 +153,9 @@ impl StatCache {
             let mut misses = certain;
             let mut slope = 0.0;
             for (distance, probability) in pieces() {
-                let rate = per_miss * distance;
-                let survives = (-rate * ratio).exp();
-                misses += probability * (1.0 - survives);
-                slope += probability * rate * survives;
+                let (evicted, by_rate) = law.evicted(distance, per_miss * ratio);
+                misses += probability * evicted;
+                slope += probability * by_rate * per_miss;
             }
             if slope >= 1.0 {
                 break; // at a double root, to the precision of the sums
@@ -123,28 +184,36 @@ impl CacheModel for StatCache {
     }
 
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
-        match size.0 {
-            0 => Evaluator::step(ReuseDistance(0)),
-            1 => Evaluator::step(ReuseDistance(1)),
-            _ => Evaluator::geometric(self.solve(size, 1.0) * eviction_rate(size)),
+        if size.0 <= 1 {
+            return Evaluator::step(ReuseDistance(size.0));
+        }
+        let Some(law) = self.law(size) else { return Evaluator::function(|_| 0.0) };
+        let rate = self.solve(size, 1.0, None, law) * eviction_rate(size);
+        match law {
+            Law::Full => Evaluator::geometric(rate),
+            Law::Filled { .. } => Evaluator::function(move |distance| law.evicted(distance.0 as f64, rate).0),
         }
     }
 
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatCache::miss_ratio_bounds).
     fn miss_ratio(&self, size: CacheLines) -> f64 {
-        self.solve(size, 1.0)
+        self.ratio(size, None)
     }
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
+        let mut points: Vec<_> = sizes.iter().map(|&size| (size, 0.0)).collect();
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|&k| sizes[k]);
-        let mut points: Vec<_> = sizes.iter().map(|&size| (size, 0.0)).collect();
         let mut above = 1.0;
         for k in order {
-            // The miss ratio never rises with size; the margin is for rounding.
-            above = self.solve(sizes[k], above);
-            points[k].1 = above;
-            above = (above * (1.0 + 1e-9)).min(1.0);
+            points[k].1 = if self.filling.is_some() {
+                self.ratio(sizes[k], None)
+            } else {
+                // The miss ratio never rises with size; the margin is for rounding.
+                let ratio = self.solve(sizes[k], above, None, Law::Full);
+                above = (ratio * (1.0 + 1e-9)).min(1.0);
+                ratio
+            };
         }
         MissRatioCurve { line_size: self.line_size, points }
     }

@@ -123,6 +123,9 @@ impl StatStack {
     }
 
     fn ratio_from(&self, first_miss: ReuseDistance) -> f64 {
+        if first_miss.0 == 0 {
+            return 1.0; // not a sum that rounding could leave below
+        }
         let next = self.masses.partition_point(|mass| mass.high < first_miss.0);
         let Some(mass) = self.masses.get(next) else { return self.beyond[next].min(1.0) };
         let width = (mass.high - mass.low) as f64 + 1.0;

@@ -1,0 +1,55 @@
+//! Profiles by brute force: the distance of every access, from a map of last touches.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::collections::HashMap;
+
+use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+
+/// The profile of a run in which every access was a sample.
+pub fn profile_of(lines: &[u64]) -> ReuseProfile {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    let mut last: HashMap<u64, usize> = HashMap::new();
+    for (at, &line) in lines.iter().enumerate() {
+        if let Some(before) = last.insert(line, at) {
+            profile.record(Outcome::Reused(ReuseDistance((at - before - 1) as u64)), 1);
+        }
+    }
+    profile.record_many(Outcome::Dangling, last.len() as u64, 1);
+    profile.add_accesses(lines.len() as u64);
+    profile
+}
+
+/// Numbers from 0 to 2^31 - 1 (Knuth's MMIX generator, upper bits).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A profile drawn by quickcheck: distances over many magnitudes, with or without censored samples.
+#[derive(Clone, Debug)]
+pub struct AnyProfile(pub ReuseProfile);
+
+impl quickcheck::Arbitrary for AnyProfile {
+    fn arbitrary(g: &mut quickcheck::Gen) -> Self {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        let censoring = bool::arbitrary(g);
+        let kinds = usize::arbitrary(g) % 40 + 1;
+        for _ in 0..kinds {
+            let magnitude = u32::arbitrary(g) % 30;
+            let distance = u64::arbitrary(g) & ((1 << magnitude) - 1);
+            let outcome = match u8::arbitrary(g) % 8 {
+                0 => Outcome::Dangling,
+                1 | 2 if censoring => Outcome::Censored { at_least: distance },
+                _ => Outcome::Reused(ReuseDistance(distance)),
+            };
+            profile.record_many(outcome, u64::arbitrary(g) % 100 + 1, u64::arbitrary(g) % 1000 + 1);
+        }
+        profile.add_accesses(profile.total_weight());
+        Self(profile)
+    }
+}
