@@ -157,8 +157,16 @@ impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
             let mut improved = false;
             for phase in 0..levels.len() {
                 improved |= self.improve(&[phase], &mut levels);
-                for (from, _) in &self.entries[phase] {
-                    improved |= self.improve(&[phase, *from], &mut levels);
+            }
+            if improved {
+                continue;
+            }
+            for phase in 0..levels.len() {
+                for &(from, _) in &self.entries[phase] {
+                    // Each pair once, if it goes both ways.
+                    if from > phase || !self.exits[phase].contains(&from) {
+                        improved |= self.improve(&[phase, from], &mut levels);
+                    }
                 }
             }
             if !improved {

@@ -51,18 +51,27 @@ impl<P: Copy + Eq + Hash> Record<P> {
         }
         let (n, events) = (self.len(), self.events);
         let mut rates = vec![(0.0, Step::Program); n * events];
+        let mut numbers: HashMap<P, usize> = HashMap::new();
+        let numbered: Vec<usize> = self
+            .phases
+            .iter()
+            .map(|&phase| {
+                let next = numbers.len();
+                *numbers.entry(phase).or_insert(next)
+            })
+            .collect();
         for event in 0..events {
             let mut program = Mean::default();
-            let mut phases: HashMap<P, Mean> = HashMap::new();
-            for i in 0..n {
+            let mut phases = vec![Mean::default(); numbers.len()];
+            for (i, &phase) in numbered.iter().enumerate() {
                 if let Some(count) = self.count(i, event) {
                     program.add(count, self.instructions[i]);
-                    phases.entry(self.phases[i]).or_default().add(count, self.instructions[i]);
+                    phases[phase].add(count, self.instructions[i]);
                 }
             }
             let Some(of_program) = program.rate() else { return Err(Error::NeverCounted { event }) };
             let mut begin = 0;
-            for instance in self.phases.chunk_by(|a, b| a == b) {
+            for instance in numbered.chunk_by(|a, b| a == b) {
                 let range = begin..begin + instance.len();
                 begin = range.end;
                 let mut here = Mean::default();
@@ -71,7 +80,7 @@ impl<P: Copy + Eq + Hash> Record<P> {
                         here.add(count, self.instructions[i]);
                     }
                 }
-                let of_phase = phases.get(&instance[0]).and_then(|mean| mean.rate());
+                let of_phase = phases[instance[0]].rate();
                 let otherwise = match (here.rate(), of_phase) {
                     (Some(rate), _) => (rate, Step::Instance),
                     (None, Some(rate)) => (rate, Step::Phase),
