@@ -7,9 +7,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use examples::pipelines::phase_guided_cache::{Args, run};
+use examples::cli;
+use examples::pipelines::phase_guided_cache;
 
 fn main() -> ExitCode {
-    run(&Args::parse(), &mut std::io::stdout().lock())
+    cli::main(phase_guided_cache::run)
 }

@@ -10,6 +10,13 @@ use reuse_sampler::{LineSize, ReusePlan, Sampler, ThreadId, Window, WindowIndex,
 
 use super::{GapPolicy, GuidedRun, PhaseRecord, WindowRecord};
 
+/// Entries of the code signature. Every executed block is counted, so that there is no sampling noise that fewer
+/// entries would average out, and with more of them fewer blocks share one.
+const ENTRIES: usize = 128;
+
+/// Profiled windows of a phase that are followed as far as [`GuidedOptions::follow`] allows.
+const FOLLOWED_FAR: u64 = 2;
+
 /// Settings of the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct GuidedOptions {
@@ -17,7 +24,9 @@ pub struct GuidedOptions {
     pub reuse: ReusePlan,
     /// Largest mean gap between profiled windows of a phase, in windows of the phase.
     pub gap_limit: f64,
-    /// Windows after a profiled one in which open samples are followed on, at most.
+    /// Windows after a profiled one in which open samples are followed on, at most. The first profiled windows of
+    /// a phase are followed that far, to learn of its longest reuses; once a few were, a quarter of that (at least
+    /// one window) serves for the others, and the product-limit estimate puts both together.
     pub follow: u32,
     /// Share of the samples of a window that may stay unresolved: with fewer open, they are not followed on.
     pub unresolved: f64,
@@ -36,10 +45,10 @@ impl Default for GuidedOptions {
         Self {
             reuse: ReusePlan::Every,
             gap_limit: 32.0,
-            follow: 1,
+            follow: 4,
             unresolved: 0.005,
             threshold: LeaderFollowerConfig::default().threshold,
-            entries: phase_detect::signature::DEFAULT_ENTRIES,
+            entries: ENTRIES,
             line_size: LineSize::B64,
             seed: 0,
         }
@@ -134,6 +143,11 @@ impl PhaseGuide {
 
         let started = window.accesses.get().unwrap_or(0) as f64;
         let options = self.options;
+        let follow = if self.phases[phase.index()].profiled > FOLLOWED_FAR {
+            options.follow.min((options.follow / 4).max(1))
+        } else {
+            options.follow
+        };
         let Some(thread) = self.threads.get_mut(&window.thread) else {
             return Ok(WindowPlan::count_only());
         };
@@ -147,7 +161,7 @@ impl PhaseGuide {
         }
         thread.plan = if self.policy.is_due(thread.predicted) {
             options.reuse
-        } else if plan.sees_accesses() && unresolved && thread.followed < options.follow {
+        } else if plan.sees_accesses() && unresolved && thread.followed < follow {
             thread.followed += 1;
             ReusePlan::Watch
         } else {

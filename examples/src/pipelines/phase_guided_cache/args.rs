@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::Parser;
 use reuse_sampler::{CacheLines, LineSize};
 
-use super::{Failure, Model, default_sizes};
-use crate::cli::{Common, cache_sizes, parse_bytes};
+use super::{Model, default_sizes};
+use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
 use crate::machine::DataCaches;
 use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
 
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
     pub(super) gap_limit: f64,
     /// Windows after a profiled one in which samples that are still open are followed on, at most
-    #[arg(long, value_name = "WINDOWS", default_value_t = 1)]
+    #[arg(long, value_name = "WINDOWS", default_value_t = 4)]
     pub(super) follow: u32,
     /// Cache model: statstack for LRU, statcache for random replacement
     #[arg(long, value_enum, default_value = "statstack")]
@@ -73,9 +73,9 @@ impl Args {
     pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
         let options = TargetOptions { window: self.window_length(), line_size, seed: self.seed };
         Ok(if self.program.is_empty() {
-            Target::embedded(&self.workload, self.scale, options)?
+            Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage)?
         } else {
-            Target::program(&self.program, options)?
+            Target::program(&self.program, options).map_err(Failure::run)?
         })
     }
 
@@ -87,7 +87,7 @@ impl Args {
         if self.sizes.is_empty() {
             return Ok(default_sizes(line_size, caches));
         }
-        Ok(cache_sizes(&self.sizes, line_size)?)
+        cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
     }
 }
 

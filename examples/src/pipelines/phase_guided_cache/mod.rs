@@ -4,52 +4,37 @@ mod args;
 mod report;
 
 use std::io::{IsTerminal, Write};
-use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler};
 
 pub use args::Args;
 
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
 use crate::machine::DataCaches;
 use crate::output::OutputDir;
 use crate::target::{Outcome, Target};
 
-/// Anything that ends the pipeline early, as one line for the user.
-type Failure = Box<dyn std::error::Error>;
-
-/// Runs the pipeline; `out` is where results go. Messages go to standard error.
-pub fn run(args: &Args, out: &mut dyn Write) -> ExitCode {
-    match pipeline(args, out) {
-        Ok(code) => code,
-        Err(failure) => {
-            eprintln!("phase_guided_cache: {failure}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn pipeline(args: &Args, out: &mut dyn Write) -> Result<ExitCode, Failure> {
-    let line_size = LineSize::new(args.line_size)?;
+/// Runs the pipeline: results go to `out`, remarks to `messages`. Answers the exit status: the program's own, or that
+/// of an interrupted run.
+///
+/// # Errors
+/// [`Failure`] if there is nothing to report.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    let line_size = LineSize::new(args.line_size).map_err(Failure::usage)?;
     let caches = DataCaches::of_this_machine();
     let sizes = args.cache_sizes(line_size, &caches)?;
     let options = options(args, line_size)?;
     // Found before the run, not after.
-    let folder = args.out.as_deref().map(OutputDir::prepare).transpose()?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second Ctrl-C ends the pipeline at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let folder = args.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)?;
+    let interrupted = interrupt_flag()?;
 
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, &interrupted)?;
     let ended = target.outcome();
     if let Some(problem) = too_short(args, &run, &ended) {
-        return Err(problem.into());
+        return Err(Failure::Run(problem));
     }
     let curves = RunCurves::fit(&run, args.model.into(), &sizes);
     let mut subject = crate::report::Subject::new(
@@ -65,12 +50,21 @@ fn pipeline(args: &Args, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         report::write(&subject, folder)?;
     }
     report::tell(&subject, args.json, folder.as_ref(), out)?;
-    Ok(exit_code(&run, &ended))
+    let (status, remark) = ending(&run, &ended);
+    if let Some(remark) = remark {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(messages, "phase_guided_cache: {remark}");
+    }
+    Ok(status)
 }
 
 fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
     let rate = args.sample_rate;
-    let reuse = if rate >= 1.0 { ReusePlan::Every } else { ReusePlan::Sparse(SampleGap::mean(1.0 / rate)?) };
+    let reuse = if rate >= 1.0 {
+        ReusePlan::Every
+    } else {
+        ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
+    };
     Ok(GuidedOptions {
         reuse,
         gap_limit: args.gap_limit,
@@ -106,7 +100,7 @@ fn observe(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let mut run = run?;
+    let mut run = run.map_err(Failure::run)?;
     // A signal that ended the program ended the run before its end, too.
     run.incomplete |=
         interrupted.load(Ordering::Relaxed) || matches!(target.outcome(), Outcome::Signalled(_));
@@ -136,21 +130,19 @@ fn too_short(args: &Args, run: &GuidedRun, ended: &Outcome) -> Option<String> {
     })
 }
 
-/// The program's own exit status is passed on; a run that is incomplete never counts as a success.
-fn exit_code(run: &GuidedRun, ended: &Outcome) -> ExitCode {
+/// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
+/// as a success.
+fn ending(run: &GuidedRun, ended: &Outcome) -> (u8, Option<String>) {
     match ended {
         Outcome::Signalled(signal) => {
-            eprintln!(
-                "phase_guided_cache: the program was killed by {signal}; the report shows the run until then"
-            );
-            ExitCode::from(signal.shell_status())
+            let remark = format!("the program was killed by {signal}; the report shows the run until then");
+            (signal.shell_status(), Some(remark))
         }
-        Outcome::Exited(code) if *code != 0 => ExitCode::from(u8::try_from(code & 0xFF).unwrap_or(1)),
+        Outcome::Exited(code) if *code != 0 => (u8::try_from(code & 0xFF).unwrap_or(1), None),
         _ if run.incomplete => {
-            eprintln!("phase_guided_cache: interrupted; the report shows the run until then");
-            ExitCode::from(130)
+            (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
         }
-        _ => ExitCode::SUCCESS,
+        _ => (0, None),
     }
 }
 

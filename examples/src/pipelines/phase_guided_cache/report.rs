@@ -1,10 +1,10 @@
 //! What is written and printed at the end.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::Failure;
+use crate::cli::{Failure, unless_closed};
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
@@ -16,13 +16,14 @@ const ROWS: usize = 16;
 
 /// Writes all files of the report.
 pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Failure> {
-    let picture = draw_heatmap(subject)?;
-    folder.write("report.html", |out| write_page(subject, out))?;
-    folder.write("heatmap.svg", |out| out.write_all(picture.as_bytes()))?;
-    folder.write("windows.csv", |out| write_windows(subject, out))?;
-    folder.write("mrc.csv", |out| write_miss_ratios(subject, out))?;
-    folder.write("profile.json", |out| write_profile(subject, out))?;
-    Ok(())
+    let picture = draw_heatmap(subject).map_err(Failure::Run)?;
+    folder
+        .write("report.html", |out| write_page(subject, out))
+        .and_then(|()| folder.write("heatmap.svg", |out| out.write_all(picture.as_bytes())))
+        .and_then(|()| folder.write("windows.csv", |out| write_windows(subject, out)))
+        .and_then(|()| folder.write("mrc.csv", |out| write_miss_ratios(subject, out)))
+        .and_then(|()| folder.write("profile.json", |out| write_profile(subject, out)))
+        .map_err(Failure::run)
 }
 
 /// Prints the table, or the JSON object.
@@ -40,11 +41,7 @@ pub(super) fn tell(
             None => writeln!(out, "\nFor the picture over time and cache size, add --out DIR."),
         })
     };
-    match printed.and_then(|()| out.flush()) {
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
+    unless_closed(printed.and_then(|()| out.flush()))
 }
 
 fn object(subject: &Subject<'_>) -> Value {
