@@ -1,9 +1,11 @@
 //! What the command lines of all pipelines have in common.
 
+mod invoke;
 mod size;
 
 use std::path::PathBuf;
 
+pub use invoke::{Failure, INTERRUPTED, USAGE, interrupt_flag, invoke, main, unless_closed};
 pub use size::{SizeError, cache_sizes, parse_bytes};
 
 /// Options every pipeline takes.

@@ -1,3 +1,4 @@
 //! The pipelines behind the example programs, callable from tests.
 
+pub mod miss_ratio_curve;
 pub mod phase_guided_cache;

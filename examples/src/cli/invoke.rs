@@ -1,0 +1,163 @@
+//! From arguments to an exit status: one clear line for each mistake, never a panic on a closed pipe.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Exit status for a command line that makes no sense.
+pub const USAGE: u8 = 2;
+/// Exit status of a run that was interrupted: what a shell gives to a command ended by Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// Why a pipeline ends without its result, in one line for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command line makes no sense: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The run failed: exit status 1.
+    #[error("{0}")]
+    Run(String),
+}
+
+impl Failure {
+    /// The command line makes no sense, as `problem` says.
+    #[allow(clippy::needless_pass_by_value)] // so that it serves as `map_err(Failure::usage)`
+    pub fn usage(problem: impl ToString) -> Self {
+        Self::Usage(problem.to_string())
+    }
+
+    /// The run failed, as `problem` says.
+    #[allow(clippy::needless_pass_by_value)] // so that it serves as `map_err(Failure::run)`
+    pub fn run(problem: impl ToString) -> Self {
+        Self::Run(problem.to_string())
+    }
+
+    /// The status the process exits with.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Run(_) => 1,
+        }
+    }
+}
+
+/// The `main` of an example: parses the process's arguments and runs `pipeline` on its output and messages.
+pub fn main<A: Parser>(
+    pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
+) -> ExitCode {
+    ExitCode::from(invoke(std::env::args_os(), &mut io::stdout().lock(), &mut io::stderr(), pipeline))
+}
+
+/// The same on given arguments (the program's name first), output and messages. Answers the exit status.
+pub fn invoke<A: Parser, I: IntoIterator<Item: Into<OsString> + Clone>>(
+    arguments: I,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+    pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
+) -> u8 {
+    let result = match A::try_parse_from(arguments) {
+        Ok(args) => pipeline(&args, out, messages),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            // If nobody reads it, nobody misses it.
+            let _ = write!(out, "{}", error.render());
+            return 0;
+        }
+        Err(error) => Err(Failure::Usage(one_line(&error.render().to_string()))),
+    };
+    result.unwrap_or_else(|failure| {
+        let _ = writeln!(messages, "{}: {failure}", A::command().get_name());
+        failure.status()
+    })
+}
+
+/// The first paragraph of clap's message in one line, without the word "error".
+fn one_line(message: &str) -> String {
+    let paragraph = message.split("\n\n").next().unwrap_or(message);
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    let line = words.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+/// Passes on what writing to standard output answered, except that a reader who has seen enough
+/// (`... | head`) is no failure.
+///
+/// # Errors
+/// Any other failure to write.
+pub fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::Run(format!("cannot write the result: {error}"))),
+    }
+}
+
+/// A flag that the first Ctrl-C (or SIGTERM) sets, so that the run can end with a report of what it has. The
+/// second one ends the process at once.
+///
+/// # Errors
+/// [`Failure::Run`] if the system refuses the handler.
+pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), interrupted.clone())
+            .and_then(|_| flag::register(signal, interrupted.clone()))
+            .map_err(|error| Failure::Run(format!("cannot catch Ctrl-C: {error}")))?;
+    }
+    Ok(interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(name = "tool")]
+    struct Args {
+        #[arg(long)]
+        count: u8,
+    }
+
+    fn invoke_with(arguments: &[&str], result: Result<u8, Failure>) -> (u8, String, String) {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let arguments = std::iter::once("tool").chain(arguments.iter().copied());
+        let status = invoke(arguments, &mut out, &mut messages, |args: &Args, out, _| {
+            write!(out, "count {}", args.count).map_err(Failure::run)?;
+            result
+        });
+        (status, String::from_utf8(out).unwrap(), String::from_utf8(messages).unwrap())
+    }
+
+    #[test]
+    fn every_mistake_is_one_line_and_a_status() {
+        assert_eq!(invoke_with(&["--count", "3"], Ok(0)), (0, "count 3".into(), String::new()));
+        for (arguments, message) in [
+            (
+                &["--count", "x"][..],
+                "tool: invalid value 'x' for '--count <COUNT>': invalid digit found in string\n",
+            ),
+            (&[], "tool: the following required arguments were not provided: --count <COUNT>\n"),
+            (&["--count", "3", "--cuont", "4"], "tool: unexpected argument '--cuont' found\n"),
+        ] {
+            assert_eq!(invoke_with(arguments, Ok(0)), (2, String::new(), message.into()));
+        }
+        let failed = invoke_with(&["--count", "3"], Err(Failure::run("no luck")));
+        assert_eq!(failed, (1, "count 3".into(), "tool: no luck\n".into()));
+        let (status, out, messages) = invoke_with(&["--help"], Ok(0));
+        assert!(status == 0 && out.contains("--count <COUNT>") && messages.is_empty());
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
+        assert!(unless_closed(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        let full = unless_closed(Err(io::Error::other("disk full"))).unwrap_err();
+        assert_eq!((full.status(), full.to_string().as_str()), (1, "cannot write the result: disk full"));
+    }
+}

@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use reuse_sampler::trace::TraceFormat;
+use reuse_sampler::{CacheLines, LineSize};
+
+use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+
+/// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
+///
+/// The models (statstack for LRU, statcache for random replacement) need only samples of reuse distances; the exact
+/// ones simulate every access. Without --trace and PROGRAM an embedded workload runs. Ctrl-C ends with the curve so
+/// far, marked as incomplete.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "miss_ratio_curve", version)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Read this trace; plain, .gz, .xz or .zst by its content; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "workload"])]
+    pub(super) trace: Option<PathBuf>,
+    /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
+    #[arg(long, value_parser = formats(), requires = "trace")]
+    pub(super) format: Option<TraceFormat>,
+    /// What computes the curve
+    #[arg(long, value_enum, default_value_t = Model::Statstack)]
+    pub(super) model: Model,
+    /// Cache sizes, for example 32KiB,1MiB [default: powers of two from 64 lines to 512 Ki lines]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
+    sizes: Vec<u64>,
+    /// Parts of about equal length that the run is divided into: a model is fitted to each, and their miss ratios
+    /// are averaged (1: one model for all)
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(super) windows: u64,
+    /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access. The exact
+    /// models always see every access
+    #[arg(long, value_name = "R", default_value = "1", value_parser = sample_rate)]
+    pub(super) sample_rate: f64,
+    /// Cache line size in bytes, a power of two
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    pub(super) line_size: LineSize,
+    /// Embedded workload to run where neither trace nor program is given
+    #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
+    pub(super) workload: String,
+    /// The program to run, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(super) program: Vec<OsString>,
+}
+
+/// What computes the curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Model {
+    /// LRU replacement, modelled from reuse distances
+    Statstack,
+    /// Random replacement, modelled from reuse distances
+    Statcache,
+    /// LRU replacement, simulated for all sizes at once
+    ExactLru,
+    /// Random replacement, simulated
+    ExactRandom,
+}
+
+impl Model {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Statstack => "statstack",
+            Self::Statcache => "statcache",
+            Self::ExactLru => "exact-lru",
+            Self::ExactRandom => "exact-random",
+        }
+    }
+
+    /// What it is, for people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Statstack => "LRU, StatStack",
+            Self::Statcache => "random replacement, StatCache",
+            Self::ExactLru => "LRU, exact",
+            Self::ExactRandom => "random replacement, simulated",
+        }
+    }
+
+    /// Whether it simulates every access.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        matches!(self, Self::ExactLru | Self::ExactRandom)
+    }
+}
+
+impl Args {
+    /// The cache sizes in lines, ascending.
+    pub(super) fn cache_sizes(&self) -> Result<Vec<CacheLines>, Failure> {
+        if self.sizes.is_empty() {
+            return Ok((6..=19).map(|octave| CacheLines(1 << octave)).collect());
+        }
+        cache_sizes(&self.sizes, self.line_size).map_err(Failure::usage)
+    }
+}
+
+fn formats() -> impl TypedValueParser<Value = TraceFormat> {
+    let names = TraceFormat::ALL.iter().map(|format| format.name());
+    PossibleValuesParser::new(names).try_map(|name| TraceFormat::named(&name).ok_or("no such format"))
+}
+
+fn sample_rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        Ok(rate) if rate > 1.0 => {
+            Err(format!("more than every access; for one access in {text}, give {:.3e}", 1.0 / rate))
+        }
+        _ => Err("give a share above 0 and at most 1, for example 0.01 for one access in 100".to_owned()),
+    }
+}
+
+fn line_size(text: &str) -> Result<LineSize, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
+}
