@@ -158,4 +158,15 @@ pub enum Error {
         /// Its length.
         bytes: u64,
     },
+    /// Every counter depends on the configuration of the machine.
+    #[error(
+        "no counter changes by less than {limit} between configurations (the least by {least}); \
+         raise max_change or offer other counters"
+    )]
+    NoInvariantCounter {
+        /// The smallest average percentage difference of any counter.
+        least: f64,
+        /// The largest allowed one.
+        limit: f64,
+    },
 }

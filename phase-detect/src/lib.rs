@@ -10,6 +10,7 @@ pub mod online;
 mod phase;
 pub mod predict;
 mod rng;
+pub mod selection;
 pub mod signature;
 pub mod simpoint;
 pub mod wavelet;

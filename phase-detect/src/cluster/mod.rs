@@ -4,7 +4,7 @@
 //! a [`Frozen`] clusterer that no longer learns.
 
 mod centres;
-mod distance;
+pub(crate) mod distance;
 mod frozen;
 pub(crate) mod kmeans;
 mod leader_follower;

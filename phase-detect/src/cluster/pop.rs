@@ -2,7 +2,7 @@
 //!
 //! The Precise Online Phase detector measures a handful of events over the whole window instead of sampling code, and
 //! compares the counts entry by entry as percentages, so that an event of a million and one of a thousand weigh the
-//! same.
+//! same. Which events to count is decided by [`selection`](crate::selection).
 
 use super::centres::Percentage;
 use super::leader_follower::check_capacity;

@@ -33,6 +33,8 @@ struct Entry {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RunLengthHistory {
     runs: Runs,
+    // of `runs`; a wrong one would only miss the table
+    hash: u64,
     last: LastValue,
 }
 
@@ -47,6 +49,7 @@ impl RunLengthHistory {
             self.runs.copy_within(0..depth - 1, 1);
             self.runs[0] = Run { phase: number, length: 1 };
         }
+        self.hash = hash(&self.runs[..depth]);
         self.last.observe(phase);
     }
 }
@@ -88,7 +91,7 @@ impl RunLengthTable {
     /// Learns that `phase` followed `history`, and appends it to the history.
     pub fn observe(&mut self, history: &mut RunLengthHistory, phase: PhaseId) {
         if let Some(last) = history.last.last() {
-            let place = self.place(&history.runs);
+            let place = self.place(history.hash);
             let slot = &mut self.entries[place];
             match slot {
                 Some(entry) if entry.tag == history.runs => {
@@ -106,7 +109,7 @@ impl RunLengthTable {
 
     /// What follows `history`.
     pub fn predict(&self, history: &RunLengthHistory) -> Option<Prediction> {
-        if let Some(entry) = &self.entries[self.place(&history.runs)] {
+        if let Some(entry) = &self.entries[self.place(history.hash)] {
             if entry.tag == history.runs && entry.confidence.count() >= self.config.min_confidence {
                 return Some(Prediction { phase: entry.next, confidence: entry.confidence.share() });
             }
@@ -115,12 +118,15 @@ impl RunLengthTable {
     }
 
     #[inline]
-    fn place(&self, runs: &Runs) -> usize {
-        let hash = runs[..self.config.history]
-            .iter()
-            .fold(0, |hash: u64, run| mix(hash ^ (u64::from(run.phase) << 32 | u64::from(run.length))));
+    fn place(&self, hash: u64) -> usize {
         hash as usize & (self.entries.len() - 1)
     }
+}
+
+/// What a history is found by.
+#[inline]
+fn hash(runs: &[Run]) -> u64 {
+    runs.iter().fold(0, |hash, run| mix(hash ^ (u64::from(run.phase) << 32 | u64::from(run.length))))
 }
 
 /// What is saved: the occupied places.
@@ -144,7 +150,7 @@ impl TryFrom<Saved> for RunLengthTable {
     fn try_from(saved: Saved) -> Result<Self, Error> {
         let mut table = Self::new(saved.config)?;
         for entry in saved.entries {
-            let place = table.place(&entry.tag);
+            let place = table.place(hash(&entry.tag[..saved.config.history]));
             table.entries[place] = Some(entry);
         }
         Ok(table)
