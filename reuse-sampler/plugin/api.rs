@@ -61,6 +61,9 @@ unsafe extern "C" {
     pub fn qemu_plugin_tb_vaddr(block: *const TranslationBlock) -> u64;
     pub fn qemu_plugin_tb_get_insn(block: *const TranslationBlock, index: usize) -> *mut Instruction;
     pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
+    /// Of this type before version 3 only.
+    pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const c_void;
+    pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
     pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> u32;
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
 

@@ -22,6 +22,7 @@ mod blocks;
 mod boundary;
 mod hot;
 mod install;
+mod stale;
 mod system_calls;
 mod thread;
 mod translate;

@@ -32,8 +32,13 @@ pub fn choose_table(aarch64: bool) {
     IS_AARCH64.store(aarch64, Ordering::Relaxed);
 }
 
+/// Whether the program is for aarch64; for x86-64 otherwise.
+pub fn is_aarch64() -> bool {
+    IS_AARCH64.load(Ordering::Relaxed)
+}
+
 fn table() -> &'static Table {
-    if IS_AARCH64.load(Ordering::Relaxed) { &AARCH64 } else { &X86_64 }
+    if is_aarch64() { &AARCH64 } else { &X86_64 }
 }
 
 /// A thread of the program begins a system call.

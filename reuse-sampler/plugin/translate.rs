@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use crate::api::{
-    ACCESSES, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_vaddr,
+    ACCESSES, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_vaddr,
     qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb, qemu_plugin_tb_get_insn,
     qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
-use crate::{hot, world};
+use crate::{hot, stale, world};
 
 /// A block was translated.
 pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
@@ -19,11 +19,12 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         let number = number_of(qemu_plugin_tb_vaddr(block), instructions as u64);
         let tag = Tag::new(number, instructions as u64, instrumented);
         qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);
-        if instrumented {
-            for index in 0..instructions {
-                let instruction = qemu_plugin_tb_get_insn(block, index);
+        let callback: MemoryCallback = if instrumented { hot::access } else { hot::nothing };
+        for index in 0..instructions {
+            let instruction = qemu_plugin_tb_get_insn(block, index);
+            if instrumented || stale::needs_callback(instruction) {
                 let pc = qemu_plugin_insn_vaddr(instruction) as *mut c_void;
-                qemu_plugin_register_vcpu_mem_cb(instruction, hot::access, NO_REGISTERS, ACCESSES, pc);
+                qemu_plugin_register_vcpu_mem_cb(instruction, callback, NO_REGISTERS, ACCESSES, pc);
             }
         }
     }

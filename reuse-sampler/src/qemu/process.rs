@@ -5,7 +5,6 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::emulator::Emulator;
 use super::memory::{Mapping, file_with};
 use super::program::Program;
 use super::shared::{futex, layout};
@@ -41,7 +41,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(
-        emulator: &Path,
+        emulator: &Emulator,
         program: &Program,
         name: &OsStr,
         arguments: &[OsString],
@@ -53,10 +53,11 @@ impl Process {
         header.window.store(options.window, Ordering::Relaxed);
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
+        header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
         header.magic.store(layout::MAGIC, Ordering::SeqCst);
 
         let (plugin_number, channel_number) = (plugin.as_raw_fd(), channel.as_raw_fd());
-        let mut command = Command::new(emulator);
+        let mut command = Command::new(&emulator.path);
         command
             .arg("-plugin")
             .arg(format!("/proc/self/fd/{plugin_number},channel={channel_number},plugin={plugin_number}"))
@@ -87,7 +88,7 @@ impl Process {
         unsafe { command.pre_exec(before_exec) };
         let child = command.spawn().map_err(|source| SamplerError::Io {
             operation: "run",
-            object: emulator.display().to_string(),
+            object: emulator.path.display().to_string(),
             source,
         })?;
         let process =

@@ -5,11 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::emulator::Emulator;
 use super::process::Process;
 use super::program::Program;
 use super::shared::futex;
 use super::shared::message::{Message, WindowMessage};
-use super::{QemuOptions, TargetExit, emulator};
+use super::{QemuOptions, TargetExit};
 use crate::replay::{mode_of, window_from};
 use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 
@@ -56,7 +57,7 @@ impl Run {
             return Err(Error::WindowLength.into());
         }
         let program = Program::find(name, options.directory.as_deref())?;
-        let emulator = emulator::find(program.architecture, options.emulator.as_ref())?;
+        let emulator = Emulator::find(program.architecture, options.emulator.as_ref())?;
         let process = Process::start(&emulator, &program, name, arguments, options)?;
         let mut run = Self {
             process,
@@ -79,7 +80,7 @@ impl Run {
                     backend: "qemu",
                     missing: format!(
                         "{} did not load the plugin and ended with {exit}; its own message is on stderr",
-                        emulator.display()
+                        emulator.path.display()
                     ),
                 })
             }

@@ -32,6 +32,8 @@ pub struct Header {
     pub window: AtomicU64,
     /// Binary logarithm of the line size.
     pub line_shift: AtomicU32,
+    /// 1 if the emulator leaves pointers to callbacks behind (before version 8): see the plugin's `stale`.
+    pub leaves_stale: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
     pub started: AtomicU32,
     /// Seed of the sample choice.
