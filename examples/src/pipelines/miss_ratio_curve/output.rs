@@ -123,7 +123,7 @@ impl Report<'_> {
                 .margin(16)
                 .x_label_area_size(48)
                 .y_label_area_size(64)
-                .build_cartesian_2d((left..right).step(1.0), 0.0..top)
+                .build_cartesian_2d((left..right + 0.2).step(1.0), 0.0..top) // so that the last size has its label
                 .map_err(|e| failed(&e))?;
             chart
                 .configure_mesh()
