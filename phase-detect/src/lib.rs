@@ -13,6 +13,7 @@ mod rng;
 pub mod selection;
 pub mod signature;
 pub mod simpoint;
+mod text;
 pub mod wavelet;
 
 pub use cluster::{

@@ -6,8 +6,8 @@
 
 use std::fmt::Display;
 use std::io::{BufRead, Write};
-use std::str::FromStr;
 
+use crate::text::{Line, for_each_line};
 use crate::{CodeVector, Error, PhaseId};
 
 /// How often each block was executed in a window, times its instructions.
@@ -68,74 +68,6 @@ pub struct LabelledWindow {
     pub distance: Option<f64>,
 }
 
-/// A line cut at blanks, which remembers where each piece began.
-struct Line<'a> {
-    number: usize,
-    text: &'a str,
-    position: usize,
-}
-
-impl<'a> Line<'a> {
-    /// The next piece and the column of its first character.
-    fn piece(&mut self) -> Option<(usize, &'a str)> {
-        let rest = &self.text[self.position..];
-        let start = self.position + (rest.len() - rest.trim_start().len());
-        let rest = &self.text[start..];
-        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        self.position = start + end;
-        (end > 0).then(|| (start, &rest[..end]))
-    }
-
-    fn error(&self, position: usize, what: &'static str) -> Error {
-        Error::Parse { line: self.number, column: self.text[..position].chars().count() + 1, what }
-    }
-
-    /// The next piece as a `T`.
-    fn value<T: FromStr>(&mut self, what: &'static str) -> Result<T, Error> {
-        match self.piece() {
-            Some((start, piece)) => piece.parse().map_err(|_| self.error(start, what)),
-            None => Err(self.error(self.text.len(), what)),
-        }
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
-        match self.piece() {
-            Some((start, _)) => Err(self.error(start, "expected the end of the line")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Calls `f` for each line that is neither blank nor a comment (`#`).
-fn for_each_line(
-    mut reader: impl BufRead,
-    mut f: impl FnMut(Line<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    let mut number = 0;
-    loop {
-        bytes.clear();
-        number += 1;
-        if reader.read_until(b'\n', &mut bytes)? == 0 {
-            return Ok(());
-        }
-        let text = match std::str::from_utf8(&bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                return Err(Error::Parse {
-                    line: number,
-                    column: error.valid_up_to() + 1,
-                    what: "expected text",
-                });
-            }
-        };
-        let text = text.trim_end();
-        if !text.trim_start().is_empty() && !text.trim_start().starts_with('#') {
-            f(Line { number, text, position: 0 })?;
-        }
-    }
-}
-
 /// Reads the windows of a `.bb` file.
 ///
 /// # Errors
@@ -148,7 +80,7 @@ pub fn read_bb(reader: impl BufRead) -> Result<Vec<BlockVector>, Error> {
         if !first.starts_with('T') {
             return Err(line.error(start, "expected a window: T followed by :block:count pairs"));
         }
-        line.position = start + 1; // the first pair may follow the T at once
+        line.go_to(start + 1); // the first pair may follow the T at once
         let mut blocks = Vec::new();
         while let Some((start, piece)) = line.piece() {
             blocks.push(pair(&line, start, piece)?);
