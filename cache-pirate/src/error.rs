@@ -65,4 +65,27 @@ pub enum PirateError {
         /// Size of the point.
         bytes: u64,
     },
+    /// Something the operating system refused.
+    #[error("cannot {operation} {object}: {source}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+    System {
+        /// What was to be done.
+        operation: &'static str,
+        /// To what: a path, a process, a processor.
+        object: String,
+        /// The system's answer.
+        source: std::io::Error,
+        /// What to do about it; empty if nothing is known to help.
+        remedy: &'static str,
+    },
+    /// A machine on which nothing can be stolen from the target's processor.
+    #[error("processor {cpu} {reason}")]
+    Machine {
+        /// The target's processor.
+        cpu: usize,
+        /// What is missing, and what to do.
+        reason: &'static str,
+    },
+    /// The native testbed on a system it does not know.
+    #[error("the native testbed needs Linux: use a simulated one here")]
+    Unsupported,
 }

@@ -6,6 +6,9 @@ pub mod counts;
 pub mod curve;
 mod error;
 pub mod measure;
+#[cfg(all(feature = "native", target_os = "linux"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "native")))]
+pub mod native;
 mod plan;
 pub mod simple;
 mod testbed;

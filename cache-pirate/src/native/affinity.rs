@@ -1,0 +1,69 @@
+//! Where threads run, and with what priority.
+
+use std::fs;
+
+use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::error::PirateError;
+
+/// The processors that a thread may run on; 0 is the caller.
+pub(super) fn get(thread: i32) -> Result<CpuSet, PirateError> {
+    sched_getaffinity(Pid::from_raw(thread)).map_err(|errno| refused("read the affinity of", thread, errno))
+}
+
+/// Lets a thread run only on these.
+pub(super) fn set(thread: i32, cpus: &CpuSet) -> Result<(), PirateError> {
+    sched_setaffinity(Pid::from_raw(thread), cpus)
+        .map_err(|errno| refused("set the affinity of", thread, errno))
+}
+
+/// One processor.
+pub(super) fn one(cpu: usize) -> Result<CpuSet, PirateError> {
+    let mut set = CpuSet::new();
+    set.set(cpu)
+        .map_err(|_| PirateError::Machine { cpu, reason: "has a number beyond what can be pinned to" })?;
+    Ok(set)
+}
+
+/// Pins the calling thread.
+pub(super) fn pin_here(cpu: usize) -> Result<(), PirateError> {
+    set(0, &one(cpu)?)
+}
+
+/// Threads of a process; only the process itself if they cannot be listed.
+pub(super) fn threads_of(pid: i32) -> Vec<i32> {
+    let listed: Vec<i32> = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    if listed.is_empty() { vec![pid] } else { listed }
+}
+
+/// Gives the calling thread precedence over all ordinary ones of its processor.
+#[allow(unsafe_code)]
+pub(super) fn real_time_here() -> Result<(), PirateError> {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter outlives the call, which only reads it; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) } == 0 {
+        return Ok(());
+    }
+    Err(PirateError::System {
+        operation: "run under SCHED_FIFO:",
+        object: "the pirate".to_owned(),
+        source: std::io::Error::last_os_error(),
+        remedy: "grant CAP_SYS_NICE or raise the limit RLIMIT_RTPRIO",
+    })
+}
+
+fn refused(operation: &'static str, thread: i32, errno: nix::errno::Errno) -> PirateError {
+    PirateError::System {
+        operation,
+        object: format!("thread {thread}"),
+        source: errno.into(),
+        remedy: "run as the target's owner, and name a processor that is online and allowed",
+    }
+}

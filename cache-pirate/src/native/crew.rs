@@ -1,0 +1,281 @@
+//! The pirate's threads: pinned, walking their parts of the stolen lines, or standing still.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::unistd::gettid;
+
+use super::affinity;
+use super::memory::{self, Pages, Region};
+use super::self_check::{Snapshot, StretchTimes};
+use crate::error::PirateError;
+
+/// Lines between two looks at the orders, which is also what is timed at once: some ten microseconds.
+const STRETCH: usize = 4096;
+/// The same where the pirate shares the target's processor and its turn is short.
+const SHORT_STRETCH: usize = 512;
+/// Share of a period that a time-sliced pirate takes at most.
+const TURN: f64 = 0.5;
+
+/// Where the pirate runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On other cores than the target, all the time.
+    Beside,
+    /// On the target's own processor, under `SCHED_FIFO`: once in each period it walks all its lines, for half of
+    /// the period at most. For machines where no other core shares the cache; the target's time is its own
+    /// processor time. What the target can bring in within a period, it can take from the pirate.
+    TimeSliced {
+        /// Time from one turn to the next.
+        period: Duration,
+    },
+}
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const STOPPING: u8 = 2;
+const LEAVING: u8 = 3;
+
+/// What a worker and the crew's owner share.
+#[derive(Debug)]
+struct Orders {
+    state: AtomicU8,
+    thread: AtomicI32,
+    // The part to walk and the next line in it; the owner changes them only while the worker is idle.
+    first: AtomicUsize,
+    lines: AtomicUsize,
+    next: AtomicUsize,
+    touched: AtomicU64,
+    times: StretchTimes,
+}
+
+#[derive(Debug)]
+struct Worker {
+    orders: Arc<Orders>,
+    handle: JoinHandle<()>,
+}
+
+/// All pirate threads.
+#[derive(Debug)]
+pub(super) struct Crew {
+    region: Arc<Region>,
+    line: usize,
+    workers: Vec<Worker>,
+    active: usize,
+}
+
+impl Crew {
+    /// A thread on each of `cpus`, standing still, with `bytes` to steal at most.
+    pub(super) fn new(
+        cpus: &[usize],
+        bytes: u64,
+        line: u32,
+        placement: Placement,
+    ) -> Result<Self, PirateError> {
+        let region = Arc::new(Region::new(bytes as usize)?);
+        let mut crew = Self { region, line: line as usize, workers: Vec::new(), active: 0 };
+        for &cpu in cpus {
+            crew.recruit(cpu, placement)?;
+        }
+        Ok(crew)
+    }
+
+    fn recruit(&mut self, cpu: usize, placement: Placement) -> Result<(), PirateError> {
+        let orders = Arc::new(Orders {
+            state: AtomicU8::new(IDLE),
+            thread: AtomicI32::new(0),
+            first: AtomicUsize::new(0),
+            lines: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
+            touched: AtomicU64::new(0),
+            times: StretchTimes::new(),
+        });
+        let (report, ready) = mpsc::channel();
+        let (mine, region, line) = (Arc::clone(&orders), Arc::clone(&self.region), self.line);
+        let work = move || {
+            let prepared = affinity::pin_here(cpu).and_then(|()| match placement {
+                Placement::Beside => Ok(()),
+                Placement::TimeSliced { .. } => affinity::real_time_here(),
+            });
+            mine.thread.store(gettid().as_raw(), Ordering::Release);
+            let able = prepared.is_ok();
+            if report.send(prepared).is_ok() && able {
+                serve(&mine, &region, line, placement);
+            }
+        };
+        let refused = |source| PirateError::System {
+            operation: "start",
+            object: "a pirate thread".to_owned(),
+            source,
+            remedy: "",
+        };
+        let handle = thread::Builder::new().name(format!("pirate-{cpu}")).spawn(work).map_err(refused)?;
+        // The sender lives until the thread has reported.
+        ready.recv().map_err(|_| refused(std::io::Error::from(std::io::ErrorKind::BrokenPipe)))??;
+        self.workers.push(Worker { orders, handle });
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    pub(super) fn pages(&self) -> Pages {
+        self.region.pages()
+    }
+
+    /// Kernel's numbers of the threads.
+    pub(super) fn threads(&self) -> Vec<i32> {
+        self.workers.iter().map(|worker| worker.orders.thread.load(Ordering::Acquire)).collect()
+    }
+
+    /// Divides `bytes` between `threads` threads. Everybody must stand still.
+    pub(super) fn assign(&mut self, bytes: u64, threads: usize) {
+        let lines = bytes as usize / self.line;
+        self.active = threads.clamp(1, self.workers.len().max(1)).min(lines);
+        for (number, worker) in self.workers.iter().take(self.active).enumerate() {
+            let part = |number| lines * number / self.active;
+            worker.orders.first.store(part(number), Ordering::Relaxed);
+            worker.orders.lines.store(part(number + 1) - part(number), Ordering::Relaxed);
+            worker.orders.next.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets those with a part to work.
+    pub(super) fn start(&self) {
+        for worker in self.workers.iter().take(self.active) {
+            worker.orders.state.store(RUNNING, Ordering::Release);
+            worker.handle.thread().unpark();
+        }
+    }
+
+    /// Makes everybody stand still.
+    pub(super) fn stop(&self) {
+        let working: Vec<&Worker> = self
+            .workers
+            .iter()
+            .filter(|worker| {
+                let state = &worker.orders.state;
+                state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            })
+            .collect();
+        for worker in working {
+            while worker.orders.state.load(Ordering::Acquire) == STOPPING && !worker.handle.is_finished() {
+                thread::sleep(Duration::from_micros(20));
+            }
+        }
+    }
+
+    /// Lets them walk alone until each has touched its part `walks` times.
+    pub(super) fn walk(&self, walks: u32) {
+        let goals: Vec<u64> = self
+            .workers
+            .iter()
+            .take(self.active)
+            .map(|worker| {
+                let lines = worker.orders.lines.load(Ordering::Relaxed) as u64;
+                worker.orders.touched.load(Ordering::Relaxed) + lines * u64::from(walks)
+            })
+            .collect();
+        self.start();
+        for (worker, goal) in self.workers.iter().zip(goals) {
+            while worker.orders.touched.load(Ordering::Relaxed) < goal && !worker.handle.is_finished() {
+                thread::sleep(Duration::from_micros(50));
+            }
+        }
+        self.stop();
+    }
+
+    /// Nanoseconds per line of a walk by one thread through `bytes` bytes that are in no cache; `None` where the
+    /// processor has no way to put them out. Leaves everybody without a part.
+    pub(super) fn time_after_flush(&mut self, bytes: u64) -> Option<f64> {
+        let mut best: Option<f64> = None;
+        self.assign(bytes, 1);
+        for _ in 0..3 {
+            // SAFETY: the region holds at least as many bytes as were ever to be stolen, `bytes` among them.
+            if !unsafe { memory::flush(self.region.first(), bytes as usize / self.line, self.line) } {
+                break;
+            }
+            let before = self.times();
+            self.walk(1);
+            let time = self.times().since(&before).time_per_line();
+            best = best.into_iter().chain(time).reduce(f64::min);
+        }
+        self.assign(0, 1);
+        best
+    }
+
+    /// Lines touched by all.
+    pub(super) fn touched(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.orders.touched.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Times of all.
+    pub(super) fn times(&self) -> Snapshot {
+        self.workers.iter().fold(Snapshot::empty(), |sum, worker| sum.plus(&worker.orders.times.snapshot()))
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for worker in self.workers.drain(..) {
+            worker.orders.state.store(LEAVING, Ordering::Release);
+            worker.handle.thread().unpark();
+            // A panic in a worker has been reported on stderr; there is nothing left to do for it here.
+            drop(worker.handle.join());
+        }
+    }
+}
+
+/// A worker's life.
+fn serve(orders: &Orders, region: &Region, line: usize, placement: Placement) {
+    let stretch = match placement {
+        Placement::Beside => STRETCH,
+        Placement::TimeSliced { .. } => SHORT_STRETCH,
+    };
+    loop {
+        match orders.state.load(Ordering::Acquire) {
+            IDLE => thread::park(),
+            STOPPING => {
+                // Leaving overrides it.
+                let _ = orders.state.compare_exchange(STOPPING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+            }
+            RUNNING => match placement {
+                Placement::Beside => {
+                    advance(orders, region, line, stretch);
+                }
+                Placement::TimeSliced { period } => {
+                    let begin = Instant::now();
+                    let end = begin + period.mul_f64(TURN);
+                    let mut left = orders.lines.load(Ordering::Relaxed);
+                    while left > 0 && orders.state.load(Ordering::Acquire) == RUNNING && Instant::now() < end
+                    {
+                        left = left.saturating_sub(advance(orders, region, line, stretch));
+                    }
+                    thread::sleep(period.saturating_sub(begin.elapsed()));
+                }
+            },
+            _ => return,
+        }
+    }
+}
+
+/// Walks the next lines of the part, up to its end; answers how many.
+fn advance(orders: &Orders, region: &Region, line: usize, stretch: usize) -> usize {
+    let first = orders.first.load(Ordering::Relaxed);
+    let lines = orders.lines.load(Ordering::Relaxed);
+    let next = orders.next.load(Ordering::Relaxed);
+    let count = stretch.min(lines - next);
+    let begin = Instant::now();
+    // SAFETY: parts lie within the region: `assign` divides what is stolen, which is at most what the region
+    // was made for, and `next + count` is at most the part's lines.
+    unsafe { memory::walk(region.first().add((first + next) * line), count, line) };
+    orders.times.add(count, begin.elapsed().as_nanos() as f64);
+    orders.touched.fetch_add(count as u64, Ordering::Relaxed);
+    orders.next.store(if next + count == lines { 0 } else { next + count }, Ordering::Relaxed);
+    count
+}

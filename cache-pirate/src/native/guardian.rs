@@ -1,0 +1,98 @@
+//! A process that outlives this one and sets the target free.
+//!
+//! Destructors run on return and on panic, but not on SIGKILL, on an abort or on a signal that nobody handles.
+//! So before a target is first suspended a small process is forked that waits on a pipe. When this process
+//! ends, for whatever reason, the kernel closes the pipe's other end, and the guardian lets the target continue
+//! (and asks it to end, if this process had started it).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::libc;
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, pipe2, write};
+
+use crate::error::PirateError;
+
+/// What the guardian does when this process is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Duty {
+    /// Process, or process group where negative.
+    pub signal_to: i32,
+    /// Whether it is to end as well.
+    pub terminate: bool,
+    /// A file to write first, to thaw a frozen cgroup: descriptor and text.
+    pub thaw: Option<(RawFd, &'static [u8])>,
+}
+
+/// The guardian, as seen from the process it watches.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    process: Pid,
+    pipe: OwnedFd,
+}
+
+impl Guardian {
+    pub(super) fn post(duty: Duty) -> Result<Self, PirateError> {
+        let refused = |errno: Errno| PirateError::System {
+            operation: "start",
+            object: "the process that frees the target if this one dies".to_owned(),
+            source: errno.into(),
+            remedy: "",
+        };
+        let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(refused)?;
+        // SAFETY: the child calls only async-signal-safe functions (close, read, write, kill, setsid, _exit) and
+        // touches no memory but its stack, whatever other threads held at the time of the fork.
+        match unsafe { fork() }.map_err(refused)? {
+            ForkResult::Child => watch(read.as_raw_fd(), duty),
+            ForkResult::Parent { child } => Ok(Self { process: child, pipe: write }),
+        }
+    }
+}
+
+impl Drop for Guardian {
+    /// Dismisses it. The target must be running by now.
+    fn drop(&mut self) {
+        // If it has died there is nobody to dismiss.
+        let _ = write(&self.pipe, b"d");
+        while waitpid(self.process, None) == Err(Errno::EINTR) {}
+    }
+}
+
+/// The guardian's whole life.
+fn watch(pipe: RawFd, duty: Duty) -> ! {
+    // SAFETY: system calls on descriptors and process numbers; memory is passed only as a one-byte buffer on
+    // the stack and a static text. All are async-signal-safe.
+    unsafe {
+        // Out of reach of the terminal's signals.
+        libc::setsid();
+        let keep = duty.thaw.map(|(file, _)| file);
+        // Among them the pipe's other end, which must be closed here to notice that it is closed there.
+        for descriptor in 0..4096 {
+            if descriptor != pipe && Some(descriptor) != keep {
+                libc::close(descriptor);
+            }
+        }
+        let mut order = 0_u8;
+        loop {
+            let got = libc::read(pipe, (&raw mut order).cast(), 1);
+            if got == 1 {
+                libc::_exit(0);
+            }
+            if got == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+                break;
+            }
+        }
+        if let Some((file, text)) = duty.thaw {
+            libc::write(file, text.as_ptr().cast(), text.len());
+        }
+        if duty.terminate {
+            libc::kill(duty.signal_to, libc::SIGTERM);
+        }
+        libc::kill(duty.signal_to, libc::SIGCONT);
+        libc::_exit(0)
+    }
+}

@@ -1,0 +1,124 @@
+//! How far the target has come, where instructions cannot be counted.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::PirateError;
+
+/// What the target's work is counted in.
+pub enum Progress {
+    /// Instructions, by a hardware counter; time is then in cycles, and memory counters come with it where the
+    /// processor has them.
+    Instructions,
+    /// Nanoseconds of processor time. Tells how long an interval is, but not how fast the target is: its CPI is
+    /// 1 at every size. For memory counters of one's own and for the pirate's side alone.
+    TaskClock,
+    /// Anything that grows as the target gets on with its work: requests served, bytes compressed, elements
+    /// visited. Time is in nanoseconds of processor time.
+    Counter(Box<dyn ProgressCounter>),
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Instructions => "Instructions",
+            Self::TaskClock => "TaskClock",
+            Self::Counter(_) => "Counter",
+        })
+    }
+}
+
+/// A counter that the target moves.
+pub trait ProgressCounter {
+    /// Its value. Never less than the last one.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&mut self) -> io::Result<u64>;
+}
+
+impl<F: FnMut() -> io::Result<u64>> ProgressCounter for F {
+    fn read(&mut self) -> io::Result<u64> {
+        self()
+    }
+}
+
+/// A counter in a file that the target maps or writes: its first 8 bytes, an unsigned number in the machine's
+/// byte order, written in place. Best on a tmpfs such as `/dev/shm`. While the file is shorter than that, as
+/// when the target replaces its contents, the last value stands.
+#[derive(Debug)]
+pub struct FileCounter {
+    file: File,
+    last: u64,
+}
+
+impl FileCounter {
+    /// Makes the file, at 0, if it is not there, and opens it.
+    ///
+    /// # Errors
+    /// [`PirateError::System`] if it cannot be made or opened.
+    pub fn open(path: &Path) -> Result<Self, PirateError> {
+        let refused = |source| PirateError::System {
+            operation: "open the progress counter",
+            object: path.display().to_string(),
+            source,
+            remedy: "name a file that can be read and written",
+        };
+        let length = fs::metadata(path).map_or(0, |data| data.len());
+        if length < 8 {
+            fs::write(path, [0; 8]).map_err(refused)?;
+        }
+        File::open(path).map(|file| Self { file, last: 0 }).map_err(refused)
+    }
+}
+
+impl ProgressCounter for FileCounter {
+    fn read(&mut self) -> io::Result<u64> {
+        let mut word = [0; 8];
+        match self.file.read_exact_at(&mut word, 0) {
+            Ok(()) => self.last = u64::from_ne_bytes(word),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.last)
+    }
+}
+
+/// Bytes that a process read and wrote by system calls, from `/proc/PID/io`: the natural progress of a
+/// compressor, a filter or a server.
+#[derive(Debug)]
+pub struct IoBytes {
+    path: PathBuf,
+    last: u64,
+}
+
+impl IoBytes {
+    /// Of a process.
+    #[must_use]
+    pub fn of(pid: i32) -> Self {
+        Self { path: PathBuf::from(format!("/proc/{pid}/io")), last: 0 }
+    }
+}
+
+impl ProgressCounter for IoBytes {
+    /// The last value once the process has ended.
+    fn read(&mut self) -> io::Result<u64> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => {
+                let field = |name: &str| {
+                    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+                    value.trim().parse::<u64>().ok()
+                };
+                if let (Some(read), Some(written)) = (field("rchar:"), field("wchar:")) {
+                    self.last = self.last.max(read.saturating_add(written));
+                }
+                Ok(self.last)
+            }
+            // Gone: its last value stands. Not allowed to look is another matter.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+            Err(_) => Ok(self.last),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The native testbed's parts: sysfs trees of machines we do not have, and a real measurement of a real process.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cache_pirate::native::resctrl::Resctrl;
+use cache_pirate::native::topology::{Topology, Warning};
+use cache_pirate::native::{
+    FileCounter, IoBytes, NativeParams, NativeTestbed, Placement, Progress, ProgressCounter, ping_pong,
+};
+use cache_pirate::{Evidence, PirateError, PirateParams, Testbed, Threads, measure};
+
+fn write(root: &Path, file: &str, text: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("{text}\n")).unwrap();
+}
+
+/// A processor with a private 48 KiB first and 1 MiB second level and a share of a last one.
+fn write_cpu(root: &Path, id: usize, core: &str, last: &str, last_bytes: &str) {
+    let cpu = format!("sys/devices/system/cpu/cpu{id}");
+    write(root, &format!("{cpu}/topology/core_cpus_list"), core);
+    for (index, kind, level, size, shared) in [
+        (0, "Data", "1", "48K", core),
+        (1, "Instruction", "1", "32K", core),
+        (2, "Unified", "2", "1024K", core),
+        (3, "Unified", "3", last_bytes, last),
+    ] {
+        for (file, text) in [("type", kind), ("level", level), ("size", size), ("shared_cpu_list", shared)] {
+            write(root, &format!("{cpu}/cache/index{index}/{file}"), text);
+        }
+        write(root, &format!("{cpu}/cache/index{index}/coherency_line_size"), "64");
+        write(root, &format!("{cpu}/cache/index{index}/ways_of_associativity"), "16");
+    }
+}
+
+#[test]
+fn two_sockets_with_two_threads_a_core() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    // Cores (0, 4), (1, 5) on one socket, (2, 6), (3, 7) on the other.
+    for id in 0..8 {
+        let core = format!("{},{}", id % 4, id % 4 + 4);
+        let last = if id % 4 < 2 { "0-1,4-5" } else { "2-3,6-7" };
+        write_cpu(root, id, &core, last, "24M");
+    }
+    write(root, "sys/devices/system/cpu/cpufreq/boost", "1"); // not a processor
+    write(root, "sys/devices/system/cpu/cpu6/online", "0");
+    for (file, text) in
+        [("scaling_governor", "schedutil"), ("scaling_min_freq", "800000"), ("scaling_max_freq", "3600000")]
+    {
+        write(root, &format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"), text);
+    }
+    write(
+        root,
+        "proc/cpuinfo",
+        "processor : 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nflags\t: fpu sse",
+    );
+
+    let topology = Topology::read(root).unwrap();
+    let online: Vec<usize> = topology.cpus().iter().map(|cpu| cpu.id).collect();
+    assert_eq!(online, [0, 1, 2, 3, 4, 5, 7]);
+    assert_eq!(topology.companions(0), [1], "another core of the socket, once");
+    assert_eq!(topology.companions(5), [0]);
+    assert_eq!(topology.companions(7), [2]);
+    assert_eq!(topology.companions(6), [], "offline");
+    let last = topology.last_level(0).unwrap();
+    assert_eq!((last.level, last.bytes, last.line_size, last.ways), (3, 24 << 20, 64, Some(16)));
+    assert_eq!(topology.private_bytes(0), 1 << 20);
+    assert_eq!(
+        topology.warnings(0),
+        [
+            Warning::CoreShared { siblings: vec![4] },
+            Warning::FrequencyVaries { governor: "schedutil".into(), lowest: 800_000, highest: 3_600_000 },
+            Warning::NotInclusive { private_bytes: 1 << 20 },
+        ]
+    );
+    for warning in topology.warnings(0) {
+        assert!(warning.to_string().len() > 20);
+    }
+}
+
+#[test]
+fn an_inclusive_machine_and_a_virtual_one() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    for id in 0..4 {
+        write_cpu(root, id, &id.to_string(), "0-3", "16M");
+    }
+    let topology = |flags: &str| {
+        let text = format!("vendor_id : GenuineIntel\ncpu family : 6\nflags : {flags}");
+        write(root, "proc/cpuinfo", &text);
+        Topology::read(root).unwrap()
+    };
+    assert_eq!(topology("fpu avx2").warnings(0), []);
+    assert_eq!(topology("fpu hypervisor").warnings(0), [Warning::Virtual]);
+    let server = Warning::NotInclusive { private_bytes: 1 << 20 };
+    assert_eq!(topology("fpu avx512f").warnings(0), [server]);
+    assert_eq!(topology("fpu").companions(2), [0, 1, 3]);
+
+    // Private caches of 4 MiB under a last level of 6 MiB can hardly be included.
+    for id in 0..4 {
+        write_cpu(root, id, &id.to_string(), "0-3", "6M");
+    }
+    assert_eq!(topology("fpu").warnings(0), [Warning::NotInclusive { private_bytes: 1 << 20 }]);
+}
+
+#[test]
+fn a_tree_without_processors_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(matches!(Topology::read(root.path()), Err(PirateError::System { .. })));
+    fs::create_dir_all(root.path().join("sys/devices/system/cpu")).unwrap();
+    assert!(matches!(Topology::read(root.path()), Err(PirateError::System { .. })));
+    // A processor of which nothing else is known has no caches to share.
+    write(root.path(), "sys/devices/system/cpu/cpu0/online", "1");
+    let topology = Topology::read(root.path()).unwrap();
+    assert_eq!((topology.companions(0), topology.warnings(0)), (vec![], vec![]));
+    let params = NativeParams { root: root.path().to_owned(), ..NativeParams::default() };
+    let error = NativeTestbed::attach(std::process::id() as i32, params).err().unwrap();
+    assert!(matches!(error, PirateError::Machine { cpu: 0, .. }), "{error}");
+}
+
+#[test]
+fn resctrl_groups_get_their_ways_and_go_back() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    assert!(matches!(Resctrl::open(root), Err(PirateError::System { .. })));
+    write(root, "info/L3/cbm_mask", "fffff");
+    write(root, "info/L3/min_cbm_bits", "2");
+    write(root, "schemata", "    MB:0=100;1=100\n    L3:0=fffff;1=fffff");
+    let cache = Resctrl::open(root).unwrap();
+    assert_eq!((cache.ways(), cache.least_ways()), (20, 2));
+    for ways in [0, 1, 21] {
+        assert!(matches!(cache.confine("x", 1, ways), Err(PirateError::Parameter { .. })));
+    }
+    let pid = std::process::id() as i32;
+    let partition = cache.confine("part", pid, 5).unwrap();
+    assert_eq!(fs::read_to_string(root.join("part/schemata")).unwrap(), "L3:0=1f;1=1f\n");
+    assert!(cache.confine("part", pid, 5).is_err(), "the name is taken");
+    assert_eq!(partition.occupancy(), None);
+    write(root, "part/mon_data/mon_L3_00/llc_occupancy", "1000");
+    write(root, "part/mon_data/mon_L3_01/llc_occupancy", "24");
+    assert_eq!(partition.occupancy(), Some(1024));
+    let confined = fs::read_to_string(root.join("part/tasks")).unwrap();
+    drop(partition);
+    // A plain file holds the last task written, where the kernel's would hold all.
+    assert_eq!(fs::read_to_string(root.join("tasks")).unwrap(), confined);
+    write(root, "info/L3/cbm_mask", "zero");
+    assert!(Resctrl::open(root).unwrap_err().to_string().contains("cbm_mask (zero)"));
+}
+
+#[test]
+fn counters_of_progress_are_read_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("progress");
+    let mut counter = FileCounter::open(&path).unwrap();
+    assert_eq!(counter.read().unwrap(), 0);
+    fs::write(&path, 77_u64.to_ne_bytes()).unwrap();
+    assert_eq!(counter.read().unwrap(), 77);
+    assert!(FileCounter::open(&folder.path().join("no/such")).is_err());
+
+    let Ok(before) = IoBytes::of(std::process::id() as i32).read() else { return };
+    fs::write(folder.path().join("bytes"), vec![0; 100_000]).unwrap();
+    let after = IoBytes::of(std::process::id() as i32).read().unwrap();
+    assert!(after - before >= 100_000);
+    assert_eq!(IoBytes::of(1 << 30).read().unwrap(), 0, "nobody there: no progress");
+}
+
+/// Two processors, if there are two.
+fn two_cpus() -> Option<(usize, usize)> {
+    let cpus: Vec<usize> = Topology::of_this_machine().unwrap().cpus().iter().map(|cpu| cpu.id).collect();
+    (cpus.len() > 1).then(|| (cpus[0], cpus[1]))
+}
+
+#[test]
+fn a_line_needs_time_to_go_to_another_core_and_back() {
+    let Some((one, other)) = two_cpus() else { return };
+    // Under load the two may not have run together long enough to tell.
+    if let Some(time) = ping_pong(one, other).unwrap() {
+        assert!(time > 0.0 && time < 1e9);
+    }
+    assert!(ping_pong(one, 100_000).is_err());
+}
+
+/// Not a test of its own: the target. Reads words of 1 MiB at random and counts them in a file.
+#[test]
+fn walking_process() {
+    let Ok(path) = std::env::var("CACHE_PIRATE_TEST_PROGRESS") else { return };
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let words: Vec<u64> = (0..1 << 17).collect();
+    let (mut at, mut done) = (1_u64, 0_u64);
+    loop {
+        for _ in 0..100_000 {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(words[(at >> 47) as usize] | 1);
+        }
+        black_box(at);
+        done += 100_000;
+        file.write_all_at(&done.to_ne_bytes(), 0).unwrap();
+    }
+}
+
+fn measure_walker(placement: Placement) {
+    let Some((target_cpu, pirate_cpu)) = two_cpus() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("progress");
+    let params = NativeParams {
+        target_cpu: Some(target_cpu),
+        pirate_cpus: Some(vec![pirate_cpu]),
+        cache_bytes: Some(4 << 20),
+        placement,
+        progress: Progress::Counter(Box::new(FileCounter::open(&path).unwrap())),
+        ..NativeParams::default()
+    };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "walking_process", "--test-threads", "1"]);
+    command.env("CACHE_PIRATE_TEST_PROGRESS", &path).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut testbed = match NativeTestbed::spawn(command, params) {
+        // Real-time priority is a privilege.
+        Err(error @ PirateError::System { operation: "run under SCHED_FIFO:", .. }) => {
+            eprintln!("{error}: nothing to test");
+            return;
+        }
+        testbed => testbed.unwrap(),
+    };
+    let plan = PirateParams {
+        sizes: Some(vec![1 << 20, 2 << 20, 4 << 20]),
+        interval: Some(500_000.0),
+        target_warm_up: Some(500_000.0),
+        pirate_warm_up: 3,
+        threads: Threads::Fixed(1),
+        cycles: Some(2),
+        ..PirateParams::default()
+    };
+    let plan = plan.check(testbed.cache()).unwrap();
+    let run = measure(&mut testbed, &plan).unwrap();
+    assert!(!run.ended);
+    assert_eq!(run.intervals.len(), 6);
+    let curve = run.curve().unwrap();
+    let sizes: Vec<u64> = curve.points().iter().map(|point| point.bytes).collect();
+    assert_eq!(sizes, [1 << 20, 2 << 20, 4 << 20]);
+    for interval in &run.intervals {
+        assert!(interval.counts.target.work >= 500_000.0);
+        assert!(interval.counts.target.time > 0.0);
+        if interval.stolen == 0 {
+            assert_eq!(interval.counts.pirate.touches, 0.0);
+        }
+        assert!(interval.counts.pirate.fetches <= interval.counts.pirate.touches);
+    }
+    // Each of 1 and 2 MiB left was walked alone at least twice before it was measured.
+    assert!(run.total.pirate.touches >= 2.0 * (3.0 + 2.0) * f64::from(1 << 20) / 64.0);
+    if testbed.evidence() == Evidence::Timed {
+        assert!(testbed.line_times().held.is_some());
+    }
+    testbed.terminate().unwrap();
+    assert!(!Path::new(&format!("/proc/{}", testbed.pid())).exists());
+}
+
+#[test]
+fn a_real_process_beside_a_real_pirate() {
+    measure_walker(Placement::Beside);
+}
+
+#[test]
+fn a_real_process_and_a_pirate_that_take_turns() {
+    measure_walker(Placement::TimeSliced { period: Duration::from_millis(2) });
+}
