@@ -68,6 +68,11 @@ impl QemuSampler {
         Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options)? })
     }
 
+    /// Number of the emulator's process, which is the program's as the program sees it.
+    pub fn process_id(&self) -> u32 {
+        self.run.process_id()
+    }
+
     /// How the program ended, after [`next_window`](Sampler::next_window) has returned `None` or
     /// [`stop`](Sampler::stop) was called.
     pub fn exit_status(&self) -> Option<TargetExit> {
@@ -106,6 +111,11 @@ impl QemuSampler {
             backend: "qemu",
             missing: "qemu's user-mode emulation runs on 64-bit Linux only".into(),
         })
+    }
+
+    /// Number of the emulator's process.
+    pub fn process_id(&self) -> u32 {
+        match self.run {}
     }
 
     /// How the program ended.

@@ -179,6 +179,10 @@ impl Run {
         }
     }
 
+    pub(super) fn process_id(&self) -> u32 {
+        self.process.pid().as_raw().unsigned_abs()
+    }
+
     pub(super) fn exit_status(&self) -> Option<TargetExit> {
         self.process.status()
     }
