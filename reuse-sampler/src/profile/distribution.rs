@@ -50,15 +50,21 @@ pub struct ReuseDistribution {
 
 impl ReuseDistribution {
     pub(super) fn estimate(reused: &[u64], censored: &[u64], dangling: u64) -> Self {
-        let weight = |bins: &[u64], bin: usize| bins.get(bin).copied().unwrap_or(0) as f64;
+        let weight = |bins: &[u64], bin: usize| bins.get(bin).copied().unwrap_or(0);
         let length = reused.len().max(censored.len());
-        let total: f64 = reused.iter().chain(censored).map(|&w| w as f64).sum::<f64>() + dangling as f64;
+        let total =
+            reused.iter().chain(censored).map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
+        let total = total as f64;
         let mut masses = Vec::new();
         let mut survival = 1.0;
         let mut followed = total;
         let plain = censored.is_empty();
         for bin in 0..length {
             let (events, lost) = (weight(reused, bin), weight(censored, bin));
+            if events | lost == 0 {
+                continue; // most bins of a sparse profile
+            }
+            let (events, lost) = (events as f64, lost as f64);
             followed -= lost;
             if events > 0.0 && followed > 0.0 {
                 let hazard = (events / followed).min(1.0);
