@@ -1,3 +1,21 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod corun;
+mod cpi;
+mod error;
+mod path;
+mod pieces;
+mod program;
+mod sensitivity;
+mod solution;
+mod solve;
+
+pub use corun::CoRun;
+pub use cpi::{CpiModel, LinearLatency, PrivateLevel};
+pub use error::Error;
+pub use program::Program;
+pub use sensitivity::Sensitivity;
+pub use solution::{Outlook, Prediction, Share, Solution};
+pub use solve::SolverSettings;

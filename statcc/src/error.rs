@@ -1,0 +1,101 @@
+//! What this crate refuses.
+
+use reuse_sampler::Clock;
+use thiserror::Error as ThisError;
+
+/// A program, or a set of programs, that cannot be modelled.
+#[derive(Debug, Clone, PartialEq, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number of accesses per instruction that is no rate.
+    #[error("mix of {mix} accesses per instruction: give a finite number above 0 (above 1 is legal)")]
+    Mix {
+        /// The mix given.
+        mix: f64,
+    },
+    /// A private-cache hit ratio outside of 0 to 1.
+    #[error("private-cache hit ratio of {ratio}: give hits per access, from 0 to 1")]
+    PrivateHits {
+        /// The ratio given.
+        ratio: f64,
+    },
+    /// Private-cache hit ratios that together exceed all accesses.
+    #[error("private caches hit {sum} of all accesses together: give hits per access that sum to at most 1")]
+    PrivateHitSum {
+        /// Their sum.
+        sum: f64,
+    },
+    /// A number of cycles that is none.
+    #[error("{what} of {cycles} cycles: give a finite number, 0 or more")]
+    Cycles {
+        /// Which parameter.
+        what: &'static str,
+        /// Its value.
+        cycles: f64,
+    },
+    /// Latencies that would make a CPI fall with the miss ratio.
+    #[error(
+        "memory latency of {memory} cycles below the shared cache's {shared}: a miss cannot be faster than a hit"
+    )]
+    LatencyOrder {
+        /// Memory latency.
+        memory: f64,
+        /// Shared-cache latency.
+        shared: f64,
+    },
+    /// A CPI model whose answer is not a positive, finite number.
+    #[error("CPI model answers {cpi} at miss ratio {miss_ratio}: it must be finite and above 0 from 0 to 1")]
+    CpiValue {
+        /// Miss ratio asked for.
+        miss_ratio: f64,
+        /// The answer.
+        cpi: f64,
+    },
+    /// A CPI model that answers less for more misses.
+    #[error(
+        "CPI model falls from {from} to {to} as the miss ratio rises to {miss_ratio}: \
+         it must not fall anywhere from 0 to 1"
+    )]
+    FallingCpi {
+        /// CPI at the lower miss ratio.
+        from: f64,
+        /// CPI at `miss_ratio`.
+        to: f64,
+        /// The higher miss ratio.
+        miss_ratio: f64,
+    },
+    /// A profile without samples.
+    #[error("a profile without samples: sample more accesses, or leave the program out")]
+    EmptyProfile,
+    /// A profile whose distances do not count accesses.
+    #[error("a profile with distances in {found}: interleaving is defined on accesses; scale them first")]
+    Clock {
+        /// Its clock.
+        found: Clock,
+    },
+    /// Nothing to share a cache.
+    #[error("no programs: give at least one")]
+    NoPrograms,
+    /// Programs profiled at different line sizes.
+    #[error("profiles of {left} and {right} byte lines: record all programs at the shared cache's line size")]
+    MixedLineSizes {
+        /// Bytes in a line of the first profile.
+        left: u32,
+        /// Bytes in a line of another.
+        right: u32,
+    },
+    /// A number of CPI error factors that is not the number of programs.
+    #[error("{given} CPI factors for {programs} programs: give one each")]
+    FactorCount {
+        /// Factors given.
+        given: usize,
+        /// Programs there are.
+        programs: usize,
+    },
+    /// A CPI error factor that is no factor.
+    #[error("CPI factor of {factor}: give a finite number above 0")]
+    Factor {
+        /// The factor given.
+        factor: f64,
+    },
+}

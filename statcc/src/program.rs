@@ -1,0 +1,128 @@
+//! One program as it was profiled alone.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reuse_sampler::{Clock, LineSize, ReuseProfile};
+
+use crate::cpi::{self, CpiModel};
+use crate::pieces::Pieces;
+use crate::{Error, LinearLatency};
+
+/// A program: its reuse profile, its accesses per instruction and what misses cost it. Cheap to clone.
+#[derive(Clone)]
+pub struct Program {
+    stream: Arc<Pieces>, // all its accesses: what it does to others
+    asked: Arc<Pieces>,  // those whose misses are asked for
+    line_size: LineSize,
+    mix: f64,         // finite, > 0
+    most_misses: f64, // in [0, 1]: 1 - private hits
+    cpi: Arc<dyn CpiModel + Send + Sync>,
+}
+
+impl Program {
+    /// A program that was `profile`d alone, makes `mix` memory accesses per instruction and takes `cpi` cycles
+    /// per instruction as a function of its misses per access.
+    ///
+    /// # Errors
+    /// [`Error::EmptyProfile`], [`Error::Clock`] unless distances count accesses, [`Error::Mix`] unless `mix`
+    /// is finite and above 0, [`Error::CpiValue`] and [`Error::FallingCpi`] if the CPI model answers nonsense
+    /// anywhere on a grid of 129 miss ratios from 0 to 1.
+    pub fn new(
+        profile: &ReuseProfile,
+        mix: f64,
+        cpi: impl CpiModel + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        cpi::check_mix(mix)?;
+        cpi::check(&cpi)?;
+        check_profile(profile)?;
+        let stream = Arc::new(Pieces::new(&profile.distribution()));
+        let (asked, line_size) = (Arc::clone(&stream), profile.line_size());
+        Ok(Self { stream, asked, line_size, mix, most_misses: 1.0, cpi: Arc::new(cpi) })
+    }
+
+    /// The same on an in-order core with latencies per level; the private hit ratios of the model limit the
+    /// misses.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_order(profile: &ReuseProfile, mix: f64, cpi: LinearLatency) -> Result<Self, Error> {
+        let hits = cpi.private_hits();
+        Self::new(profile, mix, cpi)?.with_private_hits(hits)
+    }
+
+    /// Says that private caches serve `ratio` of the accesses whatever happens in the shared one, so that at
+    /// most the rest can miss there.
+    ///
+    /// # Errors
+    /// [`Error::PrivateHits`] unless `ratio` is from 0 to 1.
+    pub fn with_private_hits(mut self, ratio: f64) -> Result<Self, Error> {
+        cpi::check_ratio(ratio)?;
+        self.most_misses = 1.0 - ratio;
+        Ok(self)
+    }
+
+    /// Asks for the misses of the accesses in `profile` only, while all accesses of the program make up the
+    /// stream: those of one window, when the stream is what led up to it; loads; one instruction.
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`], [`Error::EmptyProfile`], [`Error::Clock`].
+    pub fn asking_for(mut self, profile: &ReuseProfile) -> Result<Self, Error> {
+        check_profile(profile)?;
+        if profile.line_size() != self.line_size {
+            let (left, right) = (self.line_size.bytes(), profile.line_size().bytes());
+            return Err(Error::MixedLineSizes { left, right });
+        }
+        self.asked = Arc::new(Pieces::new(&profile.distribution()));
+        Ok(self)
+    }
+
+    /// Memory accesses per instruction.
+    #[must_use]
+    pub const fn mix(&self) -> f64 {
+        self.mix
+    }
+
+    /// Line size of the profile.
+    #[must_use]
+    pub const fn line_size(&self) -> LineSize {
+        self.line_size
+    }
+
+    /// Cycles per instruction at a miss ratio.
+    #[must_use]
+    pub fn cpi_at(&self, miss_ratio: f64) -> f64 {
+        self.cpi.cpi(miss_ratio.clamp(0.0, self.most_misses))
+    }
+
+    /// Misses per access that private caches leave possible.
+    pub(crate) const fn most_misses(&self) -> f64 {
+        self.most_misses
+    }
+
+    pub(crate) fn stream(&self) -> &Pieces {
+        &self.stream
+    }
+
+    pub(crate) fn asked(&self) -> &Pieces {
+        &self.asked
+    }
+}
+
+fn check_profile(profile: &ReuseProfile) -> Result<(), Error> {
+    if profile.clock() != Clock::Accesses {
+        return Err(Error::Clock { found: profile.clock() });
+    }
+    if profile.is_empty() { Err(Error::EmptyProfile) } else { Ok(()) }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("line_size", &self.line_size.bytes())
+            .field("mix", &self.mix)
+            .field("most_misses", &self.most_misses)
+            .field("pieces", &self.stream.fine().len())
+            .finish_non_exhaustive()
+    }
+}
