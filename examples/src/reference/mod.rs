@@ -1,3 +1,4 @@
 //! Ground truth: what the models are measured against.
 
+pub mod chip;
 pub mod exact;
