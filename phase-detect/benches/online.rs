@@ -4,9 +4,11 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use phase_detect::online::PrivateHistories;
+use phase_detect::signature::{StrideConfig, StrideScope, StrideVector, WorkingSet, WorkingSetForm};
 use phase_detect::{
-    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig, Predictor,
-    RunLengthMarkov, Signature, Wavelet, WaveletConfig,
+    Clusterer, CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig,
+    Predictor, RunLengthMarkov, Signature, Wavelet, WaveletConfig,
 };
 
 /// A small generator, so that inputs are the same in every run.
@@ -113,5 +115,50 @@ fn wavelet_signature(wavelet: &mut Wavelet) -> Signature {
     wavelet.finish().unwrap()
 }
 
-criterion_group!(benches, wavelet, classify, pop, predictor, build);
+/// All of it for one window that is already a signature: classify, predict, decide the sample rate.
+fn detector(c: &mut Criterion) {
+    let signatures = code_signatures(32);
+    let config = LeaderFollowerConfig { threshold: 0.1, ..LeaderFollowerConfig::default() };
+    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories);
+    let mut turn = signatures.iter().cycle();
+    c.bench_function("detector: observe, 32 entries, 32 phases, 4 threads", |b| {
+        let mut window = 0;
+        b.iter(|| {
+            window += 1;
+            detector.observe(window % 4, black_box(turn.next().unwrap())).unwrap()
+        });
+    });
+}
+
+/// Per access: what the memory signatures cost.
+fn memory(c: &mut Criterion) {
+    let mut next = numbers(5);
+    let accesses: Vec<(u64, u64)> =
+        (0..4096).map(|i| (0x40_0000 + i % 37 * 4, 0x7f00_0000 + (next() * 65536.0) as u64)).collect();
+    let mut group = c.benchmark_group("memory signatures, per access");
+    group.throughput(Throughput::Elements(4096));
+    let mut set = WorkingSet::new(WorkingSetForm::Frequency, 1024, 64, 1).unwrap();
+    group.bench_function("working set", |b| {
+        b.iter(|| {
+            for &(_, address) in &accesses {
+                set.add(black_box(address));
+            }
+        });
+    });
+    for scope in [StrideScope::Local, StrideScope::Global] {
+        let config = StrideConfig { scope, entries: 10_000, ..StrideConfig::default() };
+        let mut strides = StrideVector::new(config).unwrap();
+        group.bench_function(format!("{scope:?} stride"), |b| {
+            b.iter(|| {
+                for &(pc, address) in &accesses {
+                    strides.add(pc, black_box(address));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, detector, memory, wavelet, classify, pop, predictor, build);
 criterion_main!(benches);

@@ -10,6 +10,9 @@ use super::{Points, Seeding};
 use crate::PhaseId;
 use crate::cluster::distance::squared_euclidean;
 
+/// Centres a point is compared with at a time.
+const LANES: usize = 8;
+
 /// What one run found. Clusters that ended up without members are gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
@@ -96,7 +99,10 @@ struct Run<'a> {
     label: Vec<u32>,
     upper: Vec<f64>,
     lower: Vec<f64>,
+    // the centres again, LANES side by side: all first entries, then all second entries, ...
+    lanes: Vec<f64>,
     // scratch, per cluster
+    squares: Vec<f64>, // and beyond, up to a multiple of LANES
     sums: Vec<f64>,
     counts: Vec<u32>,
     half_gap: Vec<f64>,
@@ -112,6 +118,8 @@ impl<'a> Run<'a> {
             label: seeding.label.clone(),
             upper: seeding.nearest.clone(),
             lower: seeding.second.clone(),
+            lanes: vec![0.0; clusters.next_multiple_of(LANES) * points.width()],
+            squares: vec![0.0; clusters.next_multiple_of(LANES)],
             sums: vec![0.0; clusters * points.width()],
             counts: vec![0; clusters],
             half_gap: vec![0.0; clusters],
@@ -161,6 +169,7 @@ impl<'a> Run<'a> {
     fn assign(&mut self) -> bool {
         let width = self.points.width();
         self.measure_gaps();
+        self.lay_out();
         let mut changed = false;
         for i in 0..self.points.len() {
             let own = self.label[i] as usize;
@@ -172,24 +181,47 @@ impl<'a> Run<'a> {
             if self.upper[i] <= safe {
                 continue;
             }
-            let (mut best, mut nearest, mut second) = (own, self.upper[i], f64::INFINITY);
-            for (cluster, centre) in self.centres.chunks_exact(width).enumerate() {
-                if cluster == own {
-                    continue;
-                }
-                let distance = self.points.distance(i, centre);
-                if distance < nearest {
-                    (best, second, nearest) = (cluster, nearest, distance);
-                } else if distance < second {
-                    second = distance;
+            self.measure(i);
+            let (mut best, mut nearest, mut second) = (own, self.squares[own], f64::INFINITY);
+            for (cluster, &square) in self.squares[..self.clusters].iter().enumerate() {
+                if square < nearest {
+                    (best, second, nearest) = (cluster, nearest, square);
+                } else if square < second && cluster != best {
+                    second = square;
                 }
             }
             changed |= best != own;
             self.label[i] = best as u32;
-            self.upper[i] = nearest;
-            self.lower[i] = second;
+            self.upper[i] = nearest.sqrt();
+            self.lower[i] = second.sqrt();
         }
         changed
+    }
+
+    /// Squared distances of a point from all centres, side by side.
+    fn measure(&mut self, point: usize) {
+        let row = self.points.row(point);
+        let blocks = self.lanes.chunks_exact(row.len() * LANES);
+        for (block, out) in blocks.zip(self.squares.chunks_exact_mut(LANES)) {
+            let mut sums = [0.0; LANES];
+            for (centres, value) in block.chunks_exact(LANES).zip(row) {
+                for (sum, centre) in sums.iter_mut().zip(centres) {
+                    *sum += (value - centre) * (value - centre);
+                }
+            }
+            out.copy_from_slice(&sums);
+        }
+    }
+
+    /// Brings the centres into the layout of `measure`.
+    fn lay_out(&mut self) {
+        let width = self.points.width();
+        for (cluster, centre) in self.centres.chunks_exact(width).enumerate() {
+            let block = &mut self.lanes[cluster / LANES * width * LANES..][..width * LANES];
+            for (lane, value) in block.chunks_exact_mut(LANES).zip(centre) {
+                lane[cluster % LANES] = *value;
+            }
+        }
     }
 
     /// Half the distance from each centre to the next one.
