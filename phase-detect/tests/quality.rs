@@ -163,6 +163,30 @@ fn the_dynamic_rate_saves_samples() {
     assert!((unclassified as f64) < 0.02 * windows as f64, "{unclassified} of {windows}");
 }
 
+/// The figures behind the thresholds: how far windows of the very same code, spread evenly over 32 entries, lie apart
+/// because they were sampled. Between two of 200 samples the difference of two shares is nearly normal with variance
+/// `2 p (1 - p) / n`, which makes `16 sqrt(2 p (1 - p) / n) sqrt(2 / pi)` = 0.222. From the exact centre, 25 samples have
+/// the mean absolute deviation of a binomial, `2 n p (1 - p)^n` for `n p < 1` (de Moivre), which makes
+/// `32 p (1 - p)^25` = 0.452.
+#[test]
+fn sampling_noise_is_as_documented() {
+    let mut random = Random(1);
+    let mut sample = |n: usize| {
+        let mut values = vec![0.0; 32];
+        for _ in 0..n {
+            values[random.below(32)] += 1.0;
+        }
+        Signature::frequency(values).unwrap()
+    };
+    let apart = |a: &Signature, b: &Signature| Distance::Manhattan.between(a.values(), b.values()) / 2.0;
+    let centre = Signature::frequency(vec![1.0; 32]).unwrap();
+    let between = (0..2000).map(|_| apart(&sample(200), &sample(200))).sum::<f64>() / 2000.0;
+    let from_centre = (0..2000).map(|_| apart(&sample(25), &centre)).sum::<f64>() / 2000.0;
+    // the standard error of each mean is below 0.002
+    assert!((between - 0.222).abs() < 0.01, "{between}");
+    assert!((from_centre - 0.452).abs() < 0.01, "{from_centre}");
+}
+
 /// Misses of a small fully associative LRU cache.
 struct Cache {
     // most recently used first

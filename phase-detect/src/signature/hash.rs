@@ -16,8 +16,8 @@ use crate::rng::SplitMix64;
 /// `entry(a) = sum_b 2^b * (popcount(a & mask_b) mod 2)`
 ///
 /// # Limits
-/// The map is linear over XOR. Two runs of `2^n` equally spaced and equally frequent addresses, which real code hardly
-/// has, fall on entries that are either disjoint or exactly the same.
+/// The map is linear over XOR. Two aligned arrays of `2^n` equally frequent addresses, which real code hardly has, fall
+/// on sets of entries that are either disjoint or exactly the same.
 ///
 /// # References
 /// Sembrant, Eklöv, Hagersten, *Efficient Software-based Online Phase Classification*, IISWC 2011, I.2.1 (hashing
