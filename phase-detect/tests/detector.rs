@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use phase_detect::online::{DynamicRateConfig, Histories, PrivateHistories, SharedHistories};
 use phase_detect::{
-    Clusterer, Detection, Detector, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor,
-    RunLengthMarkov, Signature,
+    Classification, Clusterer, Detection, Detector, Error, LastValue, LeaderFollower, LeaderFollowerConfig,
+    PhaseId, Predictor, RunLengthMarkov, Signature,
 };
 
 /// A window that is all in one of 8 entries.
@@ -142,4 +142,31 @@ fn threads_learn_together_or_alone() {
     assert_eq!(next(all[1]), Some(a));
     all[0].forget(2);
     assert_eq!(all[0].predict(2), None);
+}
+
+/// A clusterer from outside the crate: whatever is largest is the phase.
+struct LargestEntry;
+
+impl Clusterer for LargestEntry {
+    fn classify(&mut self, signature: &Signature) -> Result<Classification, Error> {
+        let (phase, distance) = self.nearest(signature)?.unwrap();
+        Ok(Classification::new(phase, distance))
+    }
+
+    fn nearest(&self, signature: &Signature) -> Result<Option<(PhaseId, f64)>, Error> {
+        let values = signature.values().iter().zip(0..);
+        let (value, entry) = values.max_by(|a, b| a.0.total_cmp(b.0)).unwrap();
+        Ok(Some((PhaseId::new(entry), 1.0 - value)))
+    }
+}
+
+#[test]
+fn clusterers_and_predictors_from_elsewhere_fit_in() {
+    let clusterer: Box<dyn Clusterer> = Box::new(LargestEntry);
+    let mut detector: Detector<_, _, &str> =
+        Detector::new(clusterer, PrivateHistories::new(LastValue::new()));
+    assert_eq!(detector.observe("main", &corner(3)).unwrap().phase, Some(PhaseId::new(3)));
+    let next = detector.observe("worker", &blend(1, 2, 0.25)).unwrap();
+    assert_eq!((next.phase, next.changed), (Some(PhaseId::new(1)), false));
+    assert_eq!(next.classification.unwrap().distance, 0.25);
 }

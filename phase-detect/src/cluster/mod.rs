@@ -80,6 +80,12 @@ pub struct Classification {
 }
 
 impl Classification {
+    /// A window that joined a settled phase of unknown size, for clusterers defined elsewhere; set the other fields as
+    /// they apply.
+    pub fn new(phase: PhaseId, distance: f64) -> Self {
+        Self { phase, distance, founded: false, in_transition: false, members: 1, replaced: None }
+    }
+
     /// The phase, unless it is still in transition.
     pub fn settled(&self) -> Option<PhaseId> {
         (!self.in_transition).then_some(self.phase)
