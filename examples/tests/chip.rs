@@ -231,6 +231,26 @@ fn an_access_that_straddles_lines_is_one_reference_each() {
     assert_eq!(recording.lines(3, 99).collect::<Vec<_>>(), [2]);
 }
 
+#[test]
+fn a_recording_gives_back_any_lines() {
+    fn same(lines: Vec<(u64, bool)>, near: bool) -> TestResult {
+        if lines.is_empty() {
+            return TestResult::discard();
+        }
+        // Line numbers of more than 63 bits exist for lines of 1 byte only.
+        let span = if near { u64::from(u16::MAX) } else { u64::MAX >> 1 };
+        let accesses = lines.iter().map(|&(line, store)| {
+            let address = (line & span) << 6;
+            if store { Access::store(address, 1) } else { Access::load(address, 1) }
+        });
+        let recording = Recording::new(accesses.clone(), LineSize::B64).unwrap();
+        let played: Vec<_> = recording.iter().map(|(line, kind)| (line << 6, kind)).collect();
+        let expected: Vec<_> = accesses.map(|a| (a.address, a.kind)).collect();
+        TestResult::from_bool(played == expected && recording.references() == expected.len() as u64)
+    }
+    QuickCheck::new().tests(300).quickcheck(same as fn(Vec<(u64, bool)>, bool) -> TestResult);
+}
+
 /// Lines come in by misses and prefetches and leave by evictions only, whatever the policy.
 #[test]
 fn lines_are_conserved() {

@@ -24,6 +24,7 @@ mod geometry;
 mod owner;
 mod prefetch;
 pub mod program;
+mod recording;
 mod timing;
 
 pub use self::cache::Cache;
@@ -34,5 +35,6 @@ pub use self::counters::Counters;
 pub use self::error::ChipError;
 pub use self::geometry::{Geometry, MAX_WAYS, Policy};
 pub use self::prefetch::PrefetcherSettings;
-pub use self::program::{Player, Program, Recording, Reference};
+pub use self::program::{Player, Program, Reference};
+pub use self::recording::{Recorder, Recording};
 pub use self::timing::CoreTiming;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use reuse_sampler::{Access, AccessKind, LineSize};
+use reuse_sampler::AccessKind;
 
-use super::ChipError;
+use super::{ChipError, Recording};
 
 /// One reference of a program to one line, with the instructions that lead up to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,74 +42,6 @@ impl<P: Program + ?Sized> Program for Box<P> {
     fn restart(&mut self) {
         (**self).restart();
     }
-}
-
-/// The references of a program as recorded: 8 bytes each, shared between all who play it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recording {
-    line_size: LineSize,
-    packed: Vec<u64>, // line << 1 | store; never empty
-}
-
-impl Recording {
-    /// Records all of `accesses`; one that straddles lines is one reference per line.
-    ///
-    /// The top bit of a line number is dropped, which only lines of 1 byte have.
-    ///
-    /// # Errors
-    /// [`ChipError::NoAccesses`] if there are none.
-    pub fn new(accesses: impl IntoIterator<Item = Access>, line_size: LineSize) -> Result<Self, ChipError> {
-        let mut packed = Vec::new();
-        for access in accesses {
-            let (first, last) = line_size.span(&access);
-            packed.extend((first..=last).map(|line| pack(line, access.kind)));
-        }
-        Self::from_packed(packed, line_size)
-    }
-
-    /// Records loads of `lines`.
-    ///
-    /// # Errors
-    /// [`ChipError::NoAccesses`] if there are none.
-    pub fn of_lines(lines: impl IntoIterator<Item = u64>, line_size: LineSize) -> Result<Self, ChipError> {
-        let packed = lines.into_iter().map(|line| pack(line, AccessKind::Load)).collect();
-        Self::from_packed(packed, line_size)
-    }
-
-    fn from_packed(packed: Vec<u64>, line_size: LineSize) -> Result<Self, ChipError> {
-        if packed.is_empty() { Err(ChipError::NoAccesses) } else { Ok(Self { line_size, packed }) }
-    }
-
-    /// Line size it was recorded with.
-    #[must_use]
-    pub const fn line_size(&self) -> LineSize {
-        self.line_size
-    }
-
-    /// Number of references, at least 1.
-    #[must_use]
-    pub fn references(&self) -> u64 {
-        self.packed.len() as u64
-    }
-
-    /// The references in order: line and kind.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, AccessKind)> + '_ {
-        self.packed.iter().map(|&p| unpack(p))
-    }
-
-    /// The lines of the references from number `from` up to `to`, in order; clipped to the recording.
-    pub fn lines(&self, from: u64, to: u64) -> impl ExactSizeIterator<Item = u64> + '_ {
-        let end = to.min(self.references()) as usize;
-        self.packed[(from as usize).min(end)..end].iter().map(|&p| p >> 1)
-    }
-}
-
-const fn pack(line: u64, kind: AccessKind) -> u64 {
-    line << 1 | matches!(kind, AccessKind::Store) as u64
-}
-
-const fn unpack(packed: u64) -> (u64, AccessKind) {
-    (packed >> 1, if packed & 1 == 1 { AccessKind::Store } else { AccessKind::Load })
 }
 
 /// Plays a recording, at a constant number of instructions per reference.
@@ -156,9 +88,8 @@ impl Player {
 impl Program for Player {
     #[inline]
     fn next_reference(&mut self) -> Option<Reference> {
-        let &packed = self.recording.packed.get(self.position)?;
+        let (line, kind) = self.recording.get(self.position)?;
         self.position += 1;
-        let (line, kind) = unpack(packed);
         Some(Reference { line, kind, instructions: self.instructions, dependent: false })
     }
 
