@@ -138,6 +138,28 @@ fn every_format_and_compression_gives_the_same_curve() {
 }
 
 #[test]
+fn requests_for_objects_are_counted_in_objects() {
+    let folder = Folder::new();
+    // Neighbouring numbers are different objects, not bytes of one line.
+    let requests = (0..5000_u64).map(|i| 7_000_000_000 + i % 100);
+    let record = |object: u64| [&1_u32.to_le_bytes()[..], &object.to_le_bytes(), &[9; 12]].concat();
+    let trace = folder.file("w.oracleGeneral.bin", requests.flat_map(record).collect::<Vec<u8>>());
+    let object = json(&["--trace", &trace, "--model", "exact-lru", "--sizes", "99,100"]);
+    assert_eq!((&object["line_size"], &object["accesses"]), (&1.into(), &5000.into()));
+    assert_eq!(object["points"][0]["lines"], 99);
+    assert_eq!(ratios(&object), [1.0, 0.02]); // as in the cyclic scan
+    let refused = run(&["--trace", &trace, "--line-size", "64"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.messages.contains("leave out --line-size"), "{}", refused.messages);
+    let cut = folder.file("cut.oracle-general", &fs::read(&trace).unwrap()[..24 * 10 + 5]);
+    let cut = run(&["--trace", &cut]);
+    assert_eq!(cut.status, 1);
+    assert!(
+        cut.messages.contains("cut.oracle-general: oracle-general trace, byte 240: the file ends within")
+    );
+}
+
+#[test]
 fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
     let folder = Folder::new();
     let good = folder.file("good.din", cyclic());
@@ -169,7 +191,7 @@ fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
         ),
         (&["--trace", missing], 1, "missing.din: No such file or directory"),
         (&["--trace", &unnamed], 2, "cannot tell the format of"),
-        (&["--trace", "-"], 2, "give --format din or lackey"),
+        (&["--trace", "-"], 2, "give --format din, lackey or"),
         (&["--trace", &good, "--format", "usf"], 2, "invalid value 'usf' for '--format"),
         (&["--format", "din"], 2, "--trace <FILE>"),
         (&["--trace", &good, "--sizes", "0"], 2, "a cache of no bytes"),

@@ -1,4 +1,5 @@
-//! How fast trace readers deliver records, from memory. Targets: lackey 10 M records a second, din 20 M.
+//! How fast trace readers deliver records, from memory. Targets: lackey 10 M records a second, din
+//! 20 M, oracle-general 100 M.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -21,16 +22,20 @@ fn addresses() -> impl Iterator<Item = u64> {
     })
 }
 
-fn din() -> String {
+fn din() -> Vec<u8> {
     let mut text = String::new();
     for (i, address) in addresses().enumerate() {
         writeln!(text, "{} {address:x}", i % 2).unwrap();
     }
-    text
+    text.into_bytes()
+}
+
+fn oracle_general() -> Vec<u8> {
+    addresses().flat_map(|object| [&[1; 4][..], &object.to_le_bytes(), &[1; 12]].concat()).collect()
 }
 
 /// Two instructions to one access, a jump every eight instructions.
-fn lackey() -> String {
+fn lackey() -> Vec<u8> {
     let mut text = String::new();
     for (i, address) in addresses().enumerate() {
         match i % 3 {
@@ -38,16 +43,21 @@ fn lackey() -> String {
             _ => writeln!(text, " {} {address:08x},8", ['L', 'S', 'M'][i / 3 % 3]).unwrap(),
         }
     }
-    text
+    text.into_bytes()
 }
 
 fn readers(c: &mut Criterion) {
     let mut group = c.benchmark_group("trace");
     group.sample_size(20).throughput(Throughput::Elements(RECORDS));
-    for (format, text) in [(TraceFormat::Din, din()), (TraceFormat::Lackey, lackey())] {
+    let traces = [
+        (TraceFormat::Din, din()),
+        (TraceFormat::Lackey, lackey()),
+        (TraceFormat::OracleGeneral, oracle_general()),
+    ];
+    for (format, trace) in traces {
         group.bench_function(format.name(), |b| {
             b.iter(|| {
-                let end = TraceReader::new(format, text.as_bytes()).drive(|event| {
+                let end = TraceReader::new(format, &trace[..]).drive(|event| {
                     black_box(event);
                     ControlFlow::<()>::Continue(())
                 });

@@ -69,6 +69,16 @@ pub enum SamplerError {
         /// The line itself, shortened.
         content: String,
     },
+    /// A binary trace could not be parsed.
+    #[error("{format} trace, byte {offset}: {problem}")]
+    BinaryTrace {
+        /// Name of the trace format.
+        format: &'static str,
+        /// Where reading stopped, in bytes from the beginning (of the decompressed data).
+        offset: u64,
+        /// What is wrong there.
+        problem: &'static str,
+    },
     /// A trace without a single memory access.
     #[error("{format} trace: no memory access in it")]
     EmptyTrace {

@@ -49,21 +49,39 @@ pub enum TraceOpenError {
     },
 }
 
-/// The format that a file's name tells by its extension, a compression's extension aside: `trace.din.xz` is
-/// din.
+/// The format that a file's name tells by its extension, that of a compression aside: `trace.din.xz` is din, and
+/// `trace.oracleGeneral.bin.zst` is oracle-general.
 ///
 /// # Errors
 /// [`TraceOpenError::Format`] if the name tells none.
 pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
-    let plain = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("gz" | "xz" | "zst") => path.with_extension(""),
-        _ => path.to_owned(),
-    };
+    let mut plain = path.to_owned();
+    if has_extension(path, &["gz", "xz", "zst"]) {
+        plain.set_extension("");
+    }
+    if has_extension(&plain, &["bin"]) {
+        plain.set_extension("");
+    }
+    if has_extension(&plain, &["oracleGeneral"]) {
+        return Ok(TraceFormat::OracleGeneral);
+    }
     let extension = plain.extension().and_then(|extension| extension.to_str());
     extension.and_then(TraceFormat::named).ok_or_else(|| {
         let names: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
-        TraceOpenError::Format { path: path.to_owned(), formats: names.join(" or ") }
+        TraceOpenError::Format { path: path.to_owned(), formats: one_of(&names) }
     })
+}
+
+/// `a, b or c`.
+fn one_of(names: &[&str]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+fn has_extension(path: &Path, any: &[&str]) -> bool {
+    path.extension().is_some_and(|extension| any.iter().any(|one| extension == *one))
 }
 
 /// How much of a trace file was read, in bytes as they are on disk. Shared with whoever reads it.
@@ -147,12 +165,15 @@ mod tests {
             ("a.b/c.lackey.gz", TraceFormat::Lackey),
             ("x.din.xz", TraceFormat::Din),
             ("x.lackey.zst", TraceFormat::Lackey),
+            ("w92.oracleGeneral.bin.zst", TraceFormat::OracleGeneral),
+            ("w92.oracleGeneral", TraceFormat::OracleGeneral),
+            ("w92.oracle-general.gz", TraceFormat::OracleGeneral),
         ] {
             assert_eq!(format_of(Path::new(name)).unwrap(), format);
         }
-        for name in ["-", "din", "a.txt", "a.gz", "a.din.bz2", ""] {
+        for name in ["-", "din", "a.txt", "a.gz", "a.din.bz2", "a.bin", ""] {
             let error = format_of(Path::new(name)).unwrap_err().to_string();
-            assert!(error.contains("--format din or lackey"), "{error}");
+            assert!(error.contains("--format din, lackey or"), "{error}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::bytes::{Lines, after_blanks, at_field_end, hexadecimal};
+use super::lines::{Lines, after_blanks, at_field_end, hexadecimal};
 use crate::replay::{Event, EventSource};
 use crate::{Access, AccessKind, SamplerError};
 

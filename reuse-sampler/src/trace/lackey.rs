@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::bytes::{Lines, at_field_end, decimal, hexadecimal};
+use super::lines::{Lines, at_field_end, decimal, hexadecimal};
 use crate::replay::{Event, EventSource};
 use crate::{Access, AccessKind, SamplerError};
 

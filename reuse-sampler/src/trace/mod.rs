@@ -4,22 +4,27 @@
 //! | format | reader | records |
 //! |---|---|---|
 //! | `din`, text | [`DinReader`] | `0 7ffe10` load, `1 7ffe10` store, `2 400123` instruction fetch |
+//! | libCacheSim's `oracleGeneral`, binary | [`OracleGeneralReader`] | time, object, size, next request |
 //! | valgrind's `lackey`, text | [`LackeyReader`] | `I  04001000,3`, ` L 1ffe8,8`, ` S 1ffe8,8`, ` M 1ffe8,8` |
 //!
 //! All of them stream: they keep one buffer of 256 KiB, whatever the length of the trace, and read from any
 //! [`Read`], which need not be buffered. They work on bytes: a record is never a `String`.
 //! Lines may end in CR LF, the last one need not end at all, and blank lines are skipped. A line that is not
-//! a record is an error that names its number and content; so is a trace without a single access. After an
+//! a record is an error that names its number and content, a binary record one that names its offset; a trace
+//! without a single access is an error, too. After an
 //! error or the end, a reader answers that the trace has ended.
 //!
 //! [`TraceReader`] is whichever of them a [`TraceFormat`] names. [`DinWriter`] writes the simplest format.
 
-mod bytes;
 mod din;
+mod input;
 mod lackey;
+mod lines;
+mod oracle;
 
 pub use din::{DinReader, DinWriter};
 pub use lackey::LackeyReader;
+pub use oracle::OracleGeneralReader;
 
 use std::fmt;
 use std::io::Read;
@@ -35,11 +40,13 @@ pub enum TraceFormat {
     Din,
     /// The text of `valgrind --tool=lackey --trace-mem=yes`.
     Lackey,
+    /// libCacheSim's binary format: requests for objects, named by number.
+    OracleGeneral,
 }
 
 impl TraceFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey];
+    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey, Self::OracleGeneral];
 
     /// The format's name, in lower case.
     #[must_use]
@@ -47,7 +54,14 @@ impl TraceFormat {
         match self {
             Self::Din => "din",
             Self::Lackey => "lackey",
+            Self::OracleGeneral => "oracle-general",
         }
+    }
+
+    /// Whether addresses are numbers of objects instead of places in memory: observe them at a line size of 1.
+    #[must_use]
+    pub const fn names_objects(self) -> bool {
+        matches!(self, Self::OracleGeneral)
     }
 
     /// The format of this name.
@@ -71,6 +85,7 @@ pub struct TraceReader<R>(Kind<R>);
 enum Kind<R> {
     Din(DinReader<R>),
     Lackey(LackeyReader<R>),
+    OracleGeneral(OracleGeneralReader<R>),
 }
 
 impl<R: Read> TraceReader<R> {
@@ -79,6 +94,7 @@ impl<R: Read> TraceReader<R> {
         Self(match format {
             TraceFormat::Din => Kind::Din(DinReader::new(input)),
             TraceFormat::Lackey => Kind::Lackey(LackeyReader::new(input)),
+            TraceFormat::OracleGeneral => Kind::OracleGeneral(OracleGeneralReader::new(input)),
         })
     }
 }
@@ -89,6 +105,7 @@ impl<R: Read> EventSource for TraceReader<R> {
         match &mut self.0 {
             Kind::Din(reader) => reader.next_event(),
             Kind::Lackey(reader) => reader.next_event(),
+            Kind::OracleGeneral(reader) => reader.next_event(),
         }
     }
 }

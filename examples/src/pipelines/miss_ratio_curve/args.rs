@@ -9,6 +9,7 @@ use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
 ///
@@ -25,7 +26,7 @@ pub struct Args {
     pub(super) trace: Option<PathBuf>,
     /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
     #[arg(long, value_parser = formats(), requires = "trace")]
-    pub(super) format: Option<TraceFormat>,
+    format: Option<TraceFormat>,
     /// What computes the curve
     #[arg(long, value_enum, default_value_t = Model::Statstack)]
     pub(super) model: Model,
@@ -40,9 +41,9 @@ pub struct Args {
     /// models always see every access
     #[arg(long, value_name = "R", default_value = "1", value_parser = sample_rate)]
     pub(super) sample_rate: f64,
-    /// Cache line size in bytes, a power of two
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
-    pub(super) line_size: LineSize,
+    /// Cache line size in bytes, a power of two [default: 64; traces of objects have lines of one object]
+    #[arg(long, value_name = "BYTES", value_parser = line_size)]
+    line_size: Option<LineSize>,
     /// Embedded workload to run where neither trace nor program is given
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,
@@ -95,12 +96,30 @@ impl Model {
 }
 
 impl Args {
+    /// The format of the trace, where there is one.
+    pub(super) fn trace_format(&self) -> Result<Option<TraceFormat>, Failure> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        self.format.map_or_else(|| format_of(path), Ok).map(Some).map_err(Failure::usage)
+    }
+
+    /// The line size at which a trace in `format`, or whatever else runs, is observed.
+    pub(super) fn line_size(&self, format: Option<TraceFormat>) -> Result<LineSize, Failure> {
+        let objects = format.filter(|format| format.names_objects());
+        match (objects, self.line_size) {
+            (None, given) => Ok(given.unwrap_or_default()),
+            (Some(_), None) => LineSize::new(1).map_err(Failure::usage),
+            (Some(format), Some(_)) => Err(Failure::Usage(format!(
+                "{format} traces name objects, not bytes of memory: leave out --line-size (a size is a number of objects)"
+            ))),
+        }
+    }
+
     /// The cache sizes in lines, ascending.
-    pub(super) fn cache_sizes(&self) -> Result<Vec<CacheLines>, Failure> {
+    pub(super) fn cache_sizes(&self, line_size: LineSize) -> Result<Vec<CacheLines>, Failure> {
         if self.sizes.is_empty() {
             return Ok((6..=19).map(|octave| CacheLines(1 << octave)).collect());
         }
-        cache_sizes(&self.sizes, self.line_size).map_err(Failure::usage)
+        cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
     }
 }
 

@@ -1,11 +1,9 @@
 //! What the text formats share: lines out of a byte stream, and numbers out of lines.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 
+use super::input::{BUFFER, Input};
 use crate::SamplerError;
-
-/// Bytes read at a time, and the longest line: one that is longer is no trace.
-const BUFFER: usize = 256 << 10;
 
 /// How much of an offending line an error quotes, in bytes.
 const QUOTED: usize = 60;
@@ -13,18 +11,13 @@ const QUOTED: usize = 60;
 /// The lines of a byte stream.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
-    format: &'static str,
-    input: R,
-    buffer: Vec<u8>, // BUFFER long once something was read
-    start: usize,    // <= end: bytes before were handed out
-    end: usize,      // <= buffer.len()
-    number: u64,     // lines handed out
-    exhausted: bool, // the input has ended, or must not be read any more
+    input: Input<R>,
+    number: u64, // lines handed out
 }
 
 impl<R: Read> Lines<R> {
     pub(super) const fn new(format: &'static str, input: R) -> Self {
-        Self { format, input, buffer: Vec::new(), start: 0, end: 0, number: 0, exhausted: false }
+        Self { input: Input::new(format, input), number: 0 }
     }
 
     /// Hands the next line, without its end, to `parse`, which answers a record, nothing, or what is wrong.
@@ -35,90 +28,42 @@ impl<R: Read> Lines<R> {
         mut parse: impl FnMut(&[u8]) -> Result<Option<T>, &'static str>,
     ) -> Result<Option<T>, SamplerError> {
         loop {
-            let line = match find_newline(&self.buffer[self.start..self.end]) {
-                Some(length) => {
-                    let line = self.start..self.start + length;
-                    self.start = line.end + 1;
-                    line
+            let unread = self.input.unread();
+            let (length, end) = match find_newline(unread) {
+                Some(length) => (length, 1),
+                None if unread.len() == BUFFER => {
+                    return Err(self.refuse("line of more than 256 KiB", BUFFER));
                 }
-                None => match self.refill()? {
-                    Refill::More => continue,
-                    Refill::LastLine => std::mem::replace(&mut self.start, self.end)..self.end,
-                    Refill::End => return Ok(None),
+                None if self.input.refill()? => continue,
+                None => match self.input.unread().len() {
+                    0 => return Ok(None),
+                    length => (length, 0), // the last line, which has no end
                 },
             };
+            let parsed = match parse(&self.input.unread()[..length]) {
+                Ok(parsed) => parsed,
+                Err(problem) => return Err(self.refuse(problem, length)),
+            };
+            self.input.consume(length + end);
             self.number += 1;
-            let line = &self.buffer[line];
-            match parse(line) {
-                Ok(Some(record)) => return Ok(Some(record)),
-                Ok(None) => {}
-                Err(problem) => {
-                    let error = self.malformed(problem, line);
-                    self.stop();
-                    return Err(error);
-                }
+            if parsed.is_some() {
+                return Ok(parsed);
             }
         }
     }
 
-    /// Makes room behind the unfinished line and reads more.
+    /// Refuses the next line, of `length` bytes.
     #[cold]
-    fn refill(&mut self) -> Result<Refill, SamplerError> {
-        if self.buffer.is_empty() && !self.exhausted {
-            self.buffer.resize(BUFFER, 0);
-        }
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        if self.end == self.buffer.len() && !self.exhausted {
-            self.number += 1;
-            let error = self.malformed("line of more than 256 KiB", &self.buffer);
-            self.stop();
-            return Err(error);
-        }
-        while !self.exhausted {
-            match self.input.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.exhausted = true,
-                Ok(count) => {
-                    self.end += count;
-                    return Ok(Refill::More);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => {
-                    self.stop();
-                    return Err(SamplerError::Io {
-                        operation: "read",
-                        object: format!("{} trace", self.format),
-                        source,
-                    });
-                }
-            }
-        }
-        Ok(if self.end > 0 { Refill::LastLine } else { Refill::End })
-    }
-
-    fn malformed(&self, problem: &'static str, line: &[u8]) -> SamplerError {
-        let quoted = &line[..line.len().min(QUOTED)];
+    fn refuse(&mut self, problem: &'static str, length: usize) -> SamplerError {
+        self.number += 1;
+        let quoted = &self.input.unread()[..length.min(QUOTED)];
         let mut content = String::from_utf8_lossy(quoted.trim_ascii_end()).into_owned();
-        if quoted.len() < line.len() {
+        if quoted.len() < length {
             content.push_str("...");
         }
-        SamplerError::Trace { format: self.format, line: self.number, problem, content }
+        self.input.stop();
+        SamplerError::Trace { format: self.input.format, line: self.number, problem, content }
     }
-
-    fn stop(&mut self) {
-        self.exhausted = true;
-        (self.start, self.end) = (0, 0);
-    }
-}
-
-enum Refill {
-    /// There are more bytes than before.
-    More,
-    /// The input has ended; what is left is its last line.
-    LastLine,
-    /// The input has ended and nothing is left.
-    End,
 }
 
 /// Position of the first newline: eight bytes at a time, as traces have lines of ten to twenty.
@@ -207,8 +152,11 @@ pub(super) fn at_field_end(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::ErrorKind;
+
     use quickcheck::quickcheck;
+
+    use super::*;
 
     /// Reads what it holds in pieces of the given size.
     struct Pieces<'a>(&'a [u8], usize);

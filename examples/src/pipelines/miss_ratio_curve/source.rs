@@ -1,0 +1,178 @@
+//! What the curve is of: a trace, an embedded workload or a program, and how each is run.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
+use reuse_sampler::trace::TraceFormat;
+use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan};
+
+use super::args::{Args, Model};
+use super::bursts::Bursts;
+use super::measure::{Measured, RandomCaches, Watch, exact_lru, fit, sample};
+use crate::cli::Failure;
+use crate::target::{Outcome, Target, TargetOptions};
+use crate::traces::TraceFile;
+use crate::workloads::{NAMES, Workload};
+
+/// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
+/// enough that returning windows costs little.
+const REPLAY_WINDOW: u64 = 16_384;
+/// Instructions in a window of a program.
+const PROGRAM_WINDOW: u64 = 1_000_000;
+
+/// The command line, checked.
+pub struct Settings<'a> {
+    args: &'a Args,
+    format: Option<TraceFormat>,
+    pub line_size: LineSize,
+    sizes: Vec<CacheLines>,
+    plan: WindowPlan,
+}
+
+impl<'a> Settings<'a> {
+    /// Checks what `args` says.
+    pub fn new(args: &'a Args) -> Result<Self, Failure> {
+        let format = args.trace_format()?;
+        let line_size = args.line_size(format)?;
+        let reuse = if args.sample_rate >= 1.0 {
+            ReusePlan::Every
+        } else {
+            ReusePlan::Sparse(SampleGap::mean(1.0 / args.sample_rate).map_err(Failure::usage)?)
+        };
+        let sizes = args.cache_sizes(line_size)?;
+        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse) })
+    }
+
+    /// Runs and measures whatever the command line names, until `interrupted` is set.
+    pub fn run(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        match (&self.args.trace, self.format) {
+            (Some(path), Some(format)) => self.trace(path, format, interrupted),
+            _ if self.args.program.is_empty() => self.workload(interrupted),
+            _ => self.program(interrupted),
+        }
+    }
+
+    fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        let bar = Bar::new(trace.bytes);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses) };
+        let failed = |error| Failure::Run(format!("{name}: {error}"));
+        let measured = self.replay(trace.stream, &watch, failed)?;
+        Ok(Run { source: name, measured, outcome: Outcome::Unknown })
+    }
+
+    fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let name = &self.args.workload;
+        let workload = Workload::by_name(name, self.args.common.seed, 1).ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
+        })?;
+        let bar = Bar::new(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses) };
+        let events = workload.events().map_err(Failure::run)?;
+        let measured = self.replay(events, &watch, Failure::run)?;
+        Ok(Run { source: format!("{name} (embedded)"), measured, outcome: Outcome::Unknown })
+    }
+
+    fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let model = self.args.model;
+        if model.is_exact() {
+            return Err(Failure::Usage(format!(
+                "{} needs every access in order, which a running program does not give: record a trace and give \
+                 --trace",
+                model.name()
+            )));
+        }
+        let options =
+            TargetOptions { window: PROGRAM_WINDOW, line_size: self.line_size, seed: self.args.common.seed };
+        let mut target = Target::program(&self.args.program, options).map_err(Failure::run)?;
+        let bar = Bar::new(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses) };
+        let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
+        let outcome = target.outcome();
+        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        Ok(Run { source: target.name().to_owned(), measured, outcome })
+    }
+
+    /// Measures a replayed source by whatever model was asked for.
+    fn replay(
+        &self,
+        mut source: impl EventSource,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
+        let measured = match self.args.model {
+            Model::ExactLru => exact_lru(&mut source, line_size, sizes, watch).map_err(failed)?,
+            Model::ExactRandom => {
+                let caches = RandomCaches::new(sizes, seed)?;
+                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            }
+            Model::Statstack | Model::Statcache => {
+                let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
+                let options = windows.line_size(line_size).seed(seed);
+                let mut sampler = ReplaySampler::new(source, options).map_err(Failure::run)?;
+                self.model(&mut sampler, watch, failed)?
+            }
+        };
+        if measured.accesses == 0 {
+            return Err(Failure::Run("no memory access was seen".to_owned()));
+        }
+        Ok(measured)
+    }
+
+    /// Samples to the end and fits the model.
+    fn model(
+        &self,
+        sampler: &mut dyn Sampler,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let bursts = Bursts::new(self.args.windows as usize, self.line_size);
+        let (bursts, incomplete) = sample(sampler, &self.plan, bursts, watch).map_err(failed)?;
+        fit(self.args.model, bursts, incomplete, &self.sizes)
+    }
+}
+
+/// A curve, what it is of, and how the program ended if it was one.
+pub struct Run {
+    pub source: String,
+    pub measured: Measured,
+    pub outcome: Outcome,
+}
+
+/// A progress bar on standard error, if that is a terminal.
+struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// Over so many bytes, or of unknown length.
+    fn new(bytes: Option<u64>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| match bytes {
+            Some(bytes) => {
+                let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {msg} ETA {eta}");
+                ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            }
+            None => ProgressBar::new_spinner(),
+        });
+        Self(bar)
+    }
+
+    fn tell(&self, bytes: u64, accesses: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(bytes);
+            bar.set_message(format!("{} accesses", crate::report::count(accesses)));
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

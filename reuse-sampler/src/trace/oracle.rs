@@ -1,0 +1,104 @@
+//! libCacheSim's binary format `oracleGeneral`: requests for objects, each with the time of the next one.
+
+use std::io::Read;
+
+use super::input::Input;
+use crate::replay::{Event, EventSource};
+use crate::{Access, SamplerError};
+
+/// Reads libCacheSim's `oracleGeneral`.
+///
+/// A record is 24 bytes, little-endian and without padding: time (u32, seconds), object (u64), size (u32, bytes)
+/// and the number of the next request for the same object (i64, negative for none). Requests become loads of 1
+/// byte whose address is the object's number: observe them at a line size of 1, so that a line is an object and
+/// a cache of n lines holds n objects, whatever their size. Time, size and next request are not used.
+///
+/// # Errors
+/// [`SamplerError::BinaryTrace`] if the file ends within a record, [`SamplerError::EmptyTrace`] if there is
+/// none, [`SamplerError::Io`] if the input cannot be read. Nothing else tells a file of another format.
+///
+/// ```
+/// use reuse_sampler::Access;
+/// use reuse_sampler::replay::{Event, EventSource};
+/// use reuse_sampler::trace::OracleGeneralReader;
+///
+/// let mut record = [0; 24];
+/// record[4] = 42; // the lowest byte of the object's number
+/// let mut trace = OracleGeneralReader::new(&record[..]);
+/// assert_eq!(trace.next_event()?, Some(Event::Access(Access::load(42, 1))));
+/// # Ok::<(), reuse_sampler::SamplerError>(())
+/// ```
+///
+/// # References
+/// Yang, *libCacheSim*, trace type `oracleGeneral`.
+#[derive(Debug)]
+pub struct OracleGeneralReader<R> {
+    input: Input<R>,
+    empty: bool, // no record so far
+}
+
+const FORMAT: &str = "oracle-general";
+const RECORD: usize = 24;
+
+impl<R: Read> OracleGeneralReader<R> {
+    /// A reader that has read nothing yet.
+    pub const fn new(input: R) -> Self {
+        Self { input: Input::new(FORMAT, input), empty: true }
+    }
+}
+
+impl<R: Read> EventSource for OracleGeneralReader<R> {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        let first = std::mem::take(&mut self.empty);
+        match self.input.take::<RECORD>()? {
+            Some(record) => Ok(Some(Event::Access(Access::load(object(&record), 1)))),
+            None if first => Err(SamplerError::EmptyTrace { format: FORMAT }),
+            None => Ok(None),
+        }
+    }
+}
+
+#[inline]
+fn object(record: &[u8; RECORD]) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&record[4..12]);
+    u64::from_le_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    fn record(object: u64) -> Vec<u8> {
+        // Time, size and next request are all ones, so that a byte taken from the wrong place shows.
+        [&[0xff; 4][..], &object.to_le_bytes(), &[0xff; 12]].concat()
+    }
+
+    quickcheck! {
+        fn objects_come_in_order(objects: Vec<u64>) -> bool {
+            let bytes: Vec<u8> = objects.iter().flat_map(|&object| record(object)).collect();
+            let mut reader = OracleGeneralReader::new(&bytes[..]);
+            let in_order = objects.iter().all(|&object| {
+                matches!(reader.next_event(), Ok(Some(Event::Access(a))) if a == Access::load(object, 1))
+            });
+            let end = reader.next_event();
+            in_order && if objects.is_empty() { end.is_err() } else { matches!(end, Ok(None)) }
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_record_says_where() {
+        let bytes = [record(1), record(2)].concat();
+        let mut reader = OracleGeneralReader::new(&bytes[..47]);
+        assert!(matches!(reader.next_event(), Ok(Some(_))));
+        let error = reader.next_event().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "oracle-general trace, byte 24: the file ends within a record: it is truncated, or not of this format"
+        );
+        assert!(matches!(reader.next_event(), Ok(None)));
+    }
+}
