@@ -44,8 +44,9 @@ pub struct PirateParams {
     /// Most work that a target which gains space runs before it is measured; it stops earlier once it has
     /// fetched as many lines as it gained. Finite, not negative. Default: four intervals.
     pub target_warm_up: Option<f64>,
-    /// Most walks that a pirate which gains space makes alone, at least 1; it stops earlier at the first walk
-    /// (but the first one) without fetches above the limit.
+    /// Most walks that a pirate which gains space makes alone, at least 1; it stops at the first walk that fetched
+    /// no more than what was new to it and the fetch-ratio limit. Where fetches are not counted it makes two at
+    /// least.
     pub pirate_warm_up: u32,
     /// Largest fetch ratio of the pirate in an interval that counts, in (0, 1].
     pub fetch_ratio_limit: f64,

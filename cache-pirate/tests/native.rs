@@ -253,8 +253,8 @@ fn measure_walker(placement: Placement) {
         }
         assert!(interval.counts.pirate.fetches <= interval.counts.pirate.touches);
     }
-    // Each of 1 and 2 MiB left was walked alone at least twice before it was measured.
-    assert!(run.total.pirate.touches >= 2.0 * (3.0 + 2.0) * f64::from(1 << 20) / 64.0);
+    // With 2 and 1 MiB left, 2 and 3 were walked alone at least once before anything was measured.
+    assert!(run.total.pirate.touches >= (3.0 + 2.0) * f64::from(1 << 20) / 64.0);
     if testbed.evidence() == Evidence::Timed {
         assert!(testbed.line_times().held.is_some());
     }

@@ -1,13 +1,13 @@
 //! One measurement under way: changes of the stolen size, warm-ups, intervals and their verdicts.
 //!
 //! Whoever gains space warms it up before anything is measured (Eklöv, thesis, Paper III, figure 6). A growing
-//! pirate walks alone, the target suspended, until a walk needs no fetches. A target that gains space runs
+//! pirate walks alone, the target suspended, until a walk needs no fetches but of what is new. A target that gains space runs
 //! until it has fetched as many lines as it gained: alone if nothing is stolen any more, else beside the
 //! pirate, which must go on holding what it keeps.
 
-use crate::counts::Reading;
+use crate::counts::{PirateCounts, Reading};
 use crate::plan::Plan;
-use crate::testbed::{Outcome, Testbed, Until, Who};
+use crate::testbed::{Evidence, Outcome, Testbed, Until, Who};
 use crate::trust::{Distrust, Trust, judge_pirate};
 
 use super::Interval;
@@ -57,7 +57,7 @@ impl<'a, T: Testbed> Session<'a, T> {
     pub(super) fn set_threads(&mut self, threads: usize) -> Result<(), T::Error> {
         self.threads = threads;
         self.testbed.steal(self.stolen(), threads)?;
-        self.warm_pirate()
+        self.warm_pirate(0)
     }
 
     /// Makes the pirate steal `stolen` bytes and lets whoever gains space warm up. `ran` hears of each stretch
@@ -74,7 +74,7 @@ impl<'a, T: Testbed> Session<'a, T> {
         self.testbed.steal(stolen, self.threads)?;
         self.stolen = Some(stolen);
         if stolen > pirate_had {
-            self.warm_pirate()?;
+            self.warm_pirate(stolen - pirate_had)?;
         }
         let left = self.plan.whole() - stolen;
         if left > target_had {
@@ -128,16 +128,25 @@ impl<'a, T: Testbed> Session<'a, T> {
         judge_pirate(counts.pirate, self.stolen(), self.plan.cache, self.limit)
     }
 
-    fn warm_pirate(&mut self) -> Result<(), T::Error> {
+    /// Lets the pirate walk alone until it has all its lines, `gained` bytes of which are new to it.
+    ///
+    /// Where fetches are counted one walk may do: if it fetched no more than the new lines, all are there. Where
+    /// they are inferred from time, a second walk is needed to learn what a line costs that is there.
+    fn warm_pirate(&mut self, gained: u64) -> Result<(), T::Error> {
         if self.stolen() == 0 {
             return Ok(());
         }
+        let line = f64::from(self.plan.cache.line_size);
         for walk in 0..self.plan.pirate_warm_up {
             let before = self.testbed.read()?;
             self.testbed.run(Who::Pirate, Until::Walks(1))?;
             let made = self.testbed.read()? - before;
             self.suspended += made.elapsed;
-            if walk > 0 && made.pirate.fetch_ratio() <= self.limit {
+            let PirateCounts { touches, fetches } = made.pirate;
+            let new = if walk == 0 { gained as f64 / line } else { 0.0 };
+            if (walk > 0 || self.testbed.evidence() == Evidence::Counted)
+                && fetches <= new + self.limit * touches
+            {
                 break;
             }
         }

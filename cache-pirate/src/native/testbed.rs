@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,6 +48,8 @@ pub struct NativeParams {
     pub shared_round_trip: Option<f64>,
     /// Where sysfs and procfs are.
     pub root: PathBuf,
+    /// Set by someone else when the measurement is to end: runs then end as if the target had.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for NativeParams {
@@ -60,6 +64,7 @@ impl Default for NativeParams {
             progress: Progress::Instructions,
             shared_round_trip: Some(250.0),
             root: PathBuf::from("/"),
+            stop: None,
         }
     }
 }
@@ -89,6 +94,7 @@ pub struct NativeTestbed {
     shared_round_trip: Option<f64>,
     last_round_trip: Option<f64>,
     began: Instant,
+    stop: Option<Arc<AtomicBool>>,
     warnings: Vec<Warning>,
 }
 
@@ -180,6 +186,7 @@ impl NativeTestbed {
             shared_round_trip: params.shared_round_trip,
             last_round_trip: None,
             began: Instant::now(),
+            stop: params.stop,
             warnings,
         })
     }
@@ -264,11 +271,15 @@ impl NativeTestbed {
         ran
     }
 
+    fn stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     fn watch(&mut self, begin: f64, work: f64) -> Result<Outcome, PirateError> {
         let mut look = SHORTEST_LOOK;
         loop {
             thread::sleep(look);
-            if self.target.ended() {
+            if self.target.ended() || self.stopped() {
                 return Ok(Outcome::TargetEnded);
             }
             let done = self.work_done()? - begin;
