@@ -7,6 +7,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use super::{Model, default_sizes};
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+use crate::guided::THRESHOLD;
 use crate::machine::DataCaches;
 use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
 
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub(super) line_size: u32,
     /// Largest distance at which a window still belongs to a phase, as a fraction of the largest possible one
-    #[arg(long, value_name = "T", default_value_t = phase_detect::LeaderFollowerConfig::default().threshold)]
+    #[arg(long, value_name = "T", default_value_t = THRESHOLD)]
     pub(super) threshold: f64,
     /// Embedded workload to run where no program is given
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
