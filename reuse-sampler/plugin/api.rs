@@ -60,6 +60,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_tb_n_insns(block: *const TranslationBlock) -> usize;
     pub fn qemu_plugin_tb_vaddr(block: *const TranslationBlock) -> u64;
     pub fn qemu_plugin_tb_get_insn(block: *const TranslationBlock, index: usize) -> *mut Instruction;
+    pub fn qemu_plugin_insn_haddr(instruction: *const Instruction) -> *const c_void;
     pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     /// Of this type before version 3 only.
     pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const c_void;

@@ -8,7 +8,7 @@ use crate::boundary::End;
 use crate::shared::layout::PATH;
 use crate::shared::message::Message;
 use crate::thread::status;
-use crate::{install, world};
+use crate::{install, translate, world};
 
 /// Numbers of the calls in question.
 struct Table {
@@ -150,7 +150,7 @@ fn read_path(address: u64) -> Vec<u8> {
     let mut length = 0;
     // Byte ranges that do not cross a page, because the next page may not be there.
     while length < PATH {
-        let from = address.wrapping_add(length as u64);
+        let from = address.wrapping_add(translate::base()).wrapping_add(length as u64);
         let count = (PATH - length).min(4096 - from as usize % 4096);
         let local = Part { base: path[length..].as_mut_ptr().cast(), length: count };
         let remote = Part { base: from as *mut c_void, length: count };

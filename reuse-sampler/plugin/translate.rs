@@ -1,11 +1,12 @@
 //! Instruments code as it is translated: every block, and while somebody needs them every access.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::api::{
-    ACCESSES, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_vaddr,
-    qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb, qemu_plugin_tb_get_insn,
-    qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
+    ACCESSES, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
+    qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
+    qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
 use crate::{hot, stale, world};
@@ -19,6 +20,7 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         let number = number_of(qemu_plugin_tb_vaddr(block), instructions as u64);
         let tag = Tag::new(number, instructions as u64, instrumented);
         qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);
+        learn_base(block);
         let callback: MemoryCallback = if instrumented { hot::access } else { hot::nothing };
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
@@ -27,5 +29,33 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
                 qemu_plugin_register_vcpu_mem_cb(instruction, callback, NO_REGISTERS, ACCESSES, pc);
             }
         }
+    }
+}
+
+/// Where the program's address 0 is in the emulator's address space, once a block was translated.
+pub fn base() -> u64 {
+    BASE.load(Ordering::Relaxed)
+}
+
+static BASE: AtomicU64 = AtomicU64::new(0);
+static BASE_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// # Safety
+/// The block is being translated.
+unsafe fn learn_base(block: *mut TranslationBlock) {
+    if BASE_KNOWN.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: as the caller's; a block has a first instruction.
+    let (here, there) = unsafe {
+        let first = qemu_plugin_tb_get_insn(block, 0);
+        (qemu_plugin_insn_vaddr(first), qemu_plugin_insn_haddr(first) as u64)
+    };
+    if there != 0 {
+        BASE.store(there.wrapping_sub(here), Ordering::Relaxed);
+        if let Some(settings) = world::settings() {
+            settings.ring.header().guest_base.store(base(), Ordering::Relaxed);
+        }
+        BASE_KNOWN.store(true, Ordering::Relaxed);
     }
 }

@@ -3,6 +3,9 @@
 #[cfg(qemu_plugin)]
 mod emulator;
 #[cfg(qemu_plugin)]
+mod locate;
+mod location;
+#[cfg(qemu_plugin)]
 mod memory;
 mod options;
 #[cfg(qemu_plugin)]
@@ -18,6 +21,7 @@ mod shared; // the plugin uses the other half
 use std::ffi::OsStr;
 use std::fmt;
 
+pub use location::CodeLocation;
 pub use options::QemuOptions;
 
 use crate::{Sampler, SamplerError, Window, WindowPlan};
@@ -68,6 +72,15 @@ impl QemuSampler {
         Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options)? })
     }
 
+    /// Where the code at `address` comes from, if it was seen in a window and belongs to a file. Also after
+    /// the program's end.
+    ///
+    /// # Cost
+    /// With the feature `symbols`, each file is read when it is first asked for: some milliseconds a megabyte.
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.run.locate(address)
+    }
+
     /// Number of the emulator's process, which is the program's as the program sees it.
     pub fn process_id(&self) -> u32 {
         self.run.process_id()
@@ -111,6 +124,11 @@ impl QemuSampler {
             backend: "qemu",
             missing: "qemu's user-mode emulation runs on 64-bit Linux only".into(),
         })
+    }
+
+    /// Where the code at `address` comes from.
+    pub fn locate(&mut self, _address: u64) -> Option<CodeLocation> {
+        match self.run {}
     }
 
     /// Number of the emulator's process.

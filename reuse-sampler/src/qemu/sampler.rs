@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::emulator::Emulator;
+use super::locate::Locator;
 use super::process::Process;
 use super::program::Program;
 use super::shared::futex;
 use super::shared::message::{Message, WindowMessage};
-use super::{QemuOptions, TargetExit};
+use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::{mode_of, window_from};
 use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 
@@ -44,6 +45,7 @@ pub(super) struct Run {
     stage: Stage,
     windows: u64,
     replaced: Option<String>, // the program that the process is about to become
+    locator: Locator,
     pub(super) warnings: Vec<String>,
 }
 
@@ -69,6 +71,7 @@ impl Run {
             stage: Stage::Loaded,
             windows: 0,
             replaced: None,
+            locator: Locator::default(),
             warnings: Vec::new(),
         };
         match run.next_message(None)? {
@@ -132,6 +135,10 @@ impl Run {
         window.code = message.code;
         window.elapsed = Duration::from_nanos(message.elapsed);
         self.windows += 1;
+        if self.stage < Stage::Over {
+            let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
+            self.locator.see(self.process.pid().as_raw(), base, &window.code);
+        }
         window
     }
 
@@ -177,6 +184,10 @@ impl Run {
         if forks > execs {
             self.warnings.push(format!("{} forked child process(es) ran unobserved", forks - execs));
         }
+    }
+
+    pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.locator.locate(address)
     }
 
     pub(super) fn process_id(&self) -> u32 {

@@ -91,7 +91,7 @@ fn run(name: &str) -> i32 {
                 _exit(3);
             }
             let mut status = 0;
-            waitpid(child, &mut status, 0);
+            waitpid(child, &raw mut status, 0);
             return status >> 8;
         },
         "run another" => {

@@ -36,6 +36,8 @@ pub struct Header {
     pub leaves_stale: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
     pub started: AtomicU32,
+    /// Where the program's address 0 is in the emulator's address space.
+    pub guest_base: AtomicU64,
     /// Seed of the sample choice.
     pub seed: AtomicU64,
     /// Plan of new threads.

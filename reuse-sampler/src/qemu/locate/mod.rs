@@ -1,0 +1,51 @@
+//! Where an executed address comes from: file, symbol and source line.
+//!
+//! The program's mappings are looked at while it lives, when code turns up at an address that was not seen
+//! before, and kept for questions after its end.
+
+mod maps;
+#[cfg(feature = "symbols")]
+mod symbols;
+
+#[cfg(feature = "symbols")]
+use std::collections::HashMap;
+#[cfg(feature = "symbols")]
+use std::path::PathBuf;
+
+use super::CodeLocation;
+use maps::Maps;
+#[cfg(feature = "symbols")]
+use symbols::Symbols;
+
+/// Knows the mappings of one process, and the symbols of the files that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Locator {
+    maps: Maps,
+    #[cfg(feature = "symbols")]
+    symbols: HashMap<PathBuf, Option<Symbols>>,
+}
+
+impl Locator {
+    /// Takes note of executed code (addresses ascending) of process `pid`, which is alive. `base` is where
+    /// the program's address 0 is in the emulator.
+    pub(super) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
+        self.maps.see(pid, base, code);
+    }
+
+    /// What is at `address`, if a file was mapped there.
+    pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        let (file, offset) = self.maps.file_at(address)?;
+        #[cfg_attr(not(feature = "symbols"), allow(unused_mut))]
+        let mut location = CodeLocation { file, offset, symbol: None, line: None };
+        #[cfg(feature = "symbols")]
+        {
+            let symbols =
+                self.symbols.entry(location.file.clone()).or_insert_with(|| Symbols::read(&location.file));
+            if let Some(symbols) = symbols {
+                location.symbol = symbols.symbol_at(offset);
+                location.line = symbols.line_at(offset);
+            }
+        }
+        Some(location)
+    }
+}
