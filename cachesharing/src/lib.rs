@@ -7,6 +7,9 @@ mod corun;
 mod curve;
 mod decide;
 mod error;
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub mod file;
 mod program;
 mod sharing;
 mod variability;

@@ -22,7 +22,9 @@ fn falling(draws: &[u8], mix: f64) -> CacheCurve {
 #[test]
 fn values_between_points_lie_on_the_straight_line() {
     let curve = CacheCurve::new(vec![point(1000, 4.0, 0.2), point(3000, 2.0, 0.1)], 0.5, 64).unwrap();
-    for (bytes, cpi, misses) in [(1000.0, 4.0, 0.2), (2000.0, 3.0, 0.15), (2500.0, 2.5, 0.125), (3000.0, 2.0, 0.1)] {
+    for (bytes, cpi, misses) in
+        [(1000.0, 4.0, 0.2), (2000.0, 3.0, 0.15), (2500.0, 2.5, 0.125), (3000.0, 2.0, 0.1)]
+    {
         assert!((curve.cpi(bytes) - cpi).abs() < 1e-12);
         assert!((curve.miss_ratio(bytes) - misses).abs() < 1e-12);
     }
@@ -32,7 +34,10 @@ fn values_between_points_lie_on_the_straight_line() {
 fn values_outside_are_held_and_said_to_be_outside() {
     let curve = CacheCurve::new(vec![point(1000, 4.0, 0.2), point(3000, 2.0, 0.1)], 0.5, 64).unwrap();
     assert_eq!((curve.cpi(10.0), curve.cpi(1e9)), (4.0, 2.0));
-    assert_eq!([10.0, 999.0, 1000.0, 3000.0, 3001.0].map(|b| curve.covers(b)), [false, false, true, true, false]);
+    assert_eq!(
+        [10.0, 999.0, 1000.0, 3000.0, 3001.0].map(|b| curve.covers(b)),
+        [false, false, true, true, false]
+    );
 }
 
 #[test]
