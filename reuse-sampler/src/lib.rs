@@ -3,6 +3,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+#[cfg(feature = "qemu")]
+#[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
+pub mod auto;
 mod distance;
 mod engine;
 mod error;

@@ -9,6 +9,7 @@ mod targets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use reuse_sampler::auto::{self, AutoOptions};
 use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{
     AccessCount, LineSize, Outcome, ReuseDistance, ReusePlan, ReuseProfile, Sampler, SamplerError, ThreadId,
@@ -461,4 +462,20 @@ fn executed_code_is_located() {
         drop(file); // The loop's lines may be inlined from the standard library.
     }
     assert_eq!(sampler.locate(8), None);
+}
+
+#[test]
+fn auto_finds_the_emulator() {
+    if qemu_is_missing() {
+        return;
+    }
+    let mut options = AutoOptions::default();
+    options.environment.push((targets::TARGET.into(), "brief".into()));
+    let mut sampler = auto::spawn(std::env::current_exe().unwrap(), [""; 0], &options).unwrap();
+    assert_eq!(sampler.backend(), "qemu");
+    let window = sampler.next_window(&off()).unwrap().unwrap();
+    assert!(window.instructions > 10_000 && window.accesses == AccessCount::Unknown);
+    assert_eq!(sampler.next_window(&off()).unwrap(), None);
+    assert_eq!((sampler.exit_status(), sampler.warnings().len()), (Some(TargetExit::Code(7)), 0));
+    assert!(sampler.locate(window.code[0].0).is_some());
 }
