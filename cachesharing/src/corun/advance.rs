@@ -128,6 +128,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             if shares[0].on_cliff {
                 outcome.time_on_cliff += time;
             }
+            let mut ended = false;
             for (i, place) in places.iter_mut().enumerate() {
                 let segments = self.timelines[i].segments();
                 let work = time * place.speed;
@@ -137,13 +138,14 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 if place.left <= 1e-9 * segments[place.segment].work {
                     place.segment += 1;
                     if place.segment == segments.len() {
-                        if i == 0 && until == Until::TargetEnds {
-                            return outcome;
-                        }
+                        ended |= i == 0 && until == Until::TargetEnds;
                         place.segment = 0;
                     }
                     place.left = segments[place.segment].work;
                 }
+            }
+            if ended {
+                return outcome;
             }
         }
     }
