@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
+use reuse_sampler::auto::{self, AutoOptions, AutoSampler};
+use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{LineSize, Sampler, SamplerError};
 
@@ -23,6 +24,8 @@ pub struct TargetOptions {
     pub line_size: LineSize,
     /// Seed of the choice of samples.
     pub seed: u64,
+    /// Whether a program's output goes to standard error, because results go to standard output.
+    pub output_to_stderr: bool,
 }
 
 /// A target under observation.
@@ -33,7 +36,7 @@ pub struct Target {
 
 enum Kind {
     Embedded(Box<ReplaySampler<EventStream>>),
-    Qemu(Box<QemuSampler>),
+    Program(Box<AutoSampler>),
 }
 
 impl fmt::Debug for Target {
@@ -121,10 +124,14 @@ impl Target {
     /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
     pub fn program(command: &[OsString], options: TargetOptions) -> Result<Self, TargetError> {
         let [program, arguments @ ..] = command else { return Err(TargetError::NoProgram) };
-        let qemu = QemuOptions::windows_of(options.window).line_size(options.line_size).seed(options.seed);
-        let sampler = QemuSampler::spawn(program, arguments, &qemu)?;
+        let mut auto = AutoOptions::default();
+        auto.window = options.window;
+        auto.line_size = options.line_size;
+        auto.seed = options.seed;
+        auto.output_to_stderr = options.output_to_stderr;
+        let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        Ok(Self { name, kind: Kind::Qemu(Box::new(sampler)) })
+        Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
     }
 
     /// What runs, as a person would write it.
@@ -137,7 +144,7 @@ impl Target {
     pub fn sampler(&mut self) -> &mut dyn Sampler {
         match &mut self.kind {
             Kind::Embedded(sampler) => sampler.as_mut(),
-            Kind::Qemu(sampler) => sampler.as_mut(),
+            Kind::Program(sampler) => sampler.as_mut(),
         }
     }
 
@@ -145,7 +152,7 @@ impl Target {
     pub fn locate(&mut self, address: u64) -> Option<String> {
         match &mut self.kind {
             Kind::Embedded(_) => workloads::locate(address),
-            Kind::Qemu(_) => None,
+            Kind::Program(sampler) => sampler.locate(address).map(|location| location.to_string()),
         }
     }
 
@@ -154,7 +161,7 @@ impl Target {
     pub fn outcome(&self) -> Outcome {
         match &self.kind {
             Kind::Embedded(_) => Outcome::Exited(0),
-            Kind::Qemu(sampler) => match sampler.exit_status() {
+            Kind::Program(sampler) => match sampler.exit_status() {
                 None => Outcome::Unknown,
                 Some(TargetExit::Code(code)) => Outcome::Exited(code),
                 Some(TargetExit::Signal(signal)) => Outcome::Signalled(Signal(signal)),
@@ -167,7 +174,7 @@ impl Target {
     pub fn notes(&self) -> Vec<String> {
         match &self.kind {
             Kind::Embedded(_) => Vec::new(),
-            Kind::Qemu(sampler) => sampler.warnings().to_vec(),
+            Kind::Program(sampler) => sampler.warnings().to_vec(),
         }
     }
 }

@@ -23,12 +23,16 @@ pub struct AutoOptions {
     pub environment: Vec<(OsString, OsString)>,
     /// Directory to run the program in. Default: the caller's.
     pub directory: Option<PathBuf>,
+    /// Whether what the program writes to standard output goes to standard error, because the caller's own
+    /// results go to standard output. Default: no.
+    pub output_to_stderr: bool,
 }
 
 impl Default for AutoOptions {
     fn default() -> Self {
-        let QemuOptions { window, line_size, seed, environment, directory, .. } = QemuOptions::default();
-        Self { window, line_size, seed, environment, directory }
+        let QemuOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+            QemuOptions::default();
+        Self { window, line_size, seed, environment, directory, output_to_stderr }
     }
 }
 
@@ -66,8 +70,16 @@ pub fn spawn<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
     options: &AutoOptions,
 ) -> Result<AutoSampler, SamplerError> {
-    let AutoOptions { window, line_size, seed, environment, directory } = options.clone();
-    let options = QemuOptions { window, line_size, seed, environment, directory, ..QemuOptions::default() };
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr } = options.clone();
+    let options = QemuOptions {
+        window,
+        line_size,
+        seed,
+        environment,
+        directory,
+        output_to_stderr,
+        ..QemuOptions::default()
+    };
     Ok(AutoSampler { backend: Backend::Qemu(QemuSampler::spawn(program, arguments, &options)?) })
 }
 

@@ -20,6 +20,9 @@ pub struct QemuOptions {
     pub environment: Vec<(OsString, OsString)>,
     /// Directory to run the program in. Default: the caller's.
     pub directory: Option<PathBuf>,
+    /// Whether what the program writes to standard output goes to standard error, because the caller's own
+    /// results go to standard output. Default: no.
+    pub output_to_stderr: bool,
     /// Whether the program's addresses may differ from run to run. Default: no, so that a seed chooses the
     /// same accesses again and locations can be compared.
     pub randomized_addresses: bool,
@@ -35,6 +38,7 @@ impl Default for QemuOptions {
             seed: 0,
             environment: Vec::new(),
             directory: None,
+            output_to_stderr: false,
             randomized_addresses: false,
             emulator: None,
         }

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -68,6 +68,9 @@ impl Process {
             .envs(options.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &options.directory {
             command.current_dir(directory);
+        }
+        if options.output_to_stderr {
+            command.stdout(standard_error()?);
         }
         let randomized = options.randomized_addresses;
         let before_exec = move || {
@@ -179,4 +182,14 @@ fn exit_of(status: ExitStatus) -> TargetExit {
         (Some(code), _) => TargetExit::Code(code),
         (None, signal) => TargetExit::Signal(signal.unwrap_or(0)),
     }
+}
+
+/// A second descriptor of the caller's standard error.
+fn standard_error() -> Result<Stdio, SamplerError> {
+    let copied = std::io::stderr().as_fd().try_clone_to_owned();
+    copied.map(Stdio::from).map_err(|source| SamplerError::Io {
+        operation: "duplicate",
+        object: "standard error".to_owned(),
+        source,
+    })
 }

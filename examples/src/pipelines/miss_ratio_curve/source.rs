@@ -87,8 +87,12 @@ impl<'a> Settings<'a> {
                 model.name()
             )));
         }
-        let options =
-            TargetOptions { window: PROGRAM_WINDOW, line_size: self.line_size, seed: self.args.common.seed };
+        let options = TargetOptions {
+            window: PROGRAM_WINDOW,
+            line_size: self.line_size,
+            seed: self.args.common.seed,
+            output_to_stderr: self.args.common.json,
+        };
         let mut target = Target::program(&self.args.program, options).map_err(Failure::run)?;
         let bar = Bar::new(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses) };

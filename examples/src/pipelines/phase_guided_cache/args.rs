@@ -15,7 +15,7 @@ use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
 ///
 /// Runs PROGRAM unmodified (under qemu-user, where the machine has no better way), detects its phases while it runs,
 /// and profiles only windows that tell something new. Without PROGRAM an embedded workload runs. The exit status is
-/// the program's own.
+/// the program's own. With --json the program's output goes to standard error.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "phase_guided_cache", version)]
 pub struct Args {
@@ -72,7 +72,12 @@ impl Args {
     }
 
     pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
-        let options = TargetOptions { window: self.window_length(), line_size, seed: self.seed };
+        let options = TargetOptions {
+            window: self.window_length(),
+            line_size,
+            seed: self.seed,
+            output_to_stderr: self.json,
+        };
         Ok(if self.program.is_empty() {
             Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage)?
         } else {
