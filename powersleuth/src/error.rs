@@ -86,13 +86,16 @@ pub enum Error {
         /// The profile's event.
         got: String,
     },
-    /// The miss-based model needs a count that an interval does not have.
+    /// The performance model needs a count that an interval does not have.
     #[error(
-        "interval {interval} has no count of leading misses, which the miss-based model scales; use the stall-based model"
+        "interval {interval} has no count of {what}, which the performance model reads; count them, or use the \
+         stall-based model"
     )]
-    NoLeadingMisses {
+    NotCounted {
         /// Number of the interval, from 0.
         interval: usize,
+        /// What was not counted.
+        what: &'static str,
     },
     /// Fewer observations than parameters.
     #[error(

@@ -65,7 +65,7 @@ fn a_prediction_worked_out_by_hand() {
     assert!(matches!(refused(&other, &frequencies), Error::Length { .. }));
     let missing = powersleuth::performance::MissBased::new(Seconds::from_ns(60.0)).unwrap();
     let error = Analysis::predict(&profile, &missing, &model, &frequencies).unwrap_err();
-    assert!(matches!(error, Error::NoLeadingMisses { interval: 0 }));
+    assert!(matches!(error, Error::NotCounted { interval: 0, what: "leading misses" }));
 }
 
 quickcheck! {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use powersleuth::multiplex::{
     Collector, CollectorError, Count, CounterGroups, CounterSource, InTime, PerPhase, Reading, Record, Roles,
-    Rotation, Step,
+    Rotation, Source, Step,
 };
 use powersleuth::performance::Event;
-use powersleuth::{Error, Hertz};
+use powersleuth::{Cycles, Error, Hertz};
 use quickcheck::quickcheck;
 
 /// Plays a perfect predictor over `phases` with `groups` and returns which group each interval counted.
@@ -156,14 +156,19 @@ fn a_complete_record_becomes_a_profile() {
         stall_cycles: 0,
         llc_misses: 1,
         leading_misses: Some(1),
-        power: vec![(Event::fixed("uops"), 2)],
+        resource_stalls: Some(2),
+        power: vec![
+            (Event::fixed("uops"), Source::Event(2)),
+            (Event::fixed("instructions"), Source::Instructions),
+        ],
     };
     let profile = complete.profile(Hertz(1e9), &roles).unwrap();
     assert_eq!(profile.len(), 2);
     for (phase, counts, power) in profile.iter() {
         // 30 stalls were read in 20 cycles: cut to the cycles there are.
         assert_eq!((phase, counts.stall_cycles().0, counts.llc_misses()), (0, 20.0, 2.0));
-        assert_eq!((counts.leading_misses(), power), (Some(2.0), &[7.0][..]));
+        assert_eq!((counts.leading_misses(), power), (Some(2.0), &[7.0, 10.0][..]));
+        assert_eq!(counts.resource_stalls(), Some(Cycles(7.0)));
     }
     let beyond = Roles { llc_misses: 3, ..roles };
     assert!(matches!(complete.profile(Hertz(1e9), &beyond), Err(Error::NoSuch { index: 3, .. })));

@@ -1,7 +1,9 @@
 //! The performance models against machines whose time at any frequency is known in closed form.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use powersleuth::performance::{Counts, Linear, MissBased, PerformanceModel, Scaling, StallBased};
+use powersleuth::performance::{
+    CalibratedStalls, Counts, Linear, MissBased, PerformanceModel, Scaling, StallBased, StallCalibration,
+};
 use powersleuth::{Cycles, Error, Hertz, Seconds};
 use quickcheck::quickcheck;
 
@@ -85,8 +87,10 @@ quickcheck! {
         let cycles = Cycles(f64::from(busy) + f64::from(stalls) + 1.0);
         let counts = Counts::new(1.0, cycles, Cycles(f64::from(stalls)), f64::from(misses))
             .and_then(|c| c.with_leading_misses(f64::from(leading)))
+            .and_then(|c| c.with_resource_stalls(Cycles(f64::from(busy))))
             .unwrap();
-        let models: [Box<dyn PerformanceModel>; 3] = [
+        let models: [Box<dyn PerformanceModel>; 4] = [
+            Box::new(CalibratedStalls::new(LATENCY, 0.7, -0.2).unwrap()),
             Box::new(Linear),
             Box::new(StallBased::new(LATENCY).unwrap()),
             Box::new(MissBased::new(LATENCY).unwrap()),
@@ -102,6 +106,54 @@ quickcheck! {
                 && model.cycles_at(&counts, HIGH, LOW) <= cycles + Cycles(1e-9 * cycles.0)
         })
     }
+}
+
+/// A core on which memory's cycles are truly 0.6 of the execution and 0.3 of the resource stalls.
+fn mixed(execution: f64, resource: f64) -> (Counts, Cycles) {
+    let cycles = Cycles(1e6);
+    let counts = Counts::new(1e6, cycles, Cycles(execution), 1e6).unwrap();
+    let memory = Cycles(0.6 * execution + 0.3 * resource);
+    let slow = cycles - memory + memory * (LOW / HIGH);
+    (counts.with_resource_stalls(Cycles(resource)).unwrap(), slow)
+}
+
+#[test]
+fn calibration_finds_the_shares_that_made_the_runs() {
+    let mut calibration = StallCalibration::new(LATENCY, HIGH, LOW).unwrap();
+    for (execution, resource) in [(1e5, 2e5), (5e5, 1e4), (3e5, 6e5), (0.0, 0.0)] {
+        let (counts, slow) = mixed(execution, resource);
+        calibration.push(&counts, slow).unwrap();
+    }
+    let model = calibration.fit().unwrap();
+    let [execution, resource] = model.weights();
+    assert!((execution - 0.6).abs() < 1e-9 && (resource - 0.3).abs() < 1e-9);
+    // One that it has not seen, and the way back to where nothing is due to memory for want of misses.
+    let (counts, slow) = mixed(4e5, 5e5);
+    assert!((model.cycles_at(&counts, HIGH, LOW) / slow - 1.0).abs() < 1e-9);
+    let hits = Counts::new(1e6, Cycles(1e6), Cycles(4e5), 0.0).unwrap();
+    let hits = hits.with_resource_stalls(Cycles(5e5)).unwrap();
+    assert_eq!(model.cycles_at(&hits, HIGH, LOW), Cycles(1e6));
+    assert_eq!(model.missing(&hits), None);
+}
+
+#[test]
+fn each_useless_calibration_is_refused() {
+    assert!(matches!(StallCalibration::new(LATENCY, HIGH, HIGH), Err(Error::Duplicate { .. })));
+    assert!(matches!(StallCalibration::new(Seconds(0.0), HIGH, LOW), Err(Error::OutOfRange { .. })));
+    let mut calibration = StallCalibration::new(LATENCY, HIGH, LOW).unwrap();
+    let without = Counts::new(1.0, Cycles(1.0), Cycles(0.5), 1.0).unwrap();
+    assert!(matches!(calibration.push(&without, Cycles(1.0)), Err(Error::NotCounted { .. })));
+    assert_eq!(CalibratedStalls::new(LATENCY, 0.5, 0.5).unwrap().missing(&without), Some("resource stalls"));
+    let (counts, slow) = mixed(1e5, 2e5);
+    assert!(matches!(calibration.push(&counts, Cycles(0.0)), Err(Error::OutOfRange { .. })));
+    calibration.push(&counts, slow).unwrap();
+    assert!(matches!(calibration.fit(), Err(Error::TooFewObservations { observations: 1, .. })));
+    for execution in [2e5, 3e5] {
+        let (counts, slow) = mixed(execution, 2.0 * execution);
+        calibration.push(&counts, slow).unwrap();
+    }
+    assert!(matches!(calibration.fit(), Err(Error::Dependent { .. })));
+    assert!(matches!(CalibratedStalls::new(LATENCY, f64::NAN, 0.0), Err(Error::OutOfRange { .. })));
 }
 
 #[test]

@@ -19,7 +19,8 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
     /// # Errors
     /// [`Error::Empty`] without frequencies or intervals; [`Error::OutOfRange`] unless frequencies ascend;
     /// [`Error::BeyondPoints`] for a frequency whose voltage is not known; [`Error::OtherEvents`] or
-    /// [`Error::Length`] if the profile does not hold the power model's events; [`Error::NoLeadingMisses`].
+    /// [`Error::Length`] if the profile does not hold the power model's events; [`Error::NotCounted`] if the performance model
+    /// reads a count that an interval does not have.
     ///
     /// # Cost
     /// Intervals times frequencies times events: 10,000 x 9 x 6 in some 2 ms.
@@ -50,8 +51,8 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         let mut sums = Sums::new(frequencies.len());
         let mut scaled = vec![0.0; events.len()];
         for (interval, (phase, counts, power_counts)) in profile.iter().enumerate() {
-            if performance.needs_leading_misses() && counts.leading_misses().is_none() {
-                return Err(Error::NoLeadingMisses { interval });
+            if let Some(what) = performance.missing(counts) {
+                return Err(Error::NotCounted { interval, what });
             }
             let memory = performance.memory_cycles(counts, profile.frequency());
             let costs = points.iter().map(|point| {

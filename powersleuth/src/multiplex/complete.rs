@@ -36,8 +36,19 @@ pub struct Roles {
     pub llc_misses: usize,
     /// Number of the event that counts misses leading a cluster, where there is one.
     pub leading_misses: Option<usize>,
-    /// Events of the power model with the numbers under which they are counted.
-    pub power: Vec<(Event, usize)>,
+    /// Number of the event that counts stalls for want of a resource, where there is one.
+    pub resource_stalls: Option<usize>,
+    /// Events of the power model, and what counts them.
+    pub power: Vec<(Event, Source)>,
+}
+
+/// What counts an event of the power model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The multiplexed event of this number.
+    Event(usize),
+    /// The counter of instructions, which every interval has.
+    Instructions,
 }
 
 impl<P: Copy> Complete<P> {
@@ -84,8 +95,14 @@ impl<P: Copy> Complete<P> {
     /// the events.
     pub fn profile(&self, frequency: Hertz, roles: &Roles) -> Result<Profile<P>, Error> {
         let events = self.record.events;
-        let numbers = roles.power.iter().map(|&(_, event)| event);
-        let numbers = numbers.chain([roles.stall_cycles, roles.llc_misses]).chain(roles.leading_misses);
+        let numbers = roles.power.iter().filter_map(|(_, source)| match source {
+            Source::Event(event) => Some(*event),
+            Source::Instructions => None,
+        });
+        let numbers = numbers
+            .chain([roles.stall_cycles, roles.llc_misses])
+            .chain(roles.leading_misses)
+            .chain(roles.resource_stalls);
         if let Some(event) = numbers.into_iter().find(|&event| event >= events) {
             return Err(Error::NoSuch { what: "event", index: event, count: events });
         }
@@ -103,8 +120,14 @@ impl<P: Copy> Complete<P> {
             if let Some(event) = roles.leading_misses {
                 counts = counts.with_leading_misses(values[event])?;
             }
-            for (slot, &(_, event)) in power.iter_mut().zip(&roles.power) {
-                *slot = values[event];
+            if let Some(event) = roles.resource_stalls {
+                counts = counts.with_resource_stalls(Cycles(values[event]))?;
+            }
+            for (slot, (_, source)) in power.iter_mut().zip(&roles.power) {
+                *slot = match *source {
+                    Source::Event(event) => values[event],
+                    Source::Instructions => counts.instructions(),
+                };
             }
             profile.push(self.record.phases[interval], counts, &power)?;
         }

@@ -23,7 +23,7 @@ mod record;
 mod rotation;
 
 pub use collector::{Collector, CollectorError, Count, CounterSource, Reading};
-pub use complete::{Complete, Roles, Step};
+pub use complete::{Complete, Roles, Source, Step};
 pub use groups::CounterGroups;
 pub use record::Record;
 pub use rotation::{InTime, PerPhase, Rotation};

@@ -9,11 +9,12 @@ use crate::{Cycles, Seconds};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counts {
-    instructions: f64,           // > 0
-    cycles: Cycles,              // > 0
-    stall_cycles: Cycles,        // in [0, cycles]
-    llc_misses: f64,             // >= 0
-    leading_misses: Option<f64>, // >= 0
+    instructions: f64,               // > 0
+    cycles: Cycles,                  // > 0
+    stall_cycles: Cycles,            // in [0, cycles]
+    llc_misses: f64,                 // >= 0
+    leading_misses: Option<f64>,     // >= 0
+    resource_stalls: Option<Cycles>, // >= 0
 }
 
 impl Counts {
@@ -36,7 +37,14 @@ impl Counts {
         if stall_cycles > cycles {
             return Err(Error::StallsExceedCycles { part: stall_cycles.0, whole: cycles.0 });
         }
-        Ok(Self { instructions, cycles, stall_cycles, llc_misses, leading_misses: None })
+        Ok(Self {
+            instructions,
+            cycles,
+            stall_cycles,
+            llc_misses,
+            leading_misses: None,
+            resource_stalls: None,
+        })
     }
 
     /// With the number of misses that are the first of a cluster of overlapping ones, where it was counted.
@@ -45,6 +53,17 @@ impl Counts {
     /// [`Error::OutOfRange`] unless it is finite and not negative.
     pub fn with_leading_misses(mut self, leading_misses: f64) -> Result<Self, Error> {
         self.leading_misses = Some(not_negative("the number of leading misses", leading_misses)?);
+        Ok(self)
+    }
+
+    /// With the cycles in which nothing was dispatched for want of some resource (mostly the reorder buffer),
+    /// where they were counted.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless they are finite and not negative.
+    pub fn with_resource_stalls(mut self, resource_stalls: Cycles) -> Result<Self, Error> {
+        not_negative("the number of resource stalls", resource_stalls.0)?;
+        self.resource_stalls = Some(resource_stalls);
         Ok(self)
     }
 
@@ -76,6 +95,12 @@ impl Counts {
     #[must_use]
     pub const fn leading_misses(&self) -> Option<f64> {
         self.leading_misses
+    }
+
+    /// Cycles in which nothing was dispatched, where they were counted.
+    #[must_use]
+    pub const fn resource_stalls(&self) -> Option<Cycles> {
+        self.resource_stalls
     }
 }
 

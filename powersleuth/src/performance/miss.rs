@@ -42,7 +42,7 @@ impl PerformanceModel for MissBased {
         Cycles(counts.cycles().0.min((self.memory_latency * at).0 * leading))
     }
 
-    fn needs_leading_misses(&self) -> bool {
-        true
+    fn missing(&self, counts: &Counts) -> Option<&'static str> {
+        counts.leading_misses().is_none().then_some("leading misses")
     }
 }

@@ -4,12 +4,14 @@
 //! *time* stays. The models differ only in how they find the second part in what was counted, so that is what
 //! [`PerformanceModel`] asks of them. Cache levels that follow the core's clock count as part of the core.
 
+mod calibrated;
 mod counts;
 mod event;
 mod linear;
 mod miss;
 mod stall;
 
+pub use calibrated::{CalibratedStalls, StallCalibration};
 pub use counts::Counts;
 pub use event::{Event, Scaling};
 pub use linear::Linear;
@@ -24,9 +26,10 @@ pub trait PerformanceModel {
     /// all.
     fn memory_cycles(&self, counts: &Counts, at: Hertz) -> Cycles;
 
-    /// Whether the model reads [`Counts::leading_misses`].
-    fn needs_leading_misses(&self) -> bool {
-        false
+    /// Names a count that the model reads and `counts` does not have.
+    fn missing(&self, counts: &Counts) -> Option<&'static str> {
+        let _ = counts;
+        None
     }
 
     /// Cycles that the interval counted at `from` takes at `to`.
@@ -52,8 +55,8 @@ impl<M: PerformanceModel + ?Sized> PerformanceModel for &M {
         (**self).memory_cycles(counts, at)
     }
 
-    fn needs_leading_misses(&self) -> bool {
-        (**self).needs_leading_misses()
+    fn missing(&self, counts: &Counts) -> Option<&'static str> {
+        (**self).missing(counts)
     }
 }
 
@@ -62,8 +65,8 @@ impl<M: PerformanceModel + ?Sized> PerformanceModel for Box<M> {
         (**self).memory_cycles(counts, at)
     }
 
-    fn needs_leading_misses(&self) -> bool {
-        (**self).needs_leading_misses()
+    fn missing(&self, counts: &Counts) -> Option<&'static str> {
+        (**self).missing(counts)
     }
 }
 
