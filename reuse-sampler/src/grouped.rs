@@ -66,6 +66,11 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
             let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
             profile.record_many(outcome, count, weight);
         }
+        for overlap in &window.overlaps {
+            let key = self.group_of.get(&overlap.started_in);
+            let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
+            profile.record_overlap(overlap);
+        }
         Ok(())
     }
 

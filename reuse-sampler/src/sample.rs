@@ -71,3 +71,32 @@ pub struct ReuseCount {
     /// How many samples there are, each standing for one access.
     pub count: u64,
 }
+
+/// How samples of similar distance lay over others: for each of them, n samples were started during it (after
+/// its first access, before its last) and were still open at its end.
+///
+/// Those n samples are the last touches of n different lines. Where each access is chosen with probability
+/// 1/m, n m estimates without bias how many different lines were touched in between, the stack distance of
+/// the access that ended the sample. Over many samples, that tells how far accesses of this distance are
+/// from what distances alone let one expect.
+///
+/// Only samples during which accesses were chosen at one rate, each with the same probability, are counted.
+/// In windows in which every access is measured, one access in 32 is followed for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ReuseOverlap {
+    /// The window in which the samples were started.
+    pub started_in: WindowIndex,
+    /// Smallest distance they can have.
+    pub shortest: ReuseDistance,
+    /// Largest distance they can have: a quarter of an octave above.
+    pub longest: ReuseDistance,
+    /// How many accesses each sample stands for: m.
+    pub weight: u64,
+    /// How many samples there are.
+    pub samples: u64,
+    /// Sum of n over them.
+    pub open: u64,
+    /// Sum of n (n - 1) over them.
+    pub pairs: u64,
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, ReuseCount, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
+use crate::{Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
 
 /// Number of memory accesses in a window, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,9 @@ pub struct Window {
     pub samples: Vec<ReuseSample>,
     /// The same for samples of windows in which every access is measured.
     pub counts: Vec<ReuseCount>,
+    /// How samples that ended in this window lay over each other, by the window that started them and their
+    /// distance. Empty where a backend cannot tell.
+    pub overlaps: Vec<ReuseOverlap>,
     /// The reuses that ended here, where every access of the window was measured.
     pub arrivals: Option<Arrivals>,
     /// Samples still open when the window ended.
@@ -95,6 +98,7 @@ impl Window {
             code: Vec::new(),
             samples: Vec::new(),
             counts: Vec::new(),
+            overlaps: Vec::new(),
             arrivals: None,
             open_samples: 0,
             counters: Vec::new(),

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use quickcheck::{Arbitrary, Gen, quickcheck};
-use reuse_sampler::{Clock, Error, LineSize, Outcome, ReuseDistance, ReuseProfile};
+use reuse_sampler::{
+    Clock, Error, LineSize, Outcome, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex,
+};
 
 #[derive(Clone, Debug)]
 struct Profile(ReuseProfile);
@@ -20,6 +22,18 @@ impl Arbitrary for Profile {
             profile.record_many(outcome, u64::from(u8::arbitrary(g)), u64::from(u16::arbitrary(g)));
         }
         profile.add_accesses(u64::from(u32::arbitrary(g)));
+        for _ in 0..usize::arbitrary(g) % 5 {
+            let (distance, open) = (u64::arbitrary(g) >> (u8::arbitrary(g) % 64), u64::arbitrary(g));
+            profile.record_overlap(&ReuseOverlap {
+                started_in: WindowIndex(0),
+                shortest: ReuseDistance(distance),
+                longest: ReuseDistance(distance),
+                weight: u64::from(u16::arbitrary(g)),
+                samples: u64::from(u16::arbitrary(g)),
+                open,
+                pairs: open / 2,
+            });
+        }
         Self(profile)
     }
 }

@@ -265,6 +265,10 @@ impl PhaseGuide {
             let owner = self.phase_of.get(&started_in).copied().unwrap_or(phase);
             phase_record(&mut self.phases, owner, line_size).profile.record_many(outcome, count, weight);
         }
+        for overlap in &window.overlaps {
+            let owner = self.phase_of.get(&overlap.started_in).copied().unwrap_or(phase);
+            phase_record(&mut self.phases, owner, line_size).profile.record_overlap(overlap);
+        }
         self.profiled += usize::from(profiled);
         self.instructions += window.instructions;
         self.windows.push(WindowRecord {

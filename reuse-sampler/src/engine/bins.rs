@@ -50,6 +50,28 @@ pub const fn middle(bin: usize) -> u64 {
     low + (high - low) / 2
 }
 
+/// The coarse bin of `distance`, below 256: four bins to an octave of `distance` + 1.
+#[inline]
+#[must_use]
+pub const fn coarse_of(distance: u64) -> u32 {
+    let length = distance.saturating_add(1);
+    let octave = length.ilog2();
+    let quarter = if octave >= 2 { (length >> (octave - 2)) & 3 } else { (length << (2 - octave)) & 3 };
+    4 * octave + quarter as u32
+}
+
+/// Smallest and largest distance in a coarse bin; `None` for those of the first two octaves that hold none.
+#[must_use]
+pub const fn coarse_bounds(bin: u32) -> Option<(u64, u64)> {
+    let (octave, quarter) = (bin / 4, (bin % 4) as u128);
+    if octave > 63 {
+        return None;
+    }
+    let low = ((4 + quarter) << octave).div_ceil(4);
+    let next = ((5 + quarter) << octave).div_ceil(4);
+    if low < next { Some(((low - 1) as u64, (next - 2) as u64)) } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +96,20 @@ mod tests {
             assert!((high as f64 - middle) <= 0.004 * low as f64);
             assert!((middle - low as f64) <= 0.004 * low as f64);
         }
+    }
+
+    #[test]
+    fn coarse_bins_tile_all_distances_in_order() {
+        let mut next = 0_u64;
+        for bin in 0..256 {
+            if let Some((low, high)) = coarse_bounds(bin) {
+                assert_eq!(low, next, "bin {bin}");
+                assert_eq!((coarse_of(low), coarse_of(high)), (bin, bin));
+                next = high + 1;
+            }
+        }
+        // Lengths are one more than distances: the two largest distances share the largest length.
+        assert_eq!((next, coarse_of(next)), (u64::MAX, 255));
+        assert_eq!(coarse_bounds(256), None);
     }
 }

@@ -61,13 +61,13 @@ impl Random {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponential gap in whole accesses, at least 1, of the given mean: the number of trials up to and with
-    /// the first success of probability 1/`mean`.
-    fn geometric(&mut self, mean: f64) -> u64 {
-        if mean <= 1.0 {
+    /// Exponential gap in whole accesses, at least 1: the number of trials up to and with the first success of
+    /// probability 1/mean. `scale` is that of the mean.
+    fn geometric(&mut self, scale: f64) -> u64 {
+        if scale == 0.0 {
             return 1;
         }
-        let failures = (self.unit().ln() / (-1.0 / mean).ln_1p()).floor();
+        let failures = (self.unit().ln() * scale).floor();
         1_u64.saturating_add(failures as u64)
     }
 
@@ -76,10 +76,16 @@ impl Random {
     }
 }
 
+/// What the logarithm of a uniform number is multiplied with to give a gap of this mean, 0 for a mean of 1.
+fn scale_of(mean: f64) -> f64 {
+    if mean <= 1.0 { 0.0 } else { 1.0 / (-1.0 / mean).ln_1p() }
+}
+
 /// A source of gaps.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     rate: Rate,
+    scale: f64,         // of the gaps between samples, those within a burst
     left_in_burst: u64, // Hierarchical only
     asleep: u64,        // hibernation still to come before the burst, Hierarchical only
 }
@@ -89,6 +95,10 @@ impl Gaps {
     #[must_use]
     pub fn new(rate: Rate, random: &mut Random) -> Self {
         let (mut left_in_burst, mut asleep) = (0, 0);
+        let scale = scale_of(match rate {
+            Rate::Sparse { mean } => mean,
+            Rate::Hierarchical { burst, samples, .. } => burst as f64 / samples as f64,
+        });
         if let Rate::Hierarchical { burst, hibernation, .. } = rate {
             let cycle = burst as f64 + hibernation as f64;
             let position = random.unit() * cycle;
@@ -99,7 +109,7 @@ impl Gaps {
                 left_in_burst = burst;
             }
         }
-        Self { rate, left_in_burst, asleep }
+        Self { rate, scale, left_in_burst, asleep }
     }
 
     /// The rate the gaps follow.
@@ -108,15 +118,21 @@ impl Gaps {
         self.rate
     }
 
+    /// Whether each access is chosen with the same probability, whatever was chosen before it. Between bursts
+    /// no sample is started: that none was says nothing then.
+    #[must_use]
+    pub const fn is_uniform(&self) -> bool {
+        matches!(self.rate, Rate::Sparse { .. })
+    }
+
     /// Accesses from here to the next sample, at least 1 (1 is the very next access).
     pub fn next(&mut self, random: &mut Random) -> u64 {
         match self.rate {
-            Rate::Sparse { mean } => random.geometric(mean),
-            Rate::Hierarchical { burst, hibernation, samples } => {
-                let mean = burst as f64 / samples as f64;
+            Rate::Sparse { .. } => random.geometric(self.scale),
+            Rate::Hierarchical { burst, hibernation, .. } => {
                 let mut passed = std::mem::take(&mut self.asleep);
                 loop {
-                    let gap = random.geometric(mean);
+                    let gap = random.geometric(self.scale);
                     if gap <= self.left_in_burst {
                         self.left_in_burst -= gap;
                         return passed.saturating_add(gap);

@@ -10,6 +10,8 @@ pub mod gaps;
 #[cfg(feature = "replay")]
 pub mod hash;
 #[cfg(feature = "replay")]
+pub mod overlap;
+#[cfg(feature = "replay")]
 pub mod touches;
 #[cfg(feature = "replay")]
 pub mod tracker;

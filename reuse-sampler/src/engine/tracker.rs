@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::bins;
 use super::gaps::{Gaps, Random, Rate};
 use super::hash::FastMap;
+use super::overlap::{Overlap, Overlaps};
 use super::touches::Touches;
 use super::watches::{Watch, Watches};
 
@@ -74,7 +75,12 @@ pub struct Report {
     pub arrivals: Option<[Backward; 2]>,
     /// Samples still open.
     pub open: u64,
+    /// How samples that ended in this window lay over each other.
+    pub overlaps: Vec<Overlap>,
 }
+
+/// Where every access is a sample, one in 32 is followed for its overlaps.
+const MARKERS: Rate = Rate::Sparse { mean: 32.0 };
 
 /// The sampling state of one thread.
 #[derive(Clone, Debug)]
@@ -89,6 +95,8 @@ pub struct Tracker {
     gaps: Option<Gaps>,
     weight: u64,
     watches: Watches,
+    mode: Mode,
+    overlaps: Overlaps,
     closed: Vec<Closed>,
     touches: Touches,
     whole: bool,             // every access since the thread's first one was recorded in `touches`
@@ -116,6 +124,8 @@ impl Tracker {
             gaps: None,
             weight: 1,
             watches: Watches::default(),
+            mode: Mode::Off,
+            overlaps: Overlaps::default(),
             closed: Vec::new(),
             touches: Touches::default(),
             whole: true,
@@ -132,6 +142,7 @@ impl Tracker {
     /// Begins window number `window`, observed as `mode` says. Window numbers of one tracker rise.
     pub fn begin_window(&mut self, window: u64, mode: Mode) {
         self.window = window;
+        self.overlaps.begin_window(window);
         self.began = self.now;
         match mode {
             Mode::Off => {
@@ -149,21 +160,34 @@ impl Tracker {
             }
             Mode::Watch | Mode::Sample(_) => {}
         }
+        if mode != self.mode {
+            self.overlaps.restart();
+        }
+        self.mode = mode;
         self.every = mode == Mode::Every;
         self.whole &= self.every;
         self.touching = self.every || self.touches.open() > 0;
-        match mode {
-            Mode::Sample(rate) if self.gaps.as_ref().map(Gaps::rate) != Some(rate) => {
-                let mut gaps = Gaps::new(rate, &mut self.random);
-                self.next = self.now.saturating_add(gaps.next(&mut self.random));
-                self.gaps = Some(gaps);
-                self.weight = rate.weight();
-            }
-            Mode::Sample(_) => {}
-            Mode::Off | Mode::Watch | Mode::Every => {
-                self.gaps = None;
-                self.next = u64::MAX;
-            }
+        self.choose(match mode {
+            Mode::Off | Mode::Watch => None,
+            Mode::Sample(rate) => Some(rate),
+            Mode::Every => Some(MARKERS),
+        });
+    }
+
+    /// Chooses accesses at `rate` from now on.
+    fn choose(&mut self, rate: Option<Rate>) {
+        if self.gaps.as_ref().map(Gaps::rate) == rate {
+            return;
+        }
+        self.gaps = rate.map(|rate| Gaps::new(rate, &mut self.random));
+        self.weight = rate.map_or(1, Rate::weight);
+        self.next = u64::MAX;
+        self.choose_next();
+    }
+
+    fn choose_next(&mut self) {
+        if let Some(gaps) = &mut self.gaps {
+            self.next = self.now.saturating_add(gaps.next(&mut self.random));
         }
     }
 
@@ -230,6 +254,7 @@ impl Tracker {
                 .collect(),
             arrivals,
             open: self.watches.open() as u64 + self.touches.open(),
+            overlaps: self.overlaps.take(),
         }
     }
 
@@ -247,21 +272,44 @@ impl Tracker {
 
     fn start(&mut self, line: u64, pc: u64, store: bool) {
         self.watches.insert(line, self.now, self.window, self.weight, (pc, store));
-        if let Some(gaps) = &mut self.gaps {
-            self.next = self.now.saturating_add(gaps.next(&mut self.random));
+        if self.gaps.as_ref().is_some_and(Gaps::is_uniform) {
+            self.overlaps.start(self.now);
         }
+        self.choose_next();
     }
 
     fn close(&mut self, line: u64, pc: u64, store: bool) {
         if let Some(watch) = self.watches.remove(line) {
-            let fate = Fate::Reused(self.now - watch.started_at - 1);
+            let distance = self.now - watch.started_at - 1;
+            if self.gaps.as_ref().is_some_and(Gaps::is_uniform) {
+                self.overlaps.end(watch.started_at, watch.window, watch.weight, distance);
+            }
+            let fate = Fate::Reused(distance);
             self.closed.push(Closed { end: Some((pc, store)), ..ended(&watch, fate) });
+        }
+    }
+
+    /// An access among those that are all samples: it ends a marker, or becomes one.
+    #[cold]
+    #[inline(never)]
+    fn mark(&mut self, line: u64, entry: u64) {
+        if entry & 1 != 0 {
+            let before = entry >> 1;
+            let window = window_of(&self.starts, before);
+            self.overlaps.end(before, window, self.weight, self.now - before - 1);
+        }
+        if self.now == self.next {
+            self.touches.touch(line, self.now << 1 | 1);
+            self.overlaps.start(self.now);
+            self.choose_next();
         }
     }
 
     #[inline]
     fn touch(&mut self, line: u64, store: bool) {
-        let before = self.touches.touch(line, self.now);
+        // The lowest bit of what is kept of a line says whether its last touch is a marker.
+        let entry = self.touches.touch(line, self.now << 1);
+        let before = entry >> 1;
         let distance = self.now.wrapping_sub(before).wrapping_sub(1);
         if before > self.began {
             self.within[usize::from(store)][bins::bin_of(distance)] += 1;
@@ -273,10 +321,13 @@ impl Tracker {
         } else {
             self.unseen.push((self.now - 1 - self.history, store));
         }
+        if entry & 1 != 0 || self.now == self.next {
+            self.mark(line, entry);
+        }
     }
 
     fn close_touched(&mut self, line: u64) {
-        let before = self.touches.take(line);
+        let before = self.touches.take(line) >> 1;
         if before != 0 {
             let fate = Fate::Reused(rounded(self.now - before - 1));
             *self.left.entry((window_of(&self.starts, before), fate)).or_default() += 1;
@@ -287,11 +338,13 @@ impl Tracker {
     /// Ends every open sample; `fate` is given the number of accesses since it was started.
     fn end_all(&mut self, fate: impl Fn(u64) -> Fate) {
         let now = self.now;
+        self.overlaps.restart();
         let watches = self.watches.drain();
         self.closed.extend(watches.iter().map(|watch| ended(watch, fate(now - watch.started_at))));
         if self.touches.open() > 0 {
             let (starts, left) = (&self.starts, &mut self.left);
-            self.touches.drain(|before| {
+            self.touches.drain(|entry| {
+                let before = entry >> 1;
                 let fate = match fate(now - before) {
                     Fate::Censored(age) => Fate::Censored(rounded(age)),
                     other => other,

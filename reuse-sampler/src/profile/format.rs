@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::overlap::Sums;
 use super::{Clock, ReuseProfile, add, occupied};
 use crate::engine::bins;
 use crate::{Error, LineSize};
@@ -22,6 +23,9 @@ pub(super) struct Stored {
     reused: Bins,
     censored: Bins,
     dangling: u64,
+    /// Sums over overlapping samples as (coarse bin, sums) pairs, ascending.
+    #[serde(default)]
+    overlaps: Vec<(usize, Sums)>,
 }
 
 impl From<ReuseProfile> for Stored {
@@ -36,6 +40,7 @@ impl From<ReuseProfile> for Stored {
             reused: bins(&profile.reused),
             censored: bins(&profile.censored),
             dangling: profile.dangling,
+            overlaps: profile.overlaps.into_iter().enumerate().filter(|(_, sums)| !sums.is_empty()).collect(),
         }
     }
 }
@@ -53,6 +58,13 @@ impl TryFrom<Stored> for ReuseProfile {
         profile.dangling = stored.dangling;
         profile.samples = stored.samples;
         profile.accesses = stored.accesses;
+        for &(bin, sums) in &stored.overlaps {
+            if bin >= 256 || bin < profile.overlaps.len() || sums.is_empty() {
+                return Err(Error::MalformedProfile { what: format!("overlaps of bin {bin} {sums:?}") });
+            }
+            profile.overlaps.resize(bin + 1, Sums::default());
+            profile.overlaps[bin] = sums;
+        }
         let weight = profile.total_weight();
         if (stored.samples == 0) != (weight == 0) || stored.samples > weight {
             return Err(Error::MalformedProfile {

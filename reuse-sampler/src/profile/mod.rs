@@ -3,13 +3,16 @@
 mod distribution;
 #[cfg(feature = "serde")]
 mod format;
+mod overlap;
 
 pub use distribution::{DistanceMass, ReuseDistribution};
+pub use overlap::StackEstimate;
 
 use std::fmt;
 
 use crate::engine::bins;
-use crate::{Error, LineSize, Outcome, Window};
+use crate::{Error, LineSize, Outcome, ReuseOverlap, Window};
+use overlap::Sums;
 
 /// What distances are counted in. Profiles of different clocks cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +73,7 @@ pub struct ReuseProfile {
     dangling: u64,      // weight
     samples: u64,
     accesses: u64,
+    overlaps: Vec<Sums>, // by coarse bin, at most 256 long, last entry not empty
 }
 
 impl ReuseProfile {
@@ -90,6 +94,7 @@ impl ReuseProfile {
             dangling: 0,
             samples: 0,
             accesses: 0,
+            overlaps: Vec::new(),
         }
     }
 
@@ -114,13 +119,28 @@ impl ReuseProfile {
         }
     }
 
-    /// Adds every outcome that `window` reports, and the accesses of the window where they are known.
+    /// Adds what is known of how samples lay over each other: with it, models can correct the stack distances
+    /// that they expect of reuse distances. It adds no sample.
+    pub fn record_overlap(&mut self, overlap: &ReuseOverlap) {
+        if overlap.samples > 0 && overlap.weight > 0 {
+            let bin = bins::coarse_of(overlap.shortest.0) as usize;
+            if bin >= self.overlaps.len() {
+                self.overlaps.resize(bin + 1, Sums::default());
+            }
+            self.overlaps[bin].record(overlap);
+        }
+    }
+
+    /// Adds every outcome that `window` reports, how its samples overlapped, and the accesses of the window where they are known.
     ///
     /// This is the profile of *samples reported in* the window. Where samples outlive their window and phases
     /// are kept apart, use [`Window::outcomes`] and record each in the profile of the window that started it.
     pub fn record_window(&mut self, window: &Window) {
         for (_, outcome, count, weight) in window.outcomes() {
             self.record_many(outcome, count, weight);
+        }
+        for overlap in &window.overlaps {
+            self.record_overlap(overlap);
         }
         self.add_accesses(window.accesses.get().unwrap_or(0));
     }
@@ -147,6 +167,12 @@ impl ReuseProfile {
         self.dangling = self.dangling.saturating_add(other.dangling);
         self.samples = self.samples.saturating_add(other.samples);
         self.accesses = self.accesses.saturating_add(other.accesses);
+        if self.overlaps.len() < other.overlaps.len() {
+            self.overlaps.resize(other.overlaps.len(), Sums::default());
+        }
+        for (sums, more) in self.overlaps.iter_mut().zip(&other.overlaps) {
+            sums.add(more);
+        }
         Ok(())
     }
 
@@ -215,6 +241,12 @@ impl ReuseProfile {
         occupied(&self.censored)
     }
 
+    /// What samples lying over each other tell of stack distances, by ascending reuse distance. Empty where the
+    /// backend cannot tell.
+    pub fn stack_estimates(&self) -> impl Iterator<Item = StackEstimate> + '_ {
+        self.overlaps.iter().enumerate().filter_map(|(bin, sums)| sums.estimate(bin))
+    }
+
     /// The distribution of reuse distances that the samples estimate, censored ones accounted for.
     #[must_use]
     pub fn distribution(&self) -> ReuseDistribution {
@@ -232,6 +264,7 @@ impl fmt::Debug for ReuseProfile {
             .field("reused", &self.reused_bins().collect::<Vec<_>>())
             .field("censored", &self.censored_bins().collect::<Vec<_>>())
             .field("dangling", &self.dangling)
+            .field("overlaps", &self.stack_estimates().collect::<Vec<_>>())
             .finish()
     }
 }

@@ -1,10 +1,11 @@
 //! Between the engine's plain numbers and the vocabulary's types.
 
+use crate::engine::bins;
 use crate::engine::gaps::Rate;
 use crate::engine::tracker::{Backward, Closed, Fate, Mode, Report};
 use crate::{
-    AccessCount, AccessKind, Arrivals, LineSize, Outcome, ReuseCount, ReuseDistance, ReusePlan, ReuseProfile,
-    ReuseSample, Site, ThreadId, Window, WindowIndex,
+    AccessCount, AccessKind, Arrivals, LineSize, Outcome, ReuseCount, ReuseDistance, ReuseOverlap, ReusePlan,
+    ReuseProfile, ReuseSample, Site, ThreadId, Window, WindowIndex,
 };
 
 /// The engine's mode for a plan.
@@ -39,6 +40,22 @@ pub(crate) fn window_from(
         .counts
         .iter()
         .map(|c| ReuseCount { outcome: outcome(c.fate), started_in: WindowIndex(c.window), count: c.samples })
+        .collect();
+    window.overlaps = report
+        .overlaps
+        .iter()
+        .filter_map(|o| {
+            let (low, high) = bins::coarse_bounds(o.bin)?;
+            Some(ReuseOverlap {
+                started_in: WindowIndex(o.window),
+                shortest: ReuseDistance(low),
+                longest: ReuseDistance(high),
+                weight: o.weight,
+                samples: o.samples,
+                open: o.open,
+                pairs: o.pairs,
+            })
+        })
         .collect();
     window.arrivals = report.arrivals.map(|[loads, stores]| Arrivals {
         loads: backward(&loads, line_size),

@@ -40,6 +40,9 @@ impl Bursts {
             self.stretch(started_in.0)?.record_many(outcome, count, weight);
             self.samples += count;
         }
+        for overlap in &window.overlaps {
+            self.stretch(overlap.started_in.0)?.record_overlap(overlap);
+        }
         Ok(())
     }
 

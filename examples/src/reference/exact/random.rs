@@ -164,7 +164,8 @@ impl ExactRandom {
 
     /// Ends a window and tells its misses. The caches keep their lines.
     pub fn take_window(&mut self) -> RandomWindow {
-        let misses: Vec<u64> = self.caches.iter_mut().map(|cache| std::mem::take(&mut cache.misses)).collect();
+        let misses: Vec<u64> =
+            self.caches.iter_mut().map(|cache| std::mem::take(&mut cache.misses)).collect();
         let misses = misses.chunks(self.seeds).map(<[u64]>::to_vec).collect();
         RandomWindow { misses, accesses: std::mem::take(&mut self.accesses) }
     }

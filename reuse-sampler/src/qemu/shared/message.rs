@@ -1,5 +1,6 @@
 //! What the plugin tells the sampler.
 
+use crate::engine::overlap::Overlap;
 use crate::engine::tracker::{Backward, Closed, Count, Fate, Report};
 
 use super::codec::{Reader, put};
@@ -144,6 +145,12 @@ impl WindowMessage {
             put(to, count.window);
             put(to, count.samples);
         }
+        put(to, report.overlaps.len() as u64);
+        for o in &report.overlaps {
+            for value in [o.window, u64::from(o.bin), o.weight, o.samples, o.open, o.pairs] {
+                put(to, value);
+            }
+        }
         put(to, u64::from(report.arrivals.is_some()));
         for fates in report.arrivals.iter().flatten() {
             put(to, fates.len() as u64);
@@ -181,6 +188,16 @@ impl WindowMessage {
         }
         for _ in 0..from.get()? {
             report.counts.push(Count { fate: get_fate(from)?, window: from.get()?, samples: from.get()? });
+        }
+        for _ in 0..from.get()? {
+            report.overlaps.push(Overlap {
+                window: from.get()?,
+                bin: from.get()? as u32,
+                weight: from.get()?,
+                samples: from.get()?,
+                open: from.get()?,
+                pairs: from.get()?,
+            });
         }
         if from.get()? != 0 {
             report.arrivals = Some([get_backward(from)?, get_backward(from)?]);

@@ -1,0 +1,216 @@
+//! How samples lie over each other: for each sample, how many others were started during it and are still
+//! open when it ends.
+//!
+//! A sample that is open at a moment was the last touch of its line. Those started since a line's previous
+//! touch are therefore lines touched in between, each counted once: where accesses are chosen with
+//! probability 1/m, their number times m estimates the *stack distance* without bias. One sample's estimate
+//! is worth little; thousands of them say by how much accesses of some reuse distance deviate from what the
+//! distances alone let one expect.
+//!
+//! The sums are kept for each window that starts samples, by distance in quarters of octaves. Samples during
+//! which the sampling rate changed do not count.
+
+use super::bins;
+use super::hash::FastMap;
+
+const BITS: usize = 64;
+const FIRST_CAPACITY: usize = 1 << 12;
+
+/// Sums over samples of similar distance that were started in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Overlap {
+    /// The window that started them.
+    pub window: u64,
+    /// Which distances: a [coarse bin](bins::coarse_of).
+    pub bin: u32,
+    /// Accesses each sample stands for.
+    pub weight: u64,
+    /// How many samples there are.
+    pub samples: u64,
+    /// Sum of the numbers of samples started during each and open at its end.
+    pub open: u64,
+    /// Sum of n (n - 1) over those numbers n.
+    pub pairs: u64,
+}
+
+/// The samples open under the present sampling rate, in the order in which they were started, and the sums.
+#[derive(Clone, Debug, Default)]
+pub struct Overlaps {
+    starts: Vec<u64>, // of samples open or ended, ascending
+    words: Vec<u64>,  // which of them are open, by position in `starts`
+    tree: Vec<u32>,   // Fenwick tree over the numbers of open ones in each word; index 0 unused
+    open: u64,
+    window: u64,                    // the present one
+    near: Vec<Sums>,                // by coarse bin, of samples started in it
+    far: FastMap<(u64, u32), Sums>, // of the others
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    weight: u64,
+    samples: u64,
+    open: u64,
+    pairs: u64,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        self.weight = other.weight;
+        self.samples += other.samples;
+        self.open += other.open;
+        self.pairs = self.pairs.saturating_add(other.pairs);
+    }
+}
+
+impl Overlaps {
+    /// The sampling rate changes: what is open now does not count any more.
+    pub fn restart(&mut self) {
+        self.starts.clear();
+        self.words.clear();
+        self.tree.clear();
+        self.open = 0;
+    }
+
+    /// Window number `window` begins: most samples that end in it will be its own.
+    pub fn begin_window(&mut self, window: u64) {
+        self.put_away();
+        self.window = window;
+    }
+
+    /// A sample is started by access number `at`, which is later than any before.
+    pub fn start(&mut self, at: u64) {
+        if self.starts.len() == self.words.len() * BITS {
+            self.make_room();
+        }
+        let position = self.starts.len();
+        self.starts.push(at);
+        self.words[position / BITS] |= 1 << (position % BITS);
+        self.open += 1;
+        self.add(position / BITS, 1);
+    }
+
+    /// The sample started by access number `at` in `window` ends after `distance` accesses.
+    pub fn end(&mut self, at: u64, window: u64, weight: u64, distance: u64) {
+        let Some(open) = self.remove(at) else { return };
+        let bin = bins::coarse_of(distance);
+        let pairs = open.saturating_mul(open.saturating_sub(1));
+        let sums = Sums { weight, samples: 1, open, pairs };
+        if window == self.window {
+            if bin as usize >= self.near.len() {
+                self.near.resize(bin as usize + 1, Sums::default());
+            }
+            self.near[bin as usize].add(&sums);
+        } else {
+            self.far.entry((window, bin)).or_default().add(&sums);
+        }
+    }
+
+    fn put_away(&mut self) {
+        for (bin, sums) in self.near.iter_mut().enumerate().filter(|(_, sums)| sums.samples > 0) {
+            self.far.entry((self.window, bin as u32)).or_default().add(&std::mem::take(sums));
+        }
+    }
+
+    /// The sums since they were last taken, by window and distance.
+    pub fn take(&mut self) -> Vec<Overlap> {
+        self.put_away();
+        let overlap = |((window, bin), sums): ((u64, u32), Sums)| {
+            let Sums { weight, samples, open, pairs } = sums;
+            Overlap { window, bin, weight, samples, open, pairs }
+        };
+        let mut sums: Vec<Overlap> = self.far.drain().map(overlap).collect();
+        sums.sort_unstable();
+        sums
+    }
+
+    /// How many of the open samples were started after `at`, which is open no more.
+    fn remove(&mut self, at: u64) -> Option<u64> {
+        let position = self.starts.binary_search(&at).ok()?;
+        let (word, bit) = (position / BITS, position % BITS);
+        if self.words[word] >> bit & 1 == 0 {
+            return None;
+        }
+        let mut up_to_word = 0;
+        let mut node = word + 1;
+        while node > 0 {
+            up_to_word += u64::from(self.tree[node]);
+            node &= node - 1;
+        }
+        let later = u64::from((self.words[word] >> bit >> 1).count_ones()) + self.open - up_to_word;
+        self.words[word] &= !(1 << bit);
+        self.open -= 1;
+        self.add(word, u32::MAX); // -1
+        Some(later)
+    }
+
+    fn add(&mut self, word: usize, change: u32) {
+        let mut node = word + 1;
+        while node < self.tree.len() {
+            self.tree[node] = self.tree[node].wrapping_add(change);
+            node += node & node.wrapping_neg();
+        }
+    }
+
+    /// Forgets the samples that ended, and leaves at least three places for each that is open.
+    #[cold]
+    fn make_room(&mut self) {
+        let words = std::mem::take(&mut self.words);
+        let starts = std::mem::take(&mut self.starts);
+        let capacity = (4 * self.open as usize).next_power_of_two().max(FIRST_CAPACITY);
+        self.words = vec![0; capacity / BITS];
+        self.tree = vec![0; capacity / BITS + 1];
+        self.starts.reserve(capacity);
+        self.open = 0;
+        for (position, at) in starts.into_iter().enumerate() {
+            if words[position / BITS] >> (position % BITS) & 1 == 1 {
+                self.start(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    quickcheck! {
+        /// Against a list that is searched: samples are started and ended in any order.
+        fn agrees_with_a_list(steps: Vec<(bool, u16)>, restart: u16) -> bool {
+            let mut overlaps = Overlaps::default();
+            overlaps.begin_window(u64::from(restart % 2) * 7);
+            let mut list: Vec<u64> = Vec::new();
+            let mut sums: BTreeMap<u32, (u64, u64, u64)> = BTreeMap::new();
+            let mut now = 0;
+            for round in 0..60_u64 {
+                for (step, &(start, pick)) in steps.iter().enumerate() {
+                    now += 1 + u64::from(pick % 5);
+                    if round == 30 && step == usize::from(restart) {
+                        overlaps.restart();
+                        list.clear();
+                    }
+                    if start || pick % 3 == 0 {
+                        overlaps.start(now);
+                        list.push(now);
+                    } else if !list.is_empty() {
+                        let position = usize::from(pick) % list.len();
+                        let at = list.remove(position);
+                        let open = (list.len() - position) as u64;
+                        overlaps.end(at, 7, 3, now - at - 1);
+                        let sums = sums.entry(bins::coarse_of(now - at - 1)).or_default();
+                        *sums = (sums.0 + 1, sums.1 + open, sums.2 + open * open.saturating_sub(1));
+                    }
+                    overlaps.end(now + 1, 7, 3, 0); // never started
+                }
+            }
+            let expected: Vec<Overlap> = sums
+                .into_iter()
+                .map(|(bin, (samples, open, pairs))| Overlap { window: 7, bin, weight: 3, samples, open, pairs })
+                .collect();
+            overlaps.take() == expected && overlaps.take().is_empty()
+        }
+    }
+}

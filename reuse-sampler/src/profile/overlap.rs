@@ -1,0 +1,74 @@
+//! What a profile keeps of how samples lay over each other.
+
+use crate::engine::bins;
+use crate::{ReuseDistance, ReuseOverlap};
+
+/// Sums of one coarse bin of distances. All are integers, so that merging is associative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Sums {
+    samples: u64,
+    open: u64,
+    weight: u64,  // of the samples
+    lines: u128,  // n m, weighted
+    square: u128, // n (n - 1) m m, weighted
+}
+
+impl Sums {
+    pub(super) fn record(&mut self, overlap: &ReuseOverlap) {
+        let m = u128::from(overlap.weight);
+        let scaled = |sum: u64, factor: u128| u128::from(sum).saturating_mul(factor);
+        self.add(&Self {
+            samples: overlap.samples,
+            open: overlap.open,
+            weight: overlap.samples.saturating_mul(overlap.weight),
+            lines: scaled(overlap.open, m * m),
+            square: scaled(overlap.pairs, (m * m).saturating_mul(m)),
+        });
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.open = self.open.saturating_add(other.open);
+        self.weight = self.weight.saturating_add(other.weight);
+        self.lines = self.lines.saturating_add(other.lines);
+        self.square = self.square.saturating_add(other.square);
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// What the sums say; `None` for a bin without samples.
+    pub(super) fn estimate(&self, bin: usize) -> Option<StackEstimate> {
+        let (shortest, longest) = bins::coarse_bounds(bin as u32)?;
+        (self.weight > 0).then(|| {
+            let weight = self.weight as f64;
+            StackEstimate {
+                shortest: ReuseDistance(shortest),
+                longest: ReuseDistance(longest),
+                samples: self.samples,
+                open: self.open,
+                mean: self.lines as f64 / weight,
+                factorial: self.square as f64 / weight,
+            }
+        })
+    }
+}
+
+/// What overlapping samples tell of the stack distances (s) of accesses with similar reuse distances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StackEstimate {
+    /// Smallest reuse distance among them.
+    pub shortest: ReuseDistance,
+    /// Largest reuse distance among them: up to a quarter of an octave above.
+    pub longest: ReuseDistance,
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of samples counted during all of them: the estimates' precision.
+    pub open: u64,
+    /// Unbiased estimate of the mean of s.
+    pub mean: f64,
+    /// Unbiased estimate of the mean of s (s - 1).
+    pub factorial: f64,
+}
