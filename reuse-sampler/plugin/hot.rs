@@ -1,11 +1,12 @@
 //! What runs for every block executed and every access made.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::api::{MemInfo, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
+use crate::api::{MemInfo, MemoryCallback, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
 use crate::blocks::Tag;
 use crate::boundary;
+use crate::thread::Thread;
 use crate::world;
 
 /// A block is about to be executed.
@@ -25,62 +26,78 @@ pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
     unsafe { *thread.counts.add(tag.number()) += tag.instructions() };
 }
 
-/// Memory was accessed by the instruction at the address in `data`.
-pub extern "C" fn access(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
-    let thread = world::thread(vcpu);
+/// Memory was accessed by the instruction at the address in `data`. `LAYOUT` says how `info` is packed.
+///
+/// Kept small: what is rare is elsewhere and called last, so that no register needs saving.
+pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: as in `block`.
-    let thread = unsafe { &mut *thread };
+    let thread = unsafe { &mut *world::thread(vcpu) };
     if !thread.active {
         return;
     }
-    let pc = data as u64;
-    let kind = kind_of(info);
-    let last = address.saturating_add(kind.bytes() - 1) >> thread.line_shift;
-    let mut line = address >> thread.line_shift;
-    thread.tracker.access(line, pc, kind.is_store());
-    while line < last {
-        line += 1;
-        thread.tracker.access(line, pc, kind.is_store());
+    let kind = Kind::new::<LAYOUT>(info);
+    let line = address >> thread.line_shift;
+    if address.wrapping_add(kind.bytes - 1) >> thread.line_shift == line {
+        thread.tracker.access(line, data as u64, kind.is_store);
+    } else {
+        straddle(thread, kind, address, data as u64);
+    }
+}
+
+/// An access to more than one line is one access to each.
+#[cold]
+#[inline(never)]
+fn straddle(thread: &mut Thread, kind: Kind, address: u64, pc: u64) {
+    let first = address >> thread.line_shift;
+    let last = address.saturating_add(kind.bytes - 1) >> thread.line_shift;
+    for line in first..=last {
+        thread.tracker.access(line, pc, kind.is_store);
     }
 }
 
 /// Memory was accessed and nobody wants to know.
 pub extern "C" fn nothing(_: u32, _: MemInfo, _: u64, _: *mut c_void) {}
 
-/// How an access is made: binary logarithm of its bytes, and 128 for a store.
-#[derive(Clone, Copy)]
-struct Kind(u8);
+/// How an access is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    bytes: u64, // in [1, 4096]
+    is_store: bool,
+}
+
+/// A packing that is not known: the emulator is asked about each access.
+const ASK: u32 = 0;
 
 impl Kind {
     #[inline(always)]
-    const fn bytes(self) -> u64 {
-        1 << (self.0 & 0x3F)
+    fn new<const LAYOUT: u32>(info: MemInfo) -> Self {
+        if LAYOUT == ASK {
+            Self::ask(info)
+        } else {
+            Self { bytes: 1 << (info >> LAYOUT & 7), is_store: info >> 17 & 1 != 0 }
+        }
     }
 
-    #[inline(always)]
-    const fn is_store(self) -> bool {
-        self.0 & 0x80 != 0
+    fn ask(info: MemInfo) -> Self {
+        // SAFETY: plain functions of their argument.
+        let (shift, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+        Self { bytes: 1 << shift.min(12), is_store }
+    }
+
+    /// Whether the emulator packs kinds in this way: asks about all there are.
+    fn are_packed<const LAYOUT: u32>() -> bool {
+        (0..1 << 18).all(|info| Self::new::<LAYOUT>(info) == Self::ask(info))
     }
 }
 
-const KINDS: usize = 256;
-/// What the emulator said of accesses: what was asked, plus one, above eight bits of [`Kind`].
-static KINDS_SEEN: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
-
-/// The kind of an access. The emulator packs it differently in every version, and a program has few kinds of
-/// accesses, so the answers are remembered.
-#[inline(always)]
-fn kind_of(info: MemInfo) -> Kind {
-    let entry = &KINDS_SEEN[(info ^ info >> 8 ^ info >> 16) as usize % KINDS];
-    let seen = entry.load(Ordering::Relaxed);
-    if seen >> 8 == u64::from(info) + 1 { Kind(seen as u8) } else { ask_kind(info, entry) }
-}
-
-#[cold]
-fn ask_kind(info: MemInfo, entry: &AtomicU64) -> Kind {
-    // SAFETY: plain functions of their argument, which the emulator just gave us.
-    let (shift, store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    let kind = shift.min(12) as u8 | u8::from(store) << 7;
-    entry.store((u64::from(info) + 1) << 8 | u64::from(kind), Ordering::Relaxed);
-    Kind(kind)
+/// The callback for accesses that suits this emulator. The packing is not promised by the interface, but it is
+/// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
+pub fn choose_access() -> MemoryCallback {
+    if Kind::are_packed::<4>() {
+        access::<4>
+    } else if Kind::are_packed::<5>() {
+        access::<5>
+    } else {
+        access::<ASK>
+    }
 }

@@ -15,7 +15,7 @@ use crate::shared::layout::{Header, MAGIC, SIZE};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::world::Settings;
-use crate::{stale, system_calls, translate, world};
+use crate::{hot, stale, system_calls, translate, world};
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
 /// constructors have run.
@@ -79,6 +79,7 @@ pub extern "C" fn qemu_plugin_install(
     let target = unsafe { CStr::from_ptr((*info).target_name) };
     system_calls::choose_table(target.to_bytes() == b"aarch64");
     stale::choose(header.leaves_stale.load(Ordering::Relaxed) != 0);
+    translate::ACCESS.get_or_init(hot::choose_access);
     let window = header.window.load(Ordering::Relaxed);
     let line_shift = header.line_shift.load(Ordering::Relaxed);
     let seed = header.seed.load(Ordering::Relaxed);

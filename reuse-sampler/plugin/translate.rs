@@ -1,6 +1,7 @@
 //! Instruments code as it is translated: every block, and while somebody needs them every access.
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::api::{
@@ -10,6 +11,9 @@ use crate::api::{
 };
 use crate::blocks::{Tag, number_of};
 use crate::{hot, stale, world};
+
+/// The callback for accesses, chosen at installation.
+pub static ACCESS: OnceLock<MemoryCallback> = OnceLock::new();
 
 /// A block was translated.
 pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
@@ -21,7 +25,8 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         let tag = Tag::new(number, instructions as u64, instrumented);
         qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);
         learn_base(block);
-        let callback: MemoryCallback = if instrumented { hot::access } else { hot::nothing };
+        let callback =
+            if instrumented { ACCESS.get().copied().unwrap_or(hot::nothing) } else { hot::nothing };
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
             if instrumented || stale::needs_callback(instruction) {
