@@ -160,6 +160,35 @@ fn requests_for_objects_are_counted_in_objects() {
 }
 
 #[test]
+fn samples_that_were_taken_elsewhere_are_modelled() {
+    let folder = Folder::new();
+    // A cyclic scan of 100 lines, of which every seventh access was sampled and the last 100 dangle.
+    let access = |time: u64| {
+        let numbers = [0x400, 64 * (time % 100), time].map(u64::to_le_bytes).concat();
+        [&numbers[..], &[0, 0, 8, 0, 0]].concat()
+    };
+    let header =
+        [&b"USF1\0\x20\0\0\0\x02\0\0\0\x80\0\0\0"[..], &[0; 16], &64_u32.to_le_bytes(), &[0; 4]].concat();
+    let sample = |time| match time {
+        0..4900 => [&[0][..], &access(time), &access(time + 100), &[6]].concat(),
+        _ => [&[1][..], &access(time), &[6]].concat(),
+    };
+    let samples: Vec<u8> = (0..5000).step_by(7).flat_map(sample).collect();
+    let file = folder.file("scan.usf", [&header[..], &samples].concat());
+    let object = json(&["--trace", &file, "--sizes", "6336,6400"]);
+    assert_eq!((&object["accesses"], &object["samples"]), (&4999.into(), &715.into())); // the last one at 4998
+    let dangling = (4900..5000).filter(|time| time % 7 == 0).count() as f64 / 715.0;
+    let found = ratios(&object);
+    assert!((found[0] - 1.0).abs() < 1e-9 && (found[1] - dangling).abs() < 1e-9, "{found:?}");
+    let exact = run(&["--trace", &file, "--model", "exact-lru"]);
+    assert!(
+        exact.status == 2 && exact.messages.contains("needs every access in order"),
+        "{}",
+        exact.messages
+    );
+}
+
+#[test]
 fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
     let folder = Folder::new();
     let good = folder.file("good.din", cyclic());
@@ -191,8 +220,8 @@ fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
         ),
         (&["--trace", missing], 1, "missing.din: No such file or directory"),
         (&["--trace", &unnamed], 2, "cannot tell the format of"),
-        (&["--trace", "-"], 2, "give --format din, lackey or"),
-        (&["--trace", &good, "--format", "usf"], 2, "invalid value 'usf' for '--format"),
+        (&["--trace", "-"], 2, "give --format din, lackey, oracle-general or usf"),
+        (&["--trace", &good, "--format", "csv"], 2, "invalid value 'csv' for '--format"),
         (&["--format", "din"], 2, "--trace <FILE>"),
         (&["--trace", &good, "--sizes", "0"], 2, "a cache of no bytes"),
         (&["--trace", &good, "--sizes", "4KiB,100"], 2, "100 bytes is not a whole number of 64-byte lines"),

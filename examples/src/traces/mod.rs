@@ -173,7 +173,7 @@ mod tests {
         }
         for name in ["-", "din", "a.txt", "a.gz", "a.din.bz2", "a.bin", ""] {
             let error = format_of(Path::new(name)).unwrap_err().to_string();
-            assert!(error.contains("--format din, lackey or"), "{error}");
+            assert!(error.contains("--format din, lackey, oracle-general or usf"), "{error}");
         }
     }
 

@@ -76,6 +76,11 @@ impl<R: Read> Input<R> {
         self.start = self.end;
     }
 
+    /// Whether the input has ended and everything was consumed.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.exhausted && self.start == self.end
+    }
+
     /// The next `N` bytes, or `None` at the end of the input.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self) -> Result<Option<[u8; N]>, SamplerError> {
@@ -87,6 +92,15 @@ impl<R: Read> Input<R> {
             if !self.refill()? {
                 return if self.unread().is_empty() { Ok(None) } else { Err(self.truncated()) };
             }
+        }
+    }
+
+    /// The next `N` bytes, which must be there: a record has begun.
+    #[inline]
+    pub(super) fn need<const N: usize>(&mut self) -> Result<[u8; N], SamplerError> {
+        match self.take()? {
+            Some(bytes) => Ok(bytes),
+            None => Err(self.truncated()),
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `din`, text | [`DinReader`] | `0 7ffe10` load, `1 7ffe10` store, `2 400123` instruction fetch |
 //! | libCacheSim's `oracleGeneral`, binary | [`OracleGeneralReader`] | time, object, size, next request |
 //! | valgrind's `lackey`, text | [`LackeyReader`] | `I  04001000,3`, ` L 1ffe8,8`, ` S 1ffe8,8`, ` M 1ffe8,8` |
+//! | Uppsala Sample Format, binary | [`UsfReader`], [`UsfSamples`] | accesses with program counter, time, thread |
 //!
 //! All of them stream: they keep one buffer of 256 KiB, whatever the length of the trace, and read from any
 //! [`Read`], which need not be buffered. They work on bytes: a record is never a `String`.
@@ -14,23 +15,26 @@
 //! without a single access is an error, too. After an
 //! error or the end, a reader answers that the trace has ended.
 //!
-//! [`TraceReader`] is whichever of them a [`TraceFormat`] names. [`DinWriter`] writes the simplest format.
+//! [`TraceReader`] is whichever of them a [`TraceFormat`] names; its [`content`](TraceReader::content) tells the USF
+//! files that hold samples from those that hold every access. [`DinWriter`] writes the simplest format.
 
 mod din;
 mod input;
 mod lackey;
 mod lines;
 mod oracle;
+mod usf;
 
 pub use din::{DinReader, DinWriter};
 pub use lackey::LackeyReader;
 pub use oracle::OracleGeneralReader;
+pub use usf::{UsfReader, UsfSamples};
 
 use std::fmt;
 use std::io::Read;
 
-use crate::SamplerError;
 use crate::replay::{Event, EventSource};
+use crate::{LineSize, SamplerError};
 
 /// A trace format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,11 +46,13 @@ pub enum TraceFormat {
     Lackey,
     /// libCacheSim's binary format: requests for objects, named by number.
     OracleGeneral,
+    /// The Uppsala Sample Format: a trace, or samples.
+    Usf,
 }
 
 impl TraceFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey, Self::OracleGeneral];
+    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey, Self::OracleGeneral, Self::Usf];
 
     /// The format's name, in lower case.
     #[must_use]
@@ -55,6 +61,7 @@ impl TraceFormat {
             Self::Din => "din",
             Self::Lackey => "lackey",
             Self::OracleGeneral => "oracle-general",
+            Self::Usf => "usf",
         }
     }
 
@@ -86,6 +93,7 @@ enum Kind<R> {
     Din(DinReader<R>),
     Lackey(LackeyReader<R>),
     OracleGeneral(OracleGeneralReader<R>),
+    Usf(UsfReader<R>),
 }
 
 impl<R: Read> TraceReader<R> {
@@ -95,8 +103,33 @@ impl<R: Read> TraceReader<R> {
             TraceFormat::Din => Kind::Din(DinReader::new(input)),
             TraceFormat::Lackey => Kind::Lackey(LackeyReader::new(input)),
             TraceFormat::OracleGeneral => Kind::OracleGeneral(OracleGeneralReader::new(input)),
+            TraceFormat::Usf => Kind::Usf(UsfReader::new(input)),
         })
     }
+
+    /// What the input holds: accesses or, in some USF files, samples (at lines of `line_size`).
+    ///
+    /// # Errors
+    /// [`SamplerError`] if the header that tells cannot be read.
+    pub fn content(self, line_size: LineSize) -> Result<TraceContent<R>, SamplerError> {
+        match self.0 {
+            Kind::Usf(mut reader) => Ok(if reader.holds_samples()? {
+                TraceContent::Samples(Box::new(UsfSamples::new(reader, line_size)))
+            } else {
+                TraceContent::Accesses(Self(Kind::Usf(reader)))
+            }),
+            accesses => Ok(TraceContent::Accesses(Self(accesses))),
+        }
+    }
+}
+
+/// What a trace file turned out to hold.
+#[derive(Debug)]
+pub enum TraceContent<R> {
+    /// Every access: replay it.
+    Accesses(TraceReader<R>),
+    /// What a sampler chose: it is a sampler itself.
+    Samples(Box<UsfSamples<R>>),
 }
 
 impl<R: Read> EventSource for TraceReader<R> {
@@ -106,6 +139,7 @@ impl<R: Read> EventSource for TraceReader<R> {
             Kind::Din(reader) => reader.next_event(),
             Kind::Lackey(reader) => reader.next_event(),
             Kind::OracleGeneral(reader) => reader.next_event(),
+            Kind::Usf(reader) => reader.next_event(),
         }
     }
 }

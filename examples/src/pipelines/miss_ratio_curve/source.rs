@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::trace::TraceFormat;
+use reuse_sampler::trace::{TraceContent, TraceFormat};
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan};
 
 use super::args::{Args, Model};
@@ -61,8 +61,26 @@ impl<'a> Settings<'a> {
         let bar = Bar::new(trace.bytes);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses) };
         let failed = |error| Failure::Run(format!("{name}: {error}"));
-        let measured = self.replay(trace.stream, &watch, failed)?;
+        let measured = match trace.stream.content(self.line_size).map_err(failed)? {
+            TraceContent::Accesses(stream) => self.replay(stream, &watch, failed)?,
+            TraceContent::Samples(mut samples) => {
+                self.refuse_exact(&name)?;
+                self.model(samples.as_mut(), &watch, failed)?
+            }
+        };
         Ok(Run { source: name, measured, outcome: Outcome::Unknown })
+    }
+
+    /// Refuses the exact models for what does not give every access.
+    fn refuse_exact(&self, source: &str) -> Result<(), Failure> {
+        let model = self.args.model;
+        if model.is_exact() {
+            return Err(Failure::Usage(format!(
+                "{} needs every access in order, which {source} does not give: record a trace and give --trace",
+                model.name()
+            )));
+        }
+        Ok(())
     }
 
     fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
@@ -79,14 +97,7 @@ impl<'a> Settings<'a> {
     }
 
     fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let model = self.args.model;
-        if model.is_exact() {
-            return Err(Failure::Usage(format!(
-                "{} needs every access in order, which a running program does not give: record a trace and give \
-                 --trace",
-                model.name()
-            )));
-        }
+        self.refuse_exact("a running program")?;
         let options = TargetOptions {
             window: PROGRAM_WINDOW,
             line_size: self.line_size,
