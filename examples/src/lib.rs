@@ -8,5 +8,6 @@ pub mod pipelines;
 pub mod reference;
 pub mod report;
 pub mod target;
+pub mod testbed;
 pub mod traces;
 pub mod workloads;

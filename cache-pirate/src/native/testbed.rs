@@ -105,6 +105,16 @@ enum Work {
     Counter(Box<dyn ProgressCounter>),
 }
 
+impl Work {
+    fn of(progress: Progress, target: &Target) -> Result<Self, PirateError> {
+        Ok(match progress {
+            Progress::Instructions => Self::Counters(TargetCounters::open(target.pid())?),
+            Progress::TaskClock => Self::TaskClock,
+            Progress::Counter(counter) => Self::Counter(counter),
+        })
+    }
+}
+
 /// Where the pirate's fetches come from.
 enum Fetches {
     Counted(Counter),
@@ -167,11 +177,7 @@ impl NativeTestbed {
         };
         // Last, so that nothing above can leave it suspended.
         let target = take(cpu, &params.suspension)?;
-        let work = match params.progress {
-            Progress::Instructions => Work::Counters(TargetCounters::open(target.pid())?),
-            Progress::TaskClock => Work::TaskClock,
-            Progress::Counter(counter) => Work::Counter(counter),
-        };
+        let work = Work::of(params.progress, &target)?;
         Ok(Self {
             target,
             target_cpu: cpu,
@@ -230,6 +236,16 @@ impl NativeTestbed {
     #[must_use]
     pub const fn round_trip(&self) -> Option<f64> {
         self.last_round_trip
+    }
+
+    /// Counts the target's work in another way from now on: one that needs to know the process. Not between the
+    /// readings of one measurement.
+    ///
+    /// # Errors
+    /// [`PirateError::System`] if it cannot be counted so.
+    pub fn set_progress(&mut self, progress: Progress) -> Result<(), PirateError> {
+        self.work = Work::of(progress, &self.target)?;
+        Ok(())
     }
 
     /// Lets the target run alone to its end.

@@ -1,4 +1,5 @@
 //! The pipelines behind the example programs, callable from tests.
 
+pub mod cache_pirate;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;

@@ -1,0 +1,111 @@
+//! Performance as a function of available cache: on the simulated chip, or of a real program on this machine.
+
+mod args;
+mod figure;
+mod native;
+mod report;
+mod simulated;
+mod watched;
+
+pub use args::{Args, Replacement};
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cache_pirate::{CacheCurve, Measurements, PirateError};
+use indicatif::ProgressBar;
+
+use self::report::Report;
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::output::OutputDir;
+
+/// A curve and where it comes from.
+#[derive(Debug)]
+struct Measured {
+    source: String,
+    curve: CacheCurve,
+    run: Option<Measurements>, // one run for all sizes; none where each size had its own
+    work: &'static str,
+    time: &'static str,
+    notes: Vec<String>,
+}
+
+impl Measured {
+    /// Pirate threads.
+    fn threads(&self) -> usize {
+        self.run.as_ref().and_then(|run| run.intervals.first()).map_or(1, |interval| interval.threads)
+    }
+}
+
+/// How the run is watched over.
+struct Watch<'a> {
+    interrupted: &'a AtomicBool,
+    progress: &'a dyn Fn(u64),
+}
+
+impl Watch<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Why there is no curve.
+    fn nothing(&self, error: &PirateError) -> Failure {
+        Failure::Run(if self.is_interrupted() {
+            "interrupted before anything was measured".to_owned()
+        } else {
+            error.to_string()
+        })
+    }
+}
+
+/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &Arc<AtomicBool>,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    // Found before the run, not after.
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
+    let progress = |runs: u64| {
+        if let Some(bar) = &bar {
+            bar.set_message(format!("{runs} intervals and warm-ups"));
+            bar.tick();
+        }
+    };
+    let watch = Watch { interrupted, progress: &progress };
+    let measured = if args.is_native() {
+        native::native(args, interrupted, &watch)
+    } else {
+        simulated::simulate(args, &watch)
+    };
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let measured = measured?;
+    let incomplete = watch.is_interrupted();
+    let report = Report { measured: &measured, incomplete, seed: args.common.seed };
+    if let Some(folder) = &folder {
+        report.write_files(folder)?;
+    }
+    unless_closed(if args.common.json { report.write_json(out) } else { report.write_table(out) })?;
+    if incomplete {
+        // A message that nobody reads is no failure.
+        let _ = writeln!(messages, "cache_pirate: interrupted; the curve shows what was measured until then");
+        return Ok(INTERRUPTED);
+    }
+    Ok(0)
+}

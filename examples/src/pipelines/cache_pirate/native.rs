@@ -1,0 +1,243 @@
+//! A real program on the machine at hand.
+
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cache_pirate::native::{
+    FileCounter, IoBytes, NativeParams, NativeTestbed, Pages, Placement, Progress, Suspension,
+};
+use cache_pirate::{
+    CacheCurve, CurvePoint, Distrust, Evidence, Interval, Measurements, PirateError, PirateParams,
+    SharedCache, Testbed, Trust, measure, measure_fixed,
+};
+
+use super::args::{Args, Work};
+use super::watched::Watched;
+use super::{Measured, Watch};
+use crate::cli::Failure;
+
+/// Processor time in an interval where that is the work, in nanoseconds.
+const CPU_TIME_INTERVAL: f64 = 100e6;
+/// Share of a whole run's intervals that must be trusted for its size to be.
+const TRUSTED_SHARE: f64 = 0.9;
+
+/// Measures the program or process that the command line names.
+pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<Measured, Failure> {
+    let subject = match (args.machine.pid, args.program.split_first()) {
+        (Some(pid), _) => Subject::Process(pid),
+        (None, Some((program, arguments))) => Subject::Program(program, arguments),
+        (None, None) => return Err(Failure::usage("no program to run")),
+    };
+    let source = match subject {
+        Subject::Process(pid) => format!("process {pid}"),
+        Subject::Program(..) => {
+            args.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let work = args.machine.progress.clone();
+    match testbed(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {
+        Ok(testbed) => one_run(args, source, testbed, &work.unwrap_or(Work::Instructions), watch),
+        // Without counters and without progress told, time per run is all that can be had.
+        Err(PirateError::System { operation: "count", .. })
+            if work.is_none() && matches!(subject, Subject::Program(..)) =>
+        {
+            run_per_size(args, subject, source, stop, watch)
+        }
+        Err(error) => Err(Failure::run(error)),
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Process(i32),
+    Program(&'a OsStr, &'a [OsString]),
+}
+
+/// The program started, or the process taken over, and suspended.
+fn testbed(
+    args: &Args,
+    subject: Subject<'_>,
+    stop: &Arc<AtomicBool>,
+    work: &Work,
+) -> Result<NativeTestbed, PirateError> {
+    let machine = &args.machine;
+    // Bytes are counted from outside once there is a process.
+    let progress = match work {
+        Work::Instructions => Progress::Instructions,
+        Work::File(path) => Progress::Counter(Box::new(FileCounter::open(path)?)),
+        Work::CpuTime | Work::Io => Progress::TaskClock,
+    };
+    let params = NativeParams {
+        target_cpu: machine.cpu,
+        pirate_cpus: (!machine.pirate_cpus.is_empty()).then(|| machine.pirate_cpus.clone()),
+        cache_bytes: args.cache,
+        placement: machine.time_sliced.map_or(Placement::Beside, |milliseconds| Placement::TimeSliced {
+            period: Duration::from_secs_f64(milliseconds / 1e3),
+        }),
+        suspension: machine.freezer.clone().map_or(Suspension::Signals, |root| Suspension::Freezer { root }),
+        progress,
+        shared_round_trip: (machine.shared_below > 0.0).then_some(machine.shared_below),
+        stop: Some(Arc::clone(stop)),
+        ..NativeParams::default()
+    };
+    let mut testbed = match subject {
+        Subject::Process(pid) => NativeTestbed::attach(pid, params)?,
+        Subject::Program(program, arguments) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            if args.common.json {
+                // Standard output is ours.
+                command.stdout(Stdio::null());
+            }
+            NativeTestbed::spawn(command, params)?
+        }
+    };
+    if *work == Work::Io {
+        let pid = testbed.pid();
+        testbed.set_progress(Progress::Counter(Box::new(IoBytes::of(pid))))?;
+    }
+    Ok(testbed)
+}
+
+/// All sizes in one run, by counters or the program's own progress.
+fn one_run(
+    args: &Args,
+    source: String,
+    testbed: NativeTestbed,
+    work: &Work,
+    watch: &Watch<'_>,
+) -> Result<Measured, Failure> {
+    let cache = testbed.cache();
+    let mut params = args.params();
+    if *work == Work::CpuTime {
+        params.interval = params.interval.or(Some(CPU_TIME_INTERVAL));
+    }
+    let plan = params.check(cache).map_err(Failure::usage)?;
+    let mut testbed = Watched {
+        inner: testbed,
+        interrupted: watch.interrupted,
+        piece: f64::INFINITY,
+        progress: watch.progress,
+        runs: 0,
+    };
+    let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
+    let notes = notes(&testbed.inner, work);
+    if !run.ended && args.machine.pid.is_none() {
+        // The measurement has had enough; the program has not.
+        testbed.inner.wait().map_err(Failure::run)?;
+    }
+    let curve = run.curve().map_err(|error| watch.nothing(&error))?;
+    let (work, time) = match work {
+        Work::Instructions => ("instruction", "cycle"),
+        Work::CpuTime => ("nanosecond", "nanosecond"),
+        Work::Io => ("byte", "nanosecond"),
+        Work::File(_) => ("progress", "nanosecond"),
+    };
+    Ok(Measured { source, curve, run: Some(run), work, time, notes })
+}
+
+/// The program once per size, from beginning to end: its CPI is the processor time of the run.
+fn run_per_size(
+    args: &Args,
+    subject: Subject<'_>,
+    source: String,
+    stop: &Arc<AtomicBool>,
+    watch: &Watch<'_>,
+) -> Result<Measured, Failure> {
+    let mut points = Vec::new();
+    let mut notes =
+        vec!["no hardware counters: the program ran once per size, CPI is the time of a run".to_owned()];
+    let mut cache = None;
+    let mut sizes: Option<Vec<u64>> = None;
+    let mut number = 0;
+    loop {
+        let mut testbed = testbed(args, subject, stop, &Work::CpuTime).map_err(Failure::run)?;
+        let here = *cache.get_or_insert(testbed.cache());
+        let params = PirateParams {
+            interval: Some(args.interval.unwrap_or(CPU_TIME_INTERVAL)),
+            target_warm_up: Some(0.0),
+            cycles: None,
+            ..args.params()
+        };
+        let plan = params.check(here).map_err(Failure::usage)?;
+        let sizes = sizes.get_or_insert_with(|| {
+            notes.extend(self::notes(&testbed, &Work::Instructions));
+            plan.sizes().collect()
+        });
+        let Some(&bytes) = sizes.get(number) else { break };
+        number += 1;
+        (watch.progress)(number as u64);
+        let run = measure_fixed(&mut testbed, &plan, bytes).map_err(Failure::run)?;
+        if watch.is_interrupted() {
+            break;
+        }
+        testbed.wait().map_err(Failure::run)?;
+        points.push(whole_run(here, bytes, &run));
+        if number == sizes.len() {
+            break;
+        }
+    }
+    points.sort_by_key(|point| point.bytes);
+    let cache = cache.ok_or_else(|| Failure::run("nothing was measured"))?;
+    let curve = CacheCurve::from_points(cache, points).map_err(|error| watch.nothing(&error))?;
+    Ok(Measured { source, curve, run: None, work: "run", time: "nanosecond", notes })
+}
+
+/// The point of a whole run at one size.
+fn whole_run(cache: SharedCache, bytes: u64, run: &Measurements) -> CurvePoint {
+    let complete: Vec<&Interval> = run
+        .intervals
+        .iter()
+        .filter(|interval| {
+            !matches!(interval.trust, Trust::Untrusted(Distrust::Truncated { .. } | Distrust::Empty))
+        })
+        .collect();
+    let trusted = complete.iter().filter(|interval| interval.trust.is_trusted()).count();
+    let trust = if trusted as f64 >= TRUSTED_SHARE * complete.len() as f64 {
+        Trust::Trusted
+    } else {
+        complete.iter().map(|i| i.trust).find(|t| !t.is_trusted()).unwrap_or(Trust::Trusted)
+    };
+    let fetch_ratio = run.total.pirate.fetch_ratio();
+    let stolen = cache.bytes.saturating_sub(bytes);
+    CurvePoint {
+        bytes,
+        effective_bytes: cache_pirate::trust::effective_size(cache, stolen, fetch_ratio),
+        cpi: run.total.target.time.max(1.0),
+        cpi_error: None,
+        mix: None,
+        miss_ratio: None,
+        fetch_ratio: None,
+        hit_rate: None,
+        bandwidth: None,
+        pirate_fetch_ratio: fetch_ratio,
+        intervals: complete.len() as u64,
+        trust,
+    }
+}
+
+/// What the user should know about this machine.
+fn notes(testbed: &NativeTestbed, work: &Work) -> Vec<String> {
+    let (cpu, pirate) = testbed.processors();
+    let pages = match testbed.pages() {
+        Pages::Huge => "huge pages",
+        Pages::Transparent => "transparent huge pages",
+        Pages::Small => "small pages",
+    };
+    let mut notes = vec![format!("program on processor {cpu}, pirate on {pirate:?} in {pages}")];
+    if let Some(time) = testbed.round_trip() {
+        notes.push(format!("a line goes to the pirate's core and back in {time:.0} ns"));
+    }
+    if testbed.evidence() == Evidence::Timed {
+        notes.push("the pirate's fetches are inferred from its time per line".to_owned());
+    }
+    if *work == Work::CpuTime {
+        notes.push("work is processor time: CPI is 1 by definition".to_owned());
+    }
+    notes.extend(testbed.warnings().iter().map(ToString::to_string));
+    notes
+}

@@ -1,0 +1,186 @@
+//! The curve as JSON, as a table and as CSV.
+
+use std::io::{self, Write};
+
+use cache_pirate::{CurvePoint, Distrust, Trust};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Measured;
+use super::figure::draw;
+use crate::cli::Failure;
+use crate::output::OutputDir;
+use crate::report::{bytes, percent};
+
+/// What is told, whatever the form.
+pub struct Report<'a> {
+    pub measured: &'a Measured,
+    pub incomplete: bool,
+    pub seed: u64,
+}
+
+/// A superset of the cache-curve file: readers of that format ignore what they do not know.
+#[derive(Serialize)]
+struct Object<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'static str>, // only where every point has what the format requires
+    version: u32,
+    name: &'a str,
+    work: &'static str,
+    time: &'static str,
+    line_size: u32,
+    mix: f64,
+    cache_bytes: u64,
+    points: Vec<Value>,
+    stealable_bytes: u64,
+    threads: usize,
+    overhead: Option<f64>,
+    suspended: Option<f64>,
+    notes: &'a [String],
+    seed: u64,
+    incomplete: bool,
+}
+
+#[derive(Serialize)]
+struct Point {
+    bytes: u64,
+    cpi: f64,
+    miss_ratio: Option<f64>,
+    fetch_ratio: Option<f64>,
+    hit_rate: Option<f64>,
+    bandwidth: Option<f64>,
+    trusted: bool,
+    reason: Option<String>,
+    bytes_at_least: u64,
+    bytes_at_most: u64,
+    cpi_error: Option<f64>,
+    pirate_fetch_ratio: f64,
+    intervals: u64,
+}
+
+impl Report<'_> {
+    /// One JSON object on one line.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let curve = &self.measured.curve;
+        let run = self.measured.run.as_ref();
+        let alone = curve.at(curve.cache().bytes).map(|point| point.cpi);
+        let object = Object {
+            format: curve.points().iter().all(|point| point.miss_ratio.is_some()).then_some("cache-curve"),
+            version: 1,
+            name: &self.measured.source,
+            work: self.measured.work,
+            time: self.measured.time,
+            line_size: curve.cache().line_size,
+            mix: curve.points().iter().rev().find_map(|point| point.mix).unwrap_or(1.0),
+            cache_bytes: curve.cache().bytes,
+            points: curve.points().iter().map(json_point).collect::<Result<_, _>>()?,
+            stealable_bytes: curve.stealable(),
+            threads: self.measured.threads(),
+            overhead: run.zip(alone).map(|(run, alone)| run.overhead(alone)).filter(|o| o.is_finite()),
+            suspended: run.map(|run| run.suspended / run.total.elapsed).filter(|share| share.is_finite()),
+            notes: &self.measured.notes,
+            seed: self.seed,
+            incomplete: self.incomplete,
+        };
+        serde_json::to_writer(&mut *out, &object)?;
+        writeln!(out)
+    }
+
+    /// A table for people.
+    pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let measured = self.measured;
+        let state = if self.incomplete { "  (interrupted: incomplete)" } else { "" };
+        writeln!(out, "{}{state}", measured.source)?;
+        for note in &measured.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        let unit = format!("{}s/{}", measured.time, measured.work);
+        writeln!(
+            out,
+            "{:>10}  {:>18}  {:>8}  {:>8}  {:>14}  pirate's fetches",
+            "cache", unit, "misses", "fetches", "bytes/time"
+        )?;
+        for point in measured.curve.points() {
+            let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
+            let bandwidth = point.bandwidth.map_or_else(|| "-".to_owned(), |b| format!("{b:.4}"));
+            let verdict = reason(point).map_or_else(String::new, |reason| format!("  not trusted: {reason}"));
+            writeln!(
+                out,
+                "{:>10}  {:>18}  {:>8}  {:>8}  {:>14}  {}{verdict}",
+                bytes(point.bytes),
+                figures(point.cpi),
+                ratio(point.miss_ratio),
+                ratio(point.fetch_ratio),
+                bandwidth,
+                percent(point.pirate_fetch_ratio),
+            )?;
+        }
+        let stolen = bytes(measured.curve.stealable());
+        let threads = measured.threads();
+        let plural = if threads == 1 { "" } else { "s" };
+        writeln!(out, "{stolen} could be stolen with {threads} pirate thread{plural}.")
+    }
+
+    fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut csv = csv::Writer::from_writer(out);
+        for each in self.measured.curve.points() {
+            csv.serialize(point(each))?;
+        }
+        csv.flush()
+    }
+
+    /// `curves.svg`, `curve.csv`, and `curve.json` in the cache-curve format.
+    pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
+        let picture = draw(self.measured, self.incomplete).map_err(Failure::run)?;
+        folder.write("curves.svg", |out| out.write_all(picture.as_bytes())).map_err(Failure::run)?;
+        folder.write("curve.csv", |out| self.write_csv(out)).map_err(Failure::run)?;
+        folder.write("curve.json", |out| self.write_json(out)).map_err(Failure::run)
+    }
+}
+
+/// A point without the fields that it does not have.
+fn json_point(each: &CurvePoint) -> io::Result<Value> {
+    let mut value = serde_json::to_value(point(each))?;
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, field| !field.is_null());
+    }
+    Ok(value)
+}
+
+fn point(point: &CurvePoint) -> Point {
+    Point {
+        bytes: point.bytes,
+        cpi: point.cpi,
+        miss_ratio: point.miss_ratio,
+        fetch_ratio: point.fetch_ratio,
+        hit_rate: point.hit_rate,
+        bandwidth: point.bandwidth,
+        trusted: point.is_trusted(),
+        reason: reason(point),
+        bytes_at_least: point.effective_bytes.0,
+        bytes_at_most: point.effective_bytes.1,
+        cpi_error: point.cpi_error,
+        pirate_fetch_ratio: point.pirate_fetch_ratio,
+        intervals: point.intervals,
+    }
+}
+
+/// Why a point is not trusted, if it is not.
+fn reason(point: &CurvePoint) -> Option<String> {
+    let Trust::Untrusted(distrust) = point.trust else { return None };
+    Some(match distrust {
+        Distrust::LostLines { fetch_ratio, limit } => {
+            format!("the pirate fetched {} of its lines, more than {}", percent(fetch_ratio), percent(limit))
+        }
+        Distrust::NotWalked { walks } => format!("the pirate made only {walks:.2} walks in an interval"),
+        Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
+        Distrust::Truncated { .. } => "the program ended too soon".to_owned(),
+        _ => "nothing was measured".to_owned(),
+    })
+}
+
+/// Four significant figures of numbers from 0.01 to 1e12.
+fn figures(value: f64) -> String {
+    let digits = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}

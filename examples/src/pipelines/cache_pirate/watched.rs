@@ -1,0 +1,65 @@
+//! A testbed that can be interrupted and tells how far it has come.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cache_pirate::{Evidence, Outcome, Reading, SharedCache, Testbed, Until, Who};
+
+/// Wraps a testbed: long runs are cut into pieces, between which the interrupt flag is looked at.
+pub struct Watched<'a, T> {
+    pub inner: T,
+    pub interrupted: &'a AtomicBool,
+    /// Work in a piece: infinite where the testbed looks at the flag by itself.
+    pub piece: f64,
+    /// Told how often the target has run.
+    pub progress: &'a dyn Fn(u64),
+    pub runs: u64,
+}
+
+impl<T: Testbed> Testbed for Watched<'_, T> {
+    type Error = T::Error;
+
+    fn cache(&self) -> SharedCache {
+        self.inner.cache()
+    }
+
+    fn max_threads(&self) -> usize {
+        self.inner.max_threads()
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.inner.evidence()
+    }
+
+    fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), T::Error> {
+        self.inner.steal(bytes, threads)
+    }
+
+    fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
+        let Until::Work(work) = until else { return self.inner.run(who, until) };
+        self.runs += 1;
+        (self.progress)(self.runs);
+        let goal = self.inner.read()?.target.work + work;
+        let mut left = work;
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(Outcome::TargetEnded);
+            }
+            let outcome = self.inner.run(who, Until::Work(left.min(self.piece)))?;
+            if outcome == Outcome::TargetEnded || left <= self.piece {
+                return Ok(outcome);
+            }
+            left = goal - self.inner.read()?.target.work;
+            if left <= 0.0 {
+                return Ok(Outcome::Done);
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Reading, T::Error> {
+        self.inner.read()
+    }
+
+    fn shares_cache(&mut self) -> Result<Option<bool>, T::Error> {
+        self.inner.shares_cache()
+    }
+}
