@@ -1,5 +1,6 @@
 //! The chip's caches against brute force: per set, a plain list of (tag, time in, time of last touch, bit).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
 use examples::reference::chip::{Cache, Geometry, Policy};
 use quickcheck::{Arbitrary, Gen, QuickCheck};

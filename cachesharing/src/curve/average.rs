@@ -11,6 +11,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// [`Error::NoPoints`] for no curves, [`Error::MixedLineSizes`].
+#[allow(clippy::needless_pass_by_value)] // an iterator is taken by value, and cloned to be walked twice
 pub(crate) fn average<'a>(
     curves: impl Iterator<Item = (f64, &'a CacheCurve)> + Clone,
 ) -> Result<CacheCurve, Error> {

@@ -1,9 +1,9 @@
 //! Whole experiments on the chip: programs alone, programs together, and which windows ran together.
 
-use super::chip::{Chip, Event};
 use super::config::ChipSettings;
 use super::core::CoreSettings;
 use super::counters::Counters;
+use super::machine::{Chip, Event};
 use super::program::Program;
 use super::{Activity, ChipError};
 

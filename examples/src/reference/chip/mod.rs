@@ -14,13 +14,13 @@
 //! - [`corun`]: whole experiments: alone, together, with a record of which windows ran together.
 
 pub mod cache;
-mod chip;
 mod config;
 mod core;
 pub mod corun;
 mod counters;
 mod error;
 mod geometry;
+mod machine;
 mod owner;
 mod prefetch;
 pub mod program;
@@ -28,12 +28,12 @@ mod recording;
 mod timing;
 
 pub use self::cache::Cache;
-pub use self::chip::{Chip, Event};
 pub use self::config::{CacheSettings, ChipSettings, Inclusion, Latencies};
 pub use self::core::{Activity, CoreSettings};
 pub use self::counters::Counters;
 pub use self::error::ChipError;
 pub use self::geometry::{Geometry, MAX_WAYS, Policy};
+pub use self::machine::{Chip, Event};
 pub use self::prefetch::PrefetcherSettings;
 pub use self::program::{Player, Program, Reference};
 pub use self::recording::{Recorder, Recording};
