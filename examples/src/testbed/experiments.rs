@@ -1,7 +1,7 @@
 //! The Cache Pirating paper's figures and tables on the simulated chip, where the truth is known.
 //!
 //! Everything is scaled to a chip with a shared cache of a chosen size: working sets, intervals and the private
-//! caches go with it (see [`scaled_nehalem`](super::truth::scaled_nehalem)). SPEC is replaced by the embedded
+//! caches go with it (see [`scaled_nehalem`]). SPEC is replaced by the embedded
 //! kernels. What the paper could not know, the true cache of each size, is here a simulation of the target alone.
 
 use cache_pirate::{

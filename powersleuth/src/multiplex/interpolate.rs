@@ -38,7 +38,7 @@ impl<P: Copy + Eq + Hash> Record<P> {
     ///
     /// # Accuracy
     /// As good as phases are homogeneous, in the last step as good as the whole program is: look at the
-    /// [steps](Complete::step).
+    /// steps.
     ///
     /// # Cost
     /// Intervals times events.

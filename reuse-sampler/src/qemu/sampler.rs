@@ -238,10 +238,12 @@ impl Sampler for Run {
             return Ok(());
         }
         self.waiting = None;
-        let header = self.process.mapping().ring().header();
         if self.stage == Stage::Loaded {
-            header.start(crate::engine::tracker::Mode::Off);
+            // It has not executed anything: there is nothing to report.
+            self.stage = Stage::Over;
+            return self.process.end().map(drop);
         }
+        let header = self.process.mapping().ring().header();
         futex::set(&header.stop, 1);
         let deadline = Instant::now() + LAST_REPORT;
         let mut kept = VecDeque::new();

@@ -1,7 +1,7 @@
 //! One set-associative cache: who is in it, and who leaves when a line comes in.
 //!
 //! A cache holds tags: line numbers with the owner's number in the bits that no line number uses (see
-//! [`owner`](super::owner)), so that programs with equal addresses do not share data but do share sets. It
+//! the module `owner`), so that programs with equal addresses do not share data but do share sets. It
 //! knows no time, no other level and no contents.
 
 use super::geometry::{Geometry, Policy};
