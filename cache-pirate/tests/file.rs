@@ -1,5 +1,6 @@
 //! The curve file: written, read back, and refused where it breaks the format.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,6 +1,7 @@
 //! The native testbed's parts: sysfs trees of machines we do not have, and a real measurement of a real process.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! Nothing is left standing still: real processes, stopped and set free in every way that a measurement can end.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! Every parameter out of range is refused, by name.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cache_pirate::simple::{SimpleMachine, SimpleTestbed};

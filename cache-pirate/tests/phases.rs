@@ -1,5 +1,6 @@
 //! Each phase gets its own full curve, from one run.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,5 +1,6 @@
 //! The technique on the simple testbed against caches of the true size.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,5 +1,6 @@
 //! The cache-curve file against its description.
 #![cfg(feature = "serde")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cachesharing::file::ProgramFile;

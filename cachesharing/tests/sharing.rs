@@ -1,4 +1,5 @@
 //! The sharing models against simulated caches, a grid solution, and laws.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,5 +1,7 @@
 //! The whole chip against a second one written for nothing but plainness: lists instead of arrays, one access
 //! at a time, the next core found by sorting.
+#![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::VecDeque;
@@ -84,7 +86,7 @@ impl Arbitrary for Case {
             prefetcher: None,
             lines_per_cycle: *g.choose(&[None, Some(0.02), Some(1.0)]).unwrap(),
         };
-        let programs = (0..1 + u64::arbitrary(g) % 4)
+        let programs = (0..=(u64::arbitrary(g) % 4))
             .map(|_| {
                 let (length, span) = (1 + u64::arbitrary(g) % 200, 1 + u64::arbitrary(g) % 40);
                 let mut at = 0;

@@ -1,5 +1,6 @@
 //! The pipeline `miss_ratio_curve` as its users meet it: arguments in, result, messages and exit status out.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

@@ -1,4 +1,5 @@
 //! The pipeline `cache_pirate` as its users meet it: arguments in, curve, messages and exit status out.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -175,7 +176,9 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     })
     .take(400_000)
     .collect();
-    let settings = examples::testbed::truth::scaled_nehalem(128 << 10, Default::default()).unwrap();
+    let settings =
+        examples::testbed::truth::scaled_nehalem(128 << 10, examples::reference::chip::Policy::default())
+            .unwrap();
     let settings = examples::reference::chip::ChipSettings { lines_per_cycle: None, ..settings };
     let program = examples::testbed::programs::Recorded::new(accesses.clone(), LineSize::B64, 0.4).unwrap();
     let options = ReplayOptions::windows_of(WindowLength::Accesses(1 << 20));

@@ -1,4 +1,5 @@
 //! Nothing is allocated while windows are built, classified and predicted, once every phase has been founded.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

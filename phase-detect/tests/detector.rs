@@ -1,4 +1,5 @@
 //! The online detector: its parts put together give what they give apart, and its promises one by one.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 

@@ -1,4 +1,5 @@
 //! k-means on data with a known answer, and its refusals.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phase_detect::metrics::adjusted_rand_index;

@@ -1,4 +1,5 @@
 //! Whether the detectors find what is there, on programs whose phases are known.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;

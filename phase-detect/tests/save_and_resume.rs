@@ -1,5 +1,6 @@
 //! A state that was saved and resumed goes on exactly as the original; a damaged one is refused.
 #![cfg(feature = "serde")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phase_detect::online::{DynamicRateConfig, Histories, SharedHistories};

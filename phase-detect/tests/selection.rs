@@ -1,4 +1,5 @@
 //! Counter selection on a machine whose counters are known to be good, bad or useless.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phase_detect::selection::{CounterSelection, ForestConfig};

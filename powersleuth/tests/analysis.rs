@@ -1,4 +1,5 @@
 //! Sums, predictions, schedules and fronts against brute force.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,4 +1,5 @@
 //! The least-squares fit against certified values, closed forms and noise of known size.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use powersleuth::performance::Event;

@@ -1,6 +1,7 @@
 //! Sysfs of three machines, laid out in a directory; missing, damaged and closed files; and a kernel that refuses
 //! what kernels refuse.
 #![cfg(feature = "linux")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cell::RefCell;

@@ -1,4 +1,5 @@
 //! Rotation and interpolation against the paper's figure and a slow, plain reimplementation.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;

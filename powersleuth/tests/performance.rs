@@ -1,4 +1,5 @@
 //! The performance models against machines whose time at any frequency is known in closed form.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use powersleuth::performance::{

@@ -1,5 +1,6 @@
 //! Saving and loading power models.
 #![cfg(feature = "serde")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};

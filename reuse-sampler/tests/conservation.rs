@@ -1,5 +1,6 @@
 //! The law of the sampler: each sample that is started is reported exactly once, with the fate that a
 //! brute-force look at the whole stream gives it, over any windows, plans, chunkings and threads.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

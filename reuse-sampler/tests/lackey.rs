@@ -1,5 +1,6 @@
 //! The lackey reader on a trace that valgrind writes here and now, against valgrind's own counts of the same run.
 
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

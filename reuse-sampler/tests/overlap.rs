@@ -1,4 +1,5 @@
 //! Overlapping samples against the stack distances they estimate, counted in a list.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

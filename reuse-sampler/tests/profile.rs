@@ -1,4 +1,5 @@
 //! Laws and known answers of `ReuseProfile`.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use quickcheck::{Arbitrary, Gen, quickcheck};

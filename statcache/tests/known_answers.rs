@@ -1,4 +1,5 @@
 //! Streams whose miss ratio under random replacement is known.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

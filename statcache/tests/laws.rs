@@ -1,4 +1,5 @@
 //! What holds for every profile, and the equation checked by putting the solution in.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

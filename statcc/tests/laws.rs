@@ -1,5 +1,6 @@
 //! What must hold for any programs: laws on drawn profiles, with the model of LRU and that of random
 //! replacement.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 // quickcheck hands its cases over by value.
 #![allow(clippy::needless_pass_by_value)]

@@ -1,4 +1,5 @@
 //! The solver against closed forms, a brute-force interleaving, and systems whose solutions are known.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
 //! What holds for every profile, and the formulas against sums written out.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,6 +1,7 @@
 //! The `qemu` backend on programs whose accesses are known. Skipped where there is no emulator, unless
 //! `REQUIRE_QEMU` is set.
 #![cfg(target_os = "linux")]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod run;
