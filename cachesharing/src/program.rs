@@ -192,7 +192,7 @@ impl<P> Program<P> {
     /// # Errors
     /// [`Error::MixedLineSizes`].
     pub fn average(&self) -> Result<CacheCurve, Error> {
-        average(self.windows().map(|(work, _, curve)| (work, curve)))
+        average(&self.windows().map(|(work, _, curve)| (work, curve)).collect::<Vec<_>>())
     }
 
     pub(crate) fn placed(&self) -> &[PlacedWindow] {
@@ -219,5 +219,5 @@ fn phase_average(
         return Err(Error::NoCurve { program: program.to_owned(), window });
     }
     let members = windows.iter().filter(|w| w.phase == phase);
-    average(members.filter_map(|w| Some((w.work, curves.get(w.curve?)?))))
+    average(&members.filter_map(|w| Some((w.work, curves.get(w.curve?)?))).collect::<Vec<_>>())
 }

@@ -75,7 +75,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// number is taken as 0.
     ///
     /// # Cost
-    /// Per step, an invocation of the model (window methods) or some 10 ns (phase method).
+    /// Per step, an invocation of the model (window methods) or a lookup (phase method).
     ///
     /// # References
     /// Sandberg and others, HPCA 2013, section 3.

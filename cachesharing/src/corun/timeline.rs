@@ -75,7 +75,7 @@ fn dynamic_windows<P>(program: &Program<P>) -> Result<Cut, Error> {
         let work = instance.iter().map(|w| w.0).sum();
         let phase = instance.first().map_or(0, |w| w.1);
         cut.0.push(Segment { work, curve: cut.1.len(), phase });
-        cut.1.push(average(instance.iter().map(|&(work, _, curve)| (work, curve)))?);
+        cut.1.push(average(&instance.iter().map(|&(work, _, curve)| (work, curve)).collect::<Vec<_>>())?);
     }
     Ok(cut)
 }

@@ -11,14 +11,11 @@ use crate::error::Error;
 ///
 /// # Errors
 /// [`Error::NoPoints`] for no curves, [`Error::MixedLineSizes`].
-#[allow(clippy::needless_pass_by_value)] // an iterator is taken by value, and cloned to be walked twice
-pub(crate) fn average<'a>(
-    curves: impl Iterator<Item = (f64, &'a CacheCurve)> + Clone,
-) -> Result<CacheCurve, Error> {
-    let Some((_, first)) = curves.clone().next() else { return Err(Error::NoPoints) };
+pub(crate) fn average(curves: &[(f64, &CacheCurve)]) -> Result<CacheCurve, Error> {
+    let Some((_, first)) = curves.first() else { return Err(Error::NoPoints) };
     let line_size = first.line_size();
     let (mut work, mut accesses) = (0.0, 0.0);
-    for (weight, curve) in curves.clone() {
+    for (weight, curve) in curves {
         if curve.line_size() != line_size {
             return Err(Error::MixedLineSizes { left: line_size, right: curve.line_size() });
         }
@@ -26,10 +23,10 @@ pub(crate) fn average<'a>(
         accesses += weight * curve.mix();
     }
     let mix = accesses / work;
-    let all_know_hits = curves.clone().all(|(_, c)| c.reaching().is_some());
-    let points = sizes(first, curves.clone()).into_iter().map(|bytes| {
+    let all_know_hits = curves.iter().all(|(_, c)| c.reaching().is_some());
+    let points = sizes(first, curves).into_iter().map(|bytes| {
         let (mut time, mut misses, mut fetches, mut hits) = (0.0, 0.0, 0.0, 0.0);
-        for (weight, curve) in curves.clone() {
+        for (weight, curve) in curves {
             let (at, touched) = (bytes as f64, weight * curve.mix());
             time += weight * curve.cpi(at);
             misses += touched * curve.miss_ratio(at);
@@ -47,10 +44,11 @@ pub(crate) fn average<'a>(
     CacheCurve::new(points.collect(), mix, line_size)
 }
 
-fn sizes<'a>(first: &CacheCurve, curves: impl Iterator<Item = (f64, &'a CacheCurve)> + Clone) -> Vec<u64> {
-    let smallest = curves.clone().map(|(_, c)| c.smallest()).max().unwrap_or(0);
-    let largest = curves.clone().map(|(_, c)| c.largest()).min().unwrap_or(0);
+fn sizes(first: &CacheCurve, curves: &[(f64, &CacheCurve)]) -> Vec<u64> {
+    let smallest = curves.iter().map(|(_, c)| c.smallest()).max().unwrap_or(0);
+    let largest = curves.iter().map(|(_, c)| c.largest()).min().unwrap_or(0);
     let mut sizes: Vec<u64> = curves
+        .iter()
         .flat_map(|(_, c)| c.points().iter().map(|p| p.bytes))
         .filter(|bytes| (smallest..=largest).contains(bytes))
         .collect();

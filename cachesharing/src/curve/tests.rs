@@ -184,7 +184,7 @@ quickcheck! {
             falling(if a.is_empty() { &[1] } else { &a }, 0.3),
             falling(if b.is_empty() { &[1] } else { &b }, 0.6),
         );
-        let both = average([(3.0, &a), (1.0, &b)].into_iter()).unwrap();
+        let both = average(&[(3.0, &a), (1.0, &b)]).unwrap();
         let x = (both.smallest() + u64::from(size) % (both.largest() - both.smallest() + 1)) as f64;
         let time = 3.0 * a.cpi(x) + b.cpi(x);
         let accesses: f64 = 3.0 * 0.3 + 0.6;

@@ -31,7 +31,7 @@ pub struct Culprit<P> {
 /// [`Error::Count`] for no offsets.
 ///
 /// # Cost
-/// That of the runs, on one thread, and 50 ns a step.
+/// That of the runs, on one thread, and a hash lookup a step.
 pub fn culprits<P: Copy + Eq + Hash, M: SharingModel>(
     run: &CoRun<'_, P, M>,
     offsets: &Offsets,

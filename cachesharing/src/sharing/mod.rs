@@ -1,9 +1,9 @@
 //! How programs that run at the same time divide a cache, and how fast that lets each of them be.
 //!
 //! A [`SharingModel`] answers for one start: programs that begin slow, as in an empty cache, or fast, as if each
-//! had the whole. [`share`] asks a model from both, and in a cache a little smaller and a little larger, because
-//! some pairs have several stable states and some stand on a cliff: which of them a real run ends in depends on
-//! who warmed up first, and an answer that does not say so is worth little.
+//! had the whole, or one fast and the others slow. [`share`] asks a model from all of them, and in a cache a little
+//! smaller and a little larger, because some pairs have several stable states and some stand on a cliff: which of
+//! them a real run ends in depends on who warmed up first, and an answer that does not say so is worth little.
 
 mod age;
 mod memory;
@@ -28,6 +28,8 @@ pub enum Start {
     Slow,
     /// Every program as fast as with the whole cache.
     Fast,
+    /// This program as fast as with the whole cache, the others slow: it was there first.
+    Favouring(usize),
 }
 
 /// Divides a cache among programs that run at the same time.

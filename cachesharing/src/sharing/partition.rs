@@ -1,6 +1,7 @@
 //! Sticky and volatile data: a line that is used again sooner than the volatile part of the cache is replaced
 //! stays; what is left of the cache is shared by the rest in proportion to what each program brings in.
 
+use super::solution::Step;
 use super::{Allocation, SharingModel, Solution, Start, memory};
 use crate::curve::HullStep;
 use crate::{CacheCurve, SharedCache};
@@ -12,9 +13,13 @@ use crate::{CacheCurve, SharedCache};
 /// the program's own speed-up.
 ///
 /// # Formula
-/// With the rate r at which the volatile part is replaced, S_i(r) = bytes on the hull whose slope exceeds r w_i;
-/// V = C - sum S_i; r = sum_i (m_i / w_i) / V; c_i = S_i + V (m_i / w_i) / sum_j (m_j / w_j), m_i and w_i = CPI_i / mix_i
-/// at c_i.
+/// With the rate r at which the volatile part V is replaced:
+///
+/// ```text
+/// S_i = bytes on the hull whose slope exceeds r w_i        w_i = CPI_i(c_i) / mix_i
+/// V = C - sum_i S_i                                        f_i = m_i(c_i) / w_i
+/// r = sum_i f_i / V                                        c_i = S_i + V f_i / sum_j f_j
+/// ```
 ///
 /// # Accuracy
 /// 1.7 % of CPI on average on pairs where [`EvictionAge`](super::EvictionAge) is off by 0.7 %, and up to 17 %;
@@ -42,6 +47,7 @@ impl SharingModel for LruPartition {
         for a in &mut solution.allocations {
             a.bytes = cache.bytes() / curves.len() as f64;
         }
+        let mut step = Step::default();
         for round in 1..=self.most_rounds {
             let rate = replacement_rate(cache.bytes(), curves, &mut solution.allocations);
             let inflow: f64 = solution.allocations.iter().map(|a| a.at.inflow / a.assumed).sum();
@@ -62,7 +68,7 @@ impl SharingModel for LruPartition {
             }
             solution.age = Some(1.0 / rate);
             solution.rounds = round;
-            solution.relax();
+            solution.relax(&mut step);
             solution.residual = solution.residual.max(change);
             if solution.residual < self.tolerance {
                 break;
@@ -73,7 +79,7 @@ impl SharingModel for LruPartition {
 
 /// Finds the rate at which the volatile part is replaced and leaves each program's sticky bytes at it.
 ///
-/// r (C - sum S_i(r)) rises with r, so the rate at which it equals the inflow is unique. Sticky sizes are steps in r;
+/// `r (C - sum S_i(r))` rises with r, so the rate at which it equals the inflow is unique. Sticky sizes are steps in r;
 /// where the equation is met on a step, part of the step is sticky.
 fn replacement_rate(bytes: f64, curves: &[&CacheCurve], allocations: &mut [Allocation]) -> f64 {
     let inflow: f64 = allocations.iter().map(|a| a.at.inflow / a.assumed).sum();

@@ -1,17 +1,19 @@
-//! One answer with what is known about its certainty: solved from both starts, in the cache as it is and in one a
+//! One answer with what is known about its certainty: solved from several starts, in the cache as it is and in one a
 //! little smaller and a little larger.
 
-use super::{SharingModel, Solution, Start};
+use std::iter;
+
+use super::{Allocation, SharingModel, Solution, Start};
 use crate::{CacheCurve, SharedCache};
 
 /// How far the search for other stable states goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Probes {
-    /// One solution, from the slow start: no other is looked for and no cliff is seen. A sixth of the cost.
+    /// One solution, from the slow start: no other is looked for and no cliff is seen.
     One,
-    /// From the slow and from the fast start.
+    /// From every start: slow, fast, and each program in turn fast among slow ones.
     Starts,
-    /// From both starts in 0.93, 1 and 1.07 times the cache.
+    /// From every start, and from the slow and the fast one in 0.93 and 1.07 times the cache.
     #[default]
     Cliffs,
 }
@@ -32,8 +34,6 @@ pub struct Share {
     pub sticky_bytes: f64,
     /// Time per unit of work, waiting for memory included.
     pub cpi: f64,
-    /// Time per unit of work in the solution found from the fast start; `cpi` where there is only one.
-    pub cpi_from_fast_start: f64,
     /// Smallest and largest time per unit of work among all probes.
     pub cpi_range: (f64, f64),
     /// Whether the range is wide: the program ends up somewhere in it, depending on who warmed up first and on
@@ -60,8 +60,8 @@ impl Share {
 /// How programs divide a cache. Kept between calls of [`share`], it makes them free of allocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sharing {
-    shares: Vec<Share>,
-    solutions: u8,
+    shares: Vec<Share>, // of the slow start
+    others: Vec<Share>, // of other solutions, as many each
     residual: f64,
     age: Option<f64>,
     rounds: u32,
@@ -69,20 +69,25 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Shares in the order of the programs.
+    /// Shares in the order of the programs, in the stable state found from the slow start.
     #[must_use]
     pub fn shares(&self) -> &[Share] {
         &self.shares
     }
 
-    /// Stable states found in the cache as it is, 1 or 2; those in smaller and larger caches only widen the
-    /// ranges.
-    #[must_use]
-    pub const fn solutions(&self) -> u8 {
-        self.solutions
+    /// Shares in the other stable states that were found in the cache as it is; those in smaller and larger
+    /// caches only widen the ranges.
+    pub fn other_solutions(&self) -> impl ExactSizeIterator<Item = &[Share]> {
+        self.others.chunks(self.shares.len().max(1))
     }
 
-    /// How far the answer is from agreeing with itself, relative; the worse of the starts.
+    /// Stable states found, at least 1.
+    #[must_use]
+    pub fn solutions(&self) -> usize {
+        1 + self.other_solutions().len()
+    }
+
+    /// How far the answer is from agreeing with itself, relative; the worst of the starts.
     #[must_use]
     pub const fn residual(&self) -> f64 {
         self.residual
@@ -111,6 +116,27 @@ impl Sharing {
     pub fn on_cliff(&self) -> bool {
         self.shares.iter().any(|s| s.on_cliff)
     }
+
+    /// Takes up what was found from another start in the cache as it is.
+    fn take_up(&mut self, curves: &[&CacheCurve]) {
+        self.residual = self.residual.max(self.scratch.residual);
+        let times = || self.scratch.allocations.iter().zip(curves).map(|(a, curve)| a.time * curve.mix());
+        let known =
+            |shares: &[Share]| times().zip(shares).all(|(cpi, s)| (cpi / s.cpi - 1.0).abs() <= DISTINCT);
+        if !known(&self.shares) && !self.other_solutions().any(known) {
+            self.others.extend(self.scratch.allocations.iter().zip(curves).map(described));
+        }
+        self.widen(curves);
+    }
+
+    /// Lets the ranges include what was found.
+    fn widen(&mut self, curves: &[&CacheCurve]) {
+        self.rounds += self.scratch.rounds;
+        for ((share, a), curve) in self.shares.iter_mut().zip(&self.scratch.allocations).zip(curves) {
+            let cpi = a.time * curve.mix();
+            share.cpi_range = (share.cpi_range.0.min(cpi), share.cpi_range.1.max(cpi));
+        }
+    }
 }
 
 /// Divides `cache` among the programs that do what `curves` say, and leaves the answer in `sharing`.
@@ -119,7 +145,7 @@ impl Sharing {
 /// together. An empty list of curves leaves an empty answer.
 ///
 /// # Cost
-/// With [`EvictionAge`](super::EvictionAge), two programs and 16 sizes: 1 us for [`Probes::One`], 5 us for
+/// One solution of the model for [`Probes::One`]; of n programs, n + 2 for [`Probes::Starts`] and n + 6 for
 /// [`Probes::Cliffs`].
 pub fn share<M: SharingModel + ?Sized>(
     model: &M,
@@ -128,57 +154,49 @@ pub fn share<M: SharingModel + ?Sized>(
     probes: Probes,
     sharing: &mut Sharing,
 ) {
-    let Sharing { shares, solutions, residual, age, rounds, scratch } = sharing;
-    shares.clear();
-    *solutions = 1;
-    model.solve(cache, curves, Start::Slow, scratch);
-    (*residual, *age, *rounds) = (scratch.residual, scratch.age, scratch.rounds);
-    shares.extend(scratch.allocations.iter().zip(curves).map(|(a, curve)| {
-        let cpi = a.time * curve.mix();
-        let fetch_ratio = curve.fetch_ratio(a.bytes);
-        Share {
-            bytes: a.bytes,
-            sticky_bytes: a.sticky_bytes,
-            cpi,
-            cpi_from_fast_start: cpi,
-            cpi_range: (cpi, cpi),
-            on_cliff: false,
-            extrapolated: !curve.covers(a.bytes),
-            miss_ratio: curve.miss_ratio(a.bytes),
-            fetch_ratio,
-            bandwidth: fetch_ratio * f64::from(curve.line_size()) / a.time,
+    model.solve(cache, curves, Start::Slow, &mut sharing.scratch);
+    let Solution { residual, age, rounds, ref allocations } = sharing.scratch;
+    sharing.shares.clear();
+    sharing.shares.extend(allocations.iter().zip(curves).map(described));
+    sharing.others.clear();
+    (sharing.residual, sharing.age, sharing.rounds) = (residual, age, rounds);
+    // One program has no other state to be in than the whole cache's; fewer have none at all.
+    if probes != Probes::One && curves.len() > 1 {
+        let favouring = (0..curves.len()).map(Start::Favouring);
+        for start in iter::once(Start::Fast).chain(favouring) {
+            model.solve(cache, curves, start, &mut sharing.scratch);
+            sharing.take_up(curves);
         }
-    }));
-    if probes == Probes::One {
-        return;
-    }
-    model.solve(cache, curves, Start::Fast, scratch);
-    *residual = residual.max(scratch.residual);
-    *rounds += scratch.rounds;
-    for ((share, a), curve) in shares.iter_mut().zip(&scratch.allocations).zip(curves) {
-        let cpi = a.time * curve.mix();
-        if (cpi / share.cpi - 1.0).abs() > DISTINCT {
-            *solutions = 2;
-            share.cpi_from_fast_start = cpi;
-        }
-        widen(share, cpi);
     }
     if probes == Probes::Cliffs {
         for factor in [SMALLER, LARGER] {
             for start in [Start::Slow, Start::Fast] {
-                model.solve(&cache.scaled(factor), curves, start, scratch);
-                *rounds += scratch.rounds;
-                for ((share, a), curve) in shares.iter_mut().zip(&scratch.allocations).zip(curves) {
-                    widen(share, a.time * curve.mix());
-                }
+                model.solve(&cache.scaled(factor), curves, start, &mut sharing.scratch);
+                sharing.widen(curves);
             }
         }
     }
-    for share in shares {
+    for share in &mut sharing.shares {
         share.on_cliff = share.cpi_range.1 > share.cpi_range.0 * (1.0 + CLIFF);
+    }
+    for (other, share) in sharing.others.iter_mut().zip(sharing.shares.iter().cycle()) {
+        (other.cpi_range, other.on_cliff) = (share.cpi_range, share.on_cliff);
     }
 }
 
-fn widen(share: &mut Share, cpi: f64) {
-    share.cpi_range = (share.cpi_range.0.min(cpi), share.cpi_range.1.max(cpi));
+/// A share as the model left it.
+fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
+    let cpi = a.time * curve.mix();
+    let fetch_ratio = curve.fetch_ratio(a.bytes);
+    Share {
+        bytes: a.bytes,
+        sticky_bytes: a.sticky_bytes,
+        cpi,
+        cpi_range: (cpi, cpi),
+        on_cliff: false,
+        extrapolated: !curve.covers(a.bytes),
+        miss_ratio: curve.miss_ratio(a.bytes),
+        fetch_ratio,
+        bandwidth: fetch_ratio * f64::from(curve.line_size()) / a.time,
+    }
 }

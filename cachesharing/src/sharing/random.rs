@@ -1,15 +1,16 @@
 //! Random replacement: a line that comes in pushes out any other with equal chance, so that a program holds as
 //! much of the cache as its share of what all bring in.
 
+use super::solution::Step;
 use super::{Allocation, SharingModel, Solution, Start, memory};
 use crate::{CacheCurve, SharedCache};
 
 /// Random replacement: shares in proportion to what the programs bring in per unit of time.
 ///
 /// # Formula
-/// c_i = C f_i(c_i) / sum_j f_j(c_j), f_i = bytes brought in per unit of time. The rate at which a byte of the
-/// cache is replaced, r = f_i / c_i, is the same for all; f_i(c) / c falls with c, so c_i(r) is one root, and
-/// r, at which the sizes add up to C, is found by bisection.
+/// `c_i = C f_i(c_i) / sum_j f_j(c_j)` with `f_i` bytes brought in per unit of time. The rate at which a byte of
+/// the cache is replaced, `r = f_i / c_i`, is the same for all; `f_i(c) / c` falls with c, so that `c_i(r)` is one
+/// root, and r, at which the sizes add up to C, is found by bisection.
 ///
 /// # Accuracy
 /// For caches with random replacement, from curves measured with random replacement. Of an LRU cache it is a
@@ -27,6 +28,7 @@ impl SharingModel for Random {
         for a in &mut solution.allocations {
             a.assumed = 1.0;
         }
+        let mut step = Step::default();
         for round in 1..=MOST_ROUNDS {
             divide(cache.bytes(), curves, &mut solution.allocations);
             let imbalance = imbalance(cache.bytes(), &solution.allocations);
@@ -40,7 +42,7 @@ impl SharingModel for Random {
             for a in &mut solution.allocations {
                 a.time /= a.at.time;
             }
-            solution.relax();
+            solution.relax(&mut step);
             for a in &mut solution.allocations {
                 a.time *= a.at.time;
             }

@@ -16,6 +16,7 @@ pub struct Allocation {
     pub time: f64,
     pub(super) at: Lookup,
     pub(super) assumed: f64,  // time per access that led to these bytes
+    pub(super) excess: f64,   // of the time that followed over the assumed one, relative, a round ago
     pub(super) accesses: f64, // in which the program, alone, fills these bytes
 }
 
@@ -33,15 +34,32 @@ pub struct Solution {
     pub rounds: u32,
 }
 
+/// How far [`relax`](Solution::relax) goes, as an exponent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    now: f64,     // in [SMALLEST_STEP, largest]
+    largest: f64, // below the last one at which a program swung
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self { now: FIRST_STEP, largest: LARGEST_STEP }
+    }
+}
+
+const FIRST_STEP: f64 = 0.5;
+const SMALLEST_STEP: f64 = 0.01;
+const LARGEST_STEP: f64 = 4.0;
+/// Residual below which the same direction again means that larger steps are due.
+const CREEPING: f64 = 0.05;
+
 impl Solution {
     /// One allocation for each curve, as fast as `start` says.
     pub(super) fn begin(&mut self, cache: &SharedCache, curves: &[&CacheCurve], start: Start) {
-        let bytes = match start {
-            Start::Slow => 0.0,
-            Start::Fast => cache.bytes(),
-        };
         self.allocations.clear();
-        self.allocations.extend(curves.iter().map(|curve| {
+        self.allocations.extend(curves.iter().enumerate().map(|(i, curve)| {
+            let fast = start == Start::Fast || start == Start::Favouring(i);
+            let bytes = if fast { cache.bytes() } else { 0.0 };
             let mut at = Lookup::default();
             curve.filling().at(bytes, &mut at);
             Allocation { time: at.time, assumed: at.time, at, ..Allocation::default() }
@@ -54,13 +72,29 @@ impl Solution {
     /// Sets the residual from what was assumed and what followed, and assumes a value between the two.
     ///
     /// # Formula
-    /// w <- w sqrt(w' / w).
-    pub(super) fn relax(&mut self) {
+    /// `w <- w (w' / w)^step`, with a step of a half that shrinks whenever a program is found to swing (where its
+    /// time falls steeply with its size, half way is too far) and grows while all creep one way.
+    pub(super) fn relax(&mut self, step: &mut Step) {
+        // A program that is all but settled may swing as it likes.
+        let matters = 0.3 * self.residual;
         self.residual = 0.0;
+        let mut swings = false;
         for a in &mut self.allocations {
-            let ratio = a.time / a.assumed;
-            self.residual = self.residual.max((ratio - 1.0).abs());
-            a.assumed *= ratio.sqrt();
+            let excess = a.time / a.assumed - 1.0;
+            self.residual = self.residual.max(excess.abs());
+            swings |=
+                excess * a.excess < 0.0 && a.excess.abs() > matters && excess.abs() > 0.5 * a.excess.abs();
+            a.excess = excess;
+        }
+        if swings {
+            step.largest = (step.now * 0.8).max(SMALLEST_STEP);
+            step.now = (step.now * 0.5).max(SMALLEST_STEP);
+        } else if self.residual < CREEPING || step.now < FIRST_STEP {
+            step.now = (step.now * 1.3).min(step.largest);
+        }
+        for a in &mut self.allocations {
+            let ratio = 1.0 + a.excess;
+            a.assumed *= if step.now == FIRST_STEP { ratio.sqrt() } else { ratio.powf(step.now) };
         }
     }
 }

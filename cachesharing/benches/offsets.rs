@@ -1,0 +1,69 @@
+//! A hundred start offsets of a pair of programs of 4,000 windows each, by every method, on two threads.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+
+use cachesharing::{
+    CacheCurve, CoRun, CurvePoint, EvictionAge, Method, Offsets, Probes, Program, Settings, SharedCache,
+    Window, variability,
+};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+const WAY: u64 = 128 << 10;
+
+fn curve(reach: f64, knee: f64, mix: f64) -> CacheCurve {
+    let point = |way: u64| {
+        let misses = reach * (0.02 + 0.98 * (-(way as f64 / knee).powi(2)).exp());
+        let cpi = 1.0 + mix * (1.0 + 9.0 * reach + 120.0 * misses);
+        let hit_rate = Some((reach - misses) * mix / cpi);
+        CurvePoint { bytes: way * WAY, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+    };
+    CacheCurve::new((1..=16).map(point).collect(), mix, 64).unwrap()
+}
+
+/// 4,000 windows in runs of `run`, over `phases` phases that come in turn; with a curve of its own for every window
+/// where `measured` says so.
+fn program(phases: u32, run: u32, seed: u32, measured: bool) -> Program<u32> {
+    let of_phase = |phase: u32| {
+        let x = f64::from((phase * 7 + seed * 3) % 11) / 11.0;
+        curve(0.03 + 0.2 * x, 2.0 + 12.0 * f64::from((phase * 5 + seed) % 7) / 7.0, 0.25 + 0.2 * x)
+    };
+    let curves: Vec<(u32, CacheCurve)> = (0..phases).map(|p| (p, of_phase(p))).collect();
+    let windows = (0..4000).map(|w| {
+        let phase = w / run % phases;
+        let own = measured.then(|| of_phase(phase));
+        Window { work: 1e6 + f64::from(w % 17), phase, curve: own }
+    });
+    Program::new("p", curves.clone(), windows).unwrap()
+}
+
+fn offsets(c: &mut Criterion) {
+    let cache = SharedCache::new(16 * WAY).unwrap();
+    let hundred = Offsets::random(100, 1);
+    let threads = NonZeroUsize::new(2).unwrap();
+    let mut group = c.benchmark_group("100 offsets of 4000 windows");
+    group.sample_size(10);
+    for (shape, run) in [("runs of 20", 20), ("every window another phase", 1)] {
+        for (name, method, probes) in [
+            ("phase", Method::Phase, Probes::Cliffs),
+            ("dynamic", Method::DynamicWindow, Probes::One),
+            ("window", Method::Window, Probes::One),
+        ] {
+            let measured = method != Method::Phase;
+            let (a, b) = (program(8, run, 1, measured), program(5, run, 2, measured));
+            let settings = Settings { method, probes, extrapolate: false };
+            group.bench_function(format!("{name}/{shape}"), |bench| {
+                bench.iter(|| {
+                    // From the programs on: nothing is remembered from one iteration to the next.
+                    let co_run = CoRun::new(cache, &[&a, &b], EvictionAge::default(), settings).unwrap();
+                    variability(black_box(&co_run), &hundred, threads).unwrap().distribution.mean()
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, offsets);
+criterion_main!(benches);
