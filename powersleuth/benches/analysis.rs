@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use powersleuth::analysis::{Analysis, Cost, Goal, Objective, Profile, Transition};
-use powersleuth::multiplex::{CounterGroups, PerPhase, Record, Rotation};
+use powersleuth::multiplex::{CounterGroups, Filling, PerPhase, Record, Rotation};
 use powersleuth::performance::{Counts, StallBased};
 use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};
 use powersleuth::{Cycles, Hertz, Joules, Seconds, Volts, Watts};
@@ -95,7 +95,7 @@ fn multiplex(criterion: &mut Criterion) {
         record.push(phase, 1e8, 1e8, counted).unwrap();
     }
     criterion.bench_function("interpolate 10000 x 9", |b| {
-        b.iter(|| black_box(record.clone().interpolate().unwrap()));
+        b.iter(|| black_box(record.clone().interpolate(Filling::Neighbours).unwrap()));
     });
 }
 

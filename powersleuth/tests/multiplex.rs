@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use powersleuth::multiplex::{
-    Collector, CollectorError, Count, CounterGroups, CounterSource, InTime, PerPhase, Reading, Record, Roles,
-    Rotation, Source, Step,
+    Collector, CollectorError, Count, CounterGroups, CounterSource, Filling, InTime, PerPhase, Reading,
+    Record, Roles, Rotation, Source, Step,
 };
 use powersleuth::performance::Event;
 use powersleuth::{Cycles, Error, Hertz};
@@ -60,7 +60,7 @@ fn record(intervals: &[Interval], events: usize) -> Record<u8> {
 }
 
 /// The four steps by their words: a search of all intervals for each value.
-fn four_steps(intervals: &[Interval], at: usize, event: usize) -> Option<(f64, Step)> {
+fn four_steps(intervals: &[Interval], at: usize, event: usize, filling: Filling) -> Option<(f64, Step)> {
     let (phase, instructions, counts) = &intervals[at];
     if let Some(count) = counts[event] {
         return Some((count, Step::Interval));
@@ -69,17 +69,52 @@ fn four_steps(intervals: &[Interval], at: usize, event: usize) -> Option<(f64, S
         let (low, high) = (i.min(at), i.max(at));
         intervals[low..=high].iter().all(|interval| interval.0 == *phase)
     };
-    let average = |member: &dyn Fn(usize) -> bool| {
-        let counted = (0..intervals.len()).filter(|&i| member(i) && intervals[i].2[event].is_some());
-        let (count, within) = counted.fold((0.0, 0.0), |(count, within), i| {
-            (count + intervals[i].2[event].unwrap(), within + intervals[i].1)
-        });
-        (within > 0.0).then(|| count / within * instructions)
+    let counted = |member: &dyn Fn(usize) -> bool| -> Vec<usize> {
+        (0..intervals.len()).filter(|&i| member(i) && intervals[i].2[event].is_some()).collect()
     };
-    average(&same_instance)
+    let rate = |i: usize| intervals[i].2[event].unwrap() / intervals[i].1;
+    let average = |member: &dyn Fn(usize) -> bool| {
+        let counted = counted(member);
+        let count: f64 = counted.iter().map(|&i| intervals[i].2[event].unwrap()).sum();
+        let within: f64 = counted.iter().map(|&i| intervals[i].1).sum();
+        (!counted.is_empty()).then(|| count / within * instructions)
+    };
+    let neighbours = |member: &dyn Fn(usize) -> bool| {
+        let counted = counted(member);
+        let before = counted.iter().copied().filter(|&i| i < at).max();
+        let after = counted.iter().copied().filter(|&i| i > at).min();
+        let rate = match (before, after) {
+            (Some(b), Some(a)) => (rate(b) * (a - at) as f64 + rate(a) * (at - b) as f64) / (a - b) as f64,
+            (one, other) => rate(one.or(other)?),
+        };
+        Some(rate * instructions)
+    };
+    let filled = |member: &dyn Fn(usize) -> bool| match filling {
+        Filling::Averages => average(member),
+        Filling::Neighbours => neighbours(member),
+    };
+    filled(&same_instance)
         .map(|v| (v, Step::Instance))
-        .or_else(|| average(&|i| intervals[i].0 == *phase).map(|v| (v, Step::Phase)))
+        .or_else(|| filled(&|i| intervals[i].0 == *phase).map(|v| (v, Step::Phase)))
         .or_else(|| average(&|_| true).map(|v| (v, Step::Program)))
+}
+
+/// Whether a record is filled as the search says.
+fn filled_in_four_steps(intervals: &[Interval], filling: Filling) -> bool {
+    let expected: Option<Vec<(f64, Step)>> =
+        (0..2 * intervals.len()).map(|cell| four_steps(intervals, cell / 2, cell % 2, filling)).collect();
+    match (record(intervals, 2).interpolate(filling), expected) {
+        (Ok(complete), Some(expected)) => expected.iter().enumerate().all(|(cell, (value, step))| {
+            let got = complete.values(cell / 2)[cell % 2];
+            // Values up to 2^16 over up to 256 instructions, summed in another order.
+            (got - value).abs() <= 1e-9 * (1.0 + value.abs()) && complete.steps(cell / 2)[cell % 2] == *step
+        }),
+        (Err(Error::NeverCounted { event }), None) => {
+            intervals.iter().all(|interval| interval.2[event].is_none())
+        }
+        (Err(Error::Empty { .. }), _) => intervals.is_empty(),
+        _ => false,
+    }
 }
 
 quickcheck! {
@@ -90,19 +125,7 @@ quickcheck! {
                 (phase % 4, f64::from(instructions) + 1.0, vec![a.map(f64::from), b.map(f64::from)])
             })
             .collect();
-        let expected: Option<Vec<(f64, Step)>> =
-            (0..2 * intervals.len()).map(|cell| four_steps(&intervals, cell / 2, cell % 2)).collect();
-        match (record(&intervals, 2).interpolate(), expected) {
-            (Ok(complete), Some(expected)) => expected.iter().enumerate().all(|(cell, (value, step))| {
-                let got = complete.values(cell / 2)[cell % 2];
-                (got - value).abs() <= 1e-9 * value.abs() && complete.steps(cell / 2)[cell % 2] == *step
-            }),
-            (Err(Error::NeverCounted { event }), None) => {
-                intervals.iter().all(|interval| interval.2[event].is_none())
-            }
-            (Err(Error::Empty { .. }), _) => intervals.is_empty(),
-            _ => false,
-        }
+        [Filling::Averages, Filling::Neighbours].iter().all(|&f| filled_in_four_steps(&intervals, f))
     }
 
     /// Where each phase always does the same, what was counted anywhere in a phase is right everywhere in it.
@@ -120,7 +143,7 @@ quickcheck! {
             let counted = groups.as_slice()[group].iter().map(|&event| (event, truth(phase, event)));
             record.push(phase, 100.0, 100.0, counted).unwrap();
         }
-        let complete = record.interpolate().unwrap();
+        let complete = record.interpolate(Filling::default()).unwrap();
         complete.count(Step::Program) == 0
             && phases.iter().enumerate().all(|(i, &phase)| {
                 let values = complete.values(i).iter().enumerate();
@@ -152,7 +175,7 @@ fn the_baseline_carries_the_last_count_forward() {
 fn a_complete_record_becomes_a_profile() {
     let intervals: Vec<Interval> =
         vec![(0, 10.0, vec![Some(30.0), Some(2.0), Some(7.0)]), (0, 10.0, vec![None, None, None])];
-    let complete = record(&intervals, 3).interpolate().unwrap();
+    let complete = record(&intervals, 3).interpolate(Filling::Averages).unwrap();
     let roles = Roles {
         stall_cycles: 0,
         llc_misses: 1,

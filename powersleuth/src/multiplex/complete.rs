@@ -52,14 +52,16 @@ pub enum Source {
 }
 
 impl<P: Copy> Complete<P> {
-    pub(super) fn new(record: Record<P>, rates: &[(f64, Step)]) -> Self {
+    /// From the rate of each interval, one column per event.
+    pub(super) fn new(record: Record<P>, columns: &[Vec<(f64, Step)>]) -> Self {
         let events = record.events;
-        // A count is kept as it is: it must not change by being divided and multiplied again.
-        let value = |(at, &(rate, _)): (usize, &(f64, Step))| {
-            record.counts[at].unwrap_or_else(|| rate * record.instructions[at / events])
-        };
-        let values = rates.iter().enumerate().map(value).collect();
-        Self { values, steps: rates.iter().map(|&(_, step)| step).collect(), record }
+        let cells = record.counts.iter().enumerate().map(|(at, counted)| {
+            let (rate, step) = columns[at % events][at / events];
+            // A count is kept as it is: it must not change by being divided and multiplied again.
+            (counted.unwrap_or_else(|| rate * record.instructions[at / events]), step)
+        });
+        let (values, steps) = cells.unzip();
+        Self { record, values, steps }
     }
 
     /// What was counted.

@@ -25,5 +25,6 @@ mod rotation;
 pub use collector::{Collector, CollectorError, Count, CounterSource, Reading};
 pub use complete::{Complete, Roles, Source, Step};
 pub use groups::CounterGroups;
+pub use interpolate::Filling;
 pub use record::Record;
 pub use rotation::{InTime, PerPhase, Rotation};

@@ -4,8 +4,8 @@
 //! program that misses *and* stalls for other reasons, such as hits in outer caches or mispredicted branches
 //! whose data comes late, that is too much; on one that fills the reorder buffer behind each miss it is too
 //! little. A second counter tells the two apart: dispatch stalls, for want of room in the reorder buffer, behind
-//! misses but hardly for anything else. What a cycle of either is worth is fitted to a few programs that were run
-//! at two frequencies, once per machine, as the power model is fitted to measured power.
+//! misses but hardly for anything else. Which of the two to go by is fitted to a few programs that were run at
+//! two frequencies, once per machine, as the power model is fitted to measured power.
 //!
 //! The paper has none of this; it needs no counter that the paper's models do not read.
 
@@ -14,31 +14,29 @@ use super::{Counts, PerformanceModel};
 use crate::error::{Error, positive};
 use crate::{Cycles, Hertz, Seconds};
 
-/// Scales calibrated shares of two kinds of stall.
+/// Scales a calibrated mixture of two kinds of stall.
 ///
 /// # Formula
-/// With `cap = misses * latency * frequency`:
-/// `m = min(w_e min(execution stalls, cap) + w_r min(resource stalls, cap), cap, cycles)`, not below 0.
+/// With `cap = misses * latency * frequency` and the weight `w` of execution stalls:
+/// `m = w min(execution stalls, cap) + (1 - w) min(resource stalls, cap)`, at least 0 and at most `cap` and all
+/// cycles. Where both reach the cap, memory is all there is.
 ///
 /// # Accuracy and limits
-/// On the reference core 2.5 % on average and 4 % for the worst program from the highest to the lowest
-/// frequency, where the stall-based model has 6 % and 15 %. The weights hold for profiles taken at about
-/// the frequency of the calibration. [`Counts::resource_stalls`] must be there; without it nothing is scaled, and
-/// an analysis refuses the profile instead.
+/// On the reference core about half of the stall-based model's error: see the front page. The weight holds for
+/// profiles taken at about the frequency of the calibration. [`Counts::resource_stalls`] must be there; without it
+/// nothing is scaled, and an analysis refuses the profile instead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct CalibratedStalls {
     memory_latency: Seconds, // > 0
-    execution: f64,          // finite
-    resource: f64,           // finite
+    weight: f64,             // finite
 }
 
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Saved {
     memory_latency: Seconds,
-    execution: f64,
-    resource: f64,
+    weight: f64,
 }
 
 #[cfg(feature = "serde")]
@@ -46,28 +44,26 @@ impl TryFrom<Saved> for CalibratedStalls {
     type Error = Error;
 
     fn try_from(saved: Saved) -> Result<Self, Error> {
-        Self::new(saved.memory_latency, saved.execution, saved.resource)
+        Self::new(saved.memory_latency, saved.weight)
     }
 }
 
 impl CalibratedStalls {
-    /// With known weights of execution and resource stalls; [`StallCalibration`] finds them.
+    /// With a known weight of execution stalls against resource stalls; [`StallCalibration`] finds it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless the latency is finite and above 0 and the weights are finite.
-    pub fn new(memory_latency: Seconds, execution: f64, resource: f64) -> Result<Self, Error> {
-        for value in [execution, resource] {
-            if !value.is_finite() {
-                return Err(Error::OutOfRange { what: "a weight of stalls", value, limit: "finite" });
-            }
+    /// [`Error::OutOfRange`] unless the latency is finite and above 0 and the weight is finite.
+    pub fn new(memory_latency: Seconds, weight: f64) -> Result<Self, Error> {
+        if !weight.is_finite() {
+            return Err(Error::OutOfRange { what: "the weight of stalls", value: weight, limit: "finite" });
         }
-        Ok(Self { memory_latency: checked_latency(memory_latency)?, execution, resource })
+        Ok(Self { memory_latency: checked_latency(memory_latency)?, weight })
     }
 
-    /// Weights of execution and resource stalls.
+    /// Weight of execution stalls; that of resource stalls is what is left to 1.
     #[must_use]
-    pub const fn weights(&self) -> [f64; 2] {
-        [self.execution, self.resource]
+    pub const fn weight(&self) -> f64 {
+        self.weight
     }
 }
 
@@ -76,7 +72,7 @@ impl PerformanceModel for CalibratedStalls {
         let Some([execution, resource, cap]) = capped(counts, self.memory_latency, at) else {
             return Cycles(0.0);
         };
-        let memory = self.execution * execution + self.resource * resource;
+        let memory = resource + self.weight * (execution - resource);
         Cycles(memory.min(cap).min(counts.cycles().0).max(0.0))
     }
 
@@ -132,31 +128,25 @@ impl StallCalibration {
         Ok(())
     }
 
-    /// The weights that reproduce the runs best.
+    /// The weight that reproduces the runs best.
     ///
     /// # Formula
-    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch tells its `m`; the weights minimise the sum of squares of
-    /// `(m - w_e e - w_r r) / c0`.
+    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch tells its `m`; the weight minimises the sum of squares of
+    /// `(m - w e - (1 - w) r) / c0`.
     ///
     /// # Errors
-    /// [`Error::TooFewObservations`] below 3; [`Error::Dependent`] if the two kinds of stall are in the same
-    /// proportion everywhere.
+    /// [`Error::TooFewObservations`] below 2; [`Error::Dependent`] if the two kinds of stall are equal everywhere.
     pub fn fit(&self) -> Result<CalibratedStalls, Error> {
-        if self.shares.len() < 3 {
-            return Err(Error::TooFewObservations { observations: self.shares.len(), parameters: 2 });
+        if self.shares.len() < 2 {
+            return Err(Error::TooFewObservations { observations: self.shares.len(), parameters: 1 });
         }
-        let sum = |i: usize, j: usize| self.shares.iter().map(|row| row[i] * row[j]).sum::<f64>();
-        let (ee, er, rr) = (sum(0, 0), sum(0, 1), sum(1, 1));
-        let (em, rm) = (sum(0, 2), sum(1, 2));
-        let determinant = ee * rr - er * er;
-        // The squared sine of the angle between the two columns.
-        if determinant <= 1e-9 * ee * rr {
+        let difference = |[execution, resource, _]: &[f64; 3]| execution - resource;
+        let squares: f64 = self.shares.iter().map(|row| difference(row).powi(2)).sum();
+        // A thousandth of the cycles apart, on average, is no difference.
+        if squares <= 1e-6 * self.shares.len() as f64 {
             return Err(Error::Dependent { event: "resource stalls".to_owned() });
         }
-        CalibratedStalls::new(
-            self.memory_latency,
-            (em * rr - rm * er) / determinant,
-            (rm * ee - em * er) / determinant,
-        )
+        let along: f64 = self.shares.iter().map(|row| difference(row) * (row[2] - row[1])).sum();
+        CalibratedStalls::new(self.memory_latency, along / squares)
     }
 }
