@@ -12,7 +12,7 @@ use super::{GapPolicy, GuidedRun, PhaseRecord, WindowRecord};
 
 /// Entries of the code signature. Every executed block is counted, so that there is no sampling noise that fewer
 /// entries would average out, and with more of them fewer blocks share one.
-const ENTRIES: usize = 128;
+pub const ENTRIES: usize = 128;
 
 /// Threshold of clustering for signatures that count every block. Chosen by CCoV of the miss ratio at 32 KiB, in
 /// windows of 10 M instructions: from 0.4 (right for signatures of a few hundred samples, whose noise it must cover)

@@ -9,6 +9,6 @@ mod policy;
 mod run;
 
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
-pub use driver::{GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
+pub use driver::{ENTRIES, GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
 pub use policy::GapPolicy;
 pub use run::{GuidedRun, PhaseRecord, WindowRecord};

@@ -1,5 +1,6 @@
 //! The pipelines behind the example programs, callable from tests.
 
 pub mod cache_pirate;
+pub mod detect_phases;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;

@@ -9,7 +9,7 @@ mod units;
 
 pub use files::{write_miss_ratios, write_profile, write_windows};
 pub use heatmap::draw_heatmap;
-pub use page::write_page;
+pub use page::{STYLE, escape, write_page};
 pub use subject::{PhaseView, Subject};
-pub use table::{phase_table, summary};
+pub use table::{align, phase_table, summary};
 pub use units::{bytes, count, percent};

@@ -9,7 +9,8 @@ use super::{Subject, bytes, count, percent};
 use crate::guided::PhaseCurve;
 use reuse_sampler::AccessCount;
 
-const STYLE: &str = include_str!("page.css");
+/// The style that all pages share.
+pub const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Writes the page.
@@ -182,6 +183,8 @@ fn data(subject: &Subject<'_>) -> Value {
     })
 }
 
-fn escape(text: &str) -> String {
+/// Text as it is written inside an element.
+#[must_use]
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -107,7 +107,8 @@ fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<String>
 }
 
 /// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left.
-fn align(rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -96,23 +96,22 @@ impl BytesRead {
     }
 }
 
-/// A trace file that was found readable.
-pub struct TraceFile {
-    /// Its events.
-    pub stream: TraceStream,
+/// A file that was found readable, decompressed if its first bytes say so.
+pub struct InputFile {
+    /// Its content.
+    pub reader: Box<dyn Read + Send>,
     /// How far it was read.
     pub read: BytesRead,
     /// Its size in bytes, where it has one: pipes have none.
     pub bytes: Option<u64>,
 }
 
-impl TraceFile {
-    /// Opens `path`, or standard input for `-`, as a trace in `format`, and decompresses it if its first bytes
-    /// say so.
+impl InputFile {
+    /// Opens `path`, or standard input for `-`.
     ///
     /// # Errors
     /// [`TraceOpenError`] if it cannot be opened, or is compressed in a way that is not read.
-    pub fn open(path: &Path, format: TraceFormat) -> Result<Self, TraceOpenError> {
+    pub fn open(path: &Path) -> Result<Self, TraceOpenError> {
         let failed = |source| TraceOpenError::Open { path: path.to_owned(), source };
         let (input, bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
             (Box::new(io::stdin()), None)
@@ -130,9 +129,30 @@ impl TraceFile {
         let mut head = Vec::new();
         input.by_ref().take(compression::HEAD).read_to_end(&mut head).map_err(failed)?;
         let compression = Compression::of(&head);
-        let input = decompress(compression, Cursor::new(head).chain(input))
+        let reader = decompress(compression, Cursor::new(head).chain(input))
             .map_err(|what| TraceOpenError::Compression { path: path.to_owned(), what })?;
-        Ok(Self { stream: TraceReader::new(format, input), read, bytes })
+        Ok(Self { reader, read, bytes })
+    }
+}
+
+/// A trace file that was found readable.
+pub struct TraceFile {
+    /// Its events.
+    pub stream: TraceStream,
+    /// How far it was read.
+    pub read: BytesRead,
+    /// Its size in bytes, where it has one: pipes have none.
+    pub bytes: Option<u64>,
+}
+
+impl TraceFile {
+    /// Opens `path`, or standard input for `-`, as a trace in `format`.
+    ///
+    /// # Errors
+    /// As [`InputFile::open`].
+    pub fn open(path: &Path, format: TraceFormat) -> Result<Self, TraceOpenError> {
+        let InputFile { reader, read, bytes } = InputFile::open(path)?;
+        Ok(Self { stream: TraceReader::new(format, reader), read, bytes })
     }
 }
 

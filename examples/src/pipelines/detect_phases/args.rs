@@ -1,0 +1,150 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use phase_detect::{SignatureKind, cluster};
+
+use crate::cli::Common;
+use crate::guided;
+
+/// Tells the phase of every window of a program, and the phase predicted for the next one.
+///
+/// Reads block vectors (--bbv, as valgrind's exp-bbv, gem5 and QEMU's bbv plugin write them) or ready signatures
+/// (--signatures), or runs PROGRAM unmodified, under qemu-user where the machine has no better way. Without any of them
+/// an embedded workload runs. With --json one object is printed per window, as soon as its phase is known, and a last
+/// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "detect_phases", version)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Read block vectors from this file (.bb); plain, .gz, .xz or .zst by its content; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["signatures", "program", "workload"])]
+    pub(super) bbv: Option<PathBuf>,
+    /// Read ready signatures from this table: one row a window, one column an entry, a header allowed; compressed or
+    /// not; - is standard input
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["program", "workload"])]
+    pub(super) signatures: Option<PathBuf>,
+    /// What the table's columns are: frequency (divided by their sum) or raw (as they are) [default: raw for pop,
+    /// frequency for all others]
+    #[arg(long, value_enum, requires = "signatures")]
+    kind: Option<Kind>,
+    /// How windows are grouped into phases
+    #[arg(long, value_enum, default_value_t = ClustererName::LeaderFollower)]
+    pub(super) clusterer: ClustererName,
+    /// Largest distance at which a window still joins a phase. leader-follower: a fraction of the largest possible
+    /// distance, 0 to 1 [default: 0.1; for ready signatures, which may be sampled, 0.2]. pop: an average percentage
+    /// difference, 0 to 2 [default: 0.2]. The others have none
+    #[arg(long, value_name = "T")]
+    threshold: Option<f64>,
+    /// leader-follower, pop: phases kept at once, the least recently used one makes room [default: no bound; 32 for
+    /// pop]. k-means: phases wanted [default: 10]. simpoint: most phases tried [default: 30]
+    #[arg(long, value_name = "N")]
+    pub(super) max_phases: Option<usize>,
+    /// What predicts the next phase
+    #[arg(long, value_enum, default_value_t = PredictorName::RunLength)]
+    pub(super) predictor: PredictorName,
+    /// Entries that executed blocks are hashed into, a power of two
+    #[arg(long, value_name = "N", default_value_t = guided::ENTRIES, conflicts_with = "signatures")]
+    pub(super) entries: usize,
+    /// Instructions in a window of a program [default: 10000000 for programs, 500000 for embedded workloads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+          conflicts_with_all = ["bbv", "signatures"])]
+    pub(super) window: Option<u64>,
+    /// Embedded workload to run where there is no other input
+    #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
+    pub(super) workload: String,
+    /// How many times as long the embedded workload's phases are
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["program", "bbv", "signatures"])]
+    pub(super) scale: u32,
+    /// The program to run, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(super) program: Vec<OsString>,
+}
+
+/// How windows are grouped into phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClustererName {
+    /// Online, one pass, Manhattan distance (ScarPhase)
+    LeaderFollower,
+    /// At the end, for a given number of phases, Euclidean distance
+    KMeans,
+    /// At the end; the number of phases by the Bayesian information criterion; with --out writes simulation points
+    Simpoint,
+    /// Online, average percentage difference, at most 32 phases (POP)
+    Pop,
+}
+
+impl ClustererName {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LeaderFollower => "leader-follower",
+            Self::KMeans => "k-means",
+            Self::Simpoint => "simpoint",
+            Self::Pop => "pop",
+        }
+    }
+}
+
+/// What predicts the next phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PredictorName {
+    /// The run-length Markov table (ScarPhase)
+    RunLength,
+    /// The phase of the last window
+    LastValue,
+    /// Both, scored while they run; the better one is believed
+    Scored,
+}
+
+impl PredictorName {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RunLength => "run-length",
+            Self::LastValue => "last-value",
+            Self::Scored => "scored",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Frequency,
+    Raw,
+}
+
+/// Threshold for ready signatures. Nobody says whether they are exact or a few hundred samples each: less than what is
+/// right for samples ([`cluster::DEFAULT_THRESHOLD`]), more than what is right for counts ([`guided::THRESHOLD`]).
+const READY_THRESHOLD: f64 = cluster::DEFAULT_THRESHOLD / 2.0;
+
+impl Args {
+    /// The kind of signature that the table holds.
+    pub(super) fn kind(&self) -> SignatureKind {
+        match (self.kind, self.clusterer) {
+            (Some(Kind::Raw), _) | (None, ClustererName::Pop) => SignatureKind::Raw,
+            _ => SignatureKind::Frequency,
+        }
+    }
+
+    /// The threshold that is in force, where the clusterer has one.
+    pub(super) fn threshold(&self) -> Option<f64> {
+        let default = match self.clusterer {
+            ClustererName::KMeans | ClustererName::Simpoint => return None,
+            ClustererName::Pop => 0.2,
+            ClustererName::LeaderFollower if self.signatures.is_some() => READY_THRESHOLD,
+            ClustererName::LeaderFollower => guided::THRESHOLD,
+        };
+        Some(self.threshold.unwrap_or(default))
+    }
+
+    /// Whether a threshold was given that nothing would heed.
+    pub(super) fn idle_threshold(&self) -> bool {
+        self.threshold.is_some() && self.threshold().is_none()
+    }
+}

@@ -1,0 +1,253 @@
+//! From windows to phases and predictions, whichever clusterer: online ones answer at once, batch ones at the end.
+
+use std::collections::BTreeMap;
+
+use phase_detect::metrics::PredictionScore;
+use phase_detect::online::{Histories, PrivateHistories};
+use phase_detect::predict::{AnyPredictor, ScoredPredictors};
+use phase_detect::simpoint::{BlockVector, SimPointConfig};
+use phase_detect::{
+    Clusterer, CodeVector, Error, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
+    PopConfig, Prediction, RunLengthMarkov, Signature, SignatureKind, SimPoint,
+};
+
+use super::args::{Args, ClustererName, PredictorName};
+use super::input::{Observed, Seen};
+use super::thinned::Thinned;
+use crate::cli::Failure;
+
+/// Windows over which the scored table of predictors looks back.
+const MEMORY: u32 = 32;
+/// Phases that k-means looks for, or POP keeps, where the user does not say.
+const K_MEANS_PHASES: usize = 10;
+const POP_PHASES: usize = 32;
+
+/// What is said about one window.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    pub window: u64,
+    pub thread: u32,
+    pub phase: PhaseId,
+    pub prediction: Option<Prediction>,
+}
+
+/// What is known of one phase.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    pub windows: u64,
+    pub first_window: u64,
+    /// Executions times instructions of each block, where the input has blocks.
+    blocks: BTreeMap<u64, f64>,
+}
+
+impl Phase {
+    /// The block that most of its instructions are in, with its share of them.
+    pub fn hottest_block(&self) -> Option<(u64, f64)> {
+        let total: f64 = self.blocks.values().sum();
+        let (&block, &count) = self.blocks.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        Some((block, count / total))
+    }
+}
+
+/// All that was found.
+pub struct Found {
+    pub told: Vec<Told>,
+    pub phases: BTreeMap<PhaseId, Phase>,
+    pub score: PredictionScore,
+    pub threads: usize,
+    pub instructions: u64,
+    /// Some of the signatures, for pictures.
+    pub sample: Thinned,
+    pub simpoint: Option<SimPoint>,
+}
+
+/// Windows on their way to phases.
+pub struct Detection {
+    kind: SignatureKind,
+    code: CodeVector,
+    clusterer: Kind,
+    histories: PrivateHistories<ScoredPredictors, u32>,
+    /// Per thread: the last phase, and the prediction made after it.
+    before: BTreeMap<u32, (PhaseId, Option<PhaseId>)>,
+    found: Found,
+}
+
+enum Kind {
+    Online(Box<dyn Clusterer>),
+    Batch { clusterer: Batch, waiting: Vec<Waiting> },
+}
+
+enum Batch {
+    KMeans(KMeans, bool),
+    SimPoint(SimPointConfig),
+}
+
+struct Waiting {
+    thread: u32,
+    signature: Signature,
+    blocks: Option<BlockVector>,
+}
+
+impl Detection {
+    /// As the command line says.
+    pub fn new(args: &Args) -> Result<Self, Failure> {
+        let seed = args.common.seed;
+        let threshold = args.threshold().unwrap_or_default();
+        let online = |clusterer: Box<dyn Clusterer>| Kind::Online(clusterer);
+        let batch = |clusterer| Kind::Batch { clusterer, waiting: Vec::new() };
+        let (clusterer, kind) = match args.clusterer {
+            ClustererName::LeaderFollower => {
+                let config =
+                    LeaderFollowerConfig { threshold, capacity: args.max_phases, ..Default::default() };
+                let clusterer = LeaderFollower::new(config).map_err(Failure::usage)?;
+                (online(Box::new(clusterer)), SignatureKind::Frequency)
+            }
+            ClustererName::Pop => {
+                let capacity = Some(args.max_phases.unwrap_or(POP_PHASES));
+                let config = PopConfig { threshold, capacity, ..Default::default() };
+                let clusterer = Pop::new(config).map_err(Failure::usage)?;
+                (online(Box::new(clusterer)), SignatureKind::Raw)
+            }
+            ClustererName::KMeans => {
+                let clusters = args.max_phases.unwrap_or(K_MEANS_PHASES);
+                let config = KMeans { clusters, seed, ..KMeans::default() };
+                (batch(Batch::KMeans(config, args.max_phases.is_none())), args.kind())
+            }
+            ClustererName::Simpoint => {
+                let mut config = SimPointConfig { seed, ..SimPointConfig::default() };
+                config.max_clusters = args.max_phases.unwrap_or(config.max_clusters);
+                (batch(Batch::SimPoint(config)), SignatureKind::Frequency)
+            }
+        };
+        let last: AnyPredictor = LastValue::new().into();
+        let runs: AnyPredictor = RunLengthMarkov::default().into();
+        let predictors = match args.predictor {
+            PredictorName::LastValue => vec![last],
+            PredictorName::RunLength => vec![runs],
+            PredictorName::Scored => vec![last, runs],
+        };
+        let prototype = ScoredPredictors::new(predictors, MEMORY).map_err(Failure::usage)?;
+        Ok(Self {
+            kind,
+            code: CodeVector::new(args.entries, seed).map_err(Failure::usage)?,
+            clusterer,
+            histories: PrivateHistories::new(prototype),
+            before: BTreeMap::new(),
+            found: Found {
+                told: Vec::new(),
+                phases: BTreeMap::new(),
+                score: PredictionScore::default(),
+                threads: 0,
+                instructions: 0,
+                sample: Thinned::new(),
+                simpoint: None,
+            },
+        })
+    }
+
+    /// Takes a window. An online clusterer says at once what it is.
+    pub fn take(&mut self, window: Observed) -> Result<Option<Told>, Error> {
+        let number = self.seen();
+        self.found.instructions += window.instructions;
+        let (signature, blocks) = match window.seen {
+            Seen::Ready(signature) => (signature, None),
+            Seen::Blocks(blocks) => (signature(&mut self.code, self.kind, &blocks)?, Some(blocks)),
+        };
+        match &mut self.clusterer {
+            Kind::Batch { waiting, .. } => {
+                waiting.push(Waiting { thread: window.thread, signature, blocks });
+                Ok(None)
+            }
+            Kind::Online(clusterer) => {
+                let phase = clusterer.classify(&signature)?.phase;
+                self.found.sample.add(number, window.thread, signature);
+                Ok(Some(self.conclude(window.thread, phase, blocks.as_ref())))
+            }
+        }
+    }
+
+    fn seen(&self) -> u64 {
+        match &self.clusterer {
+            Kind::Online(_) => self.found.told.len() as u64,
+            Kind::Batch { waiting, .. } => waiting.len() as u64,
+        }
+    }
+
+    /// Whether no window was taken yet.
+    pub fn is_empty(&self) -> bool {
+        self.seen() == 0
+    }
+
+    /// Ends: batch clusterers now look at all windows. Answers how many windows at the end were not told before.
+    pub fn finish(mut self) -> Result<(Found, usize), Error> {
+        let before = self.found.told.len();
+        let none = Kind::Batch { clusterer: Batch::KMeans(KMeans::default(), true), waiting: Vec::new() };
+        if let Kind::Batch { clusterer, waiting } = std::mem::replace(&mut self.clusterer, none) {
+            let labels = self.batch(&clusterer, &waiting)?;
+            for (window, (waiting, phase)) in (0..).zip(waiting.into_iter().zip(labels)) {
+                self.found.sample.add(window, waiting.thread, waiting.signature);
+                self.conclude(waiting.thread, phase, waiting.blocks.as_ref());
+            }
+        }
+        self.found.threads = self.before.len();
+        let late = self.found.told.len() - before;
+        Ok((self.found, late))
+    }
+
+    /// The phase of each window.
+    fn batch(&mut self, clusterer: &Batch, waiting: &[Waiting]) -> Result<Vec<PhaseId>, Error> {
+        let signatures: Vec<Signature> = waiting.iter().map(|w| w.signature.clone()).collect();
+        if signatures.is_empty() {
+            return Ok(Vec::new());
+        }
+        match clusterer {
+            &Batch::KMeans(config, shrinks) => {
+                let clusters = if shrinks { config.clusters.min(signatures.len()) } else { config.clusters };
+                Ok(KMeans { clusters, ..config }.fit(&signatures)?.labels)
+            }
+            Batch::SimPoint(config) => {
+                let blocks: Vec<BlockVector> = waiting.iter().filter_map(|w| w.blocks.clone()).collect();
+                // Blocks are projected as they are, as the published tool does it; ready signatures have none.
+                let fit =
+                    if blocks.is_empty() { config.fit(&signatures)? } else { config.fit_blocks(&blocks)? };
+                let labels = fit.labels().to_vec();
+                self.found.simpoint = Some(fit);
+                Ok(labels)
+            }
+        }
+    }
+
+    /// Notes the phase of the next window of `thread`, scores what was predicted for it, and predicts again.
+    fn conclude(&mut self, thread: u32, phase: PhaseId, blocks: Option<&BlockVector>) -> Told {
+        let window = self.found.told.len() as u64;
+        let known = self
+            .found
+            .phases
+            .entry(phase)
+            .or_insert_with(|| Phase { first_window: window, ..Phase::default() });
+        known.windows += 1;
+        for &(block, count) in blocks.map_or(&[][..], BlockVector::blocks) {
+            *known.blocks.entry(block).or_default() += count;
+        }
+        if let Some(&(last, Some(predicted))) = self.before.get(&thread) {
+            self.found.score.record(predicted, phase, Some(last));
+        }
+        self.histories.observe(thread, phase);
+        let prediction = self.histories.predict(thread);
+        self.before.insert(thread, (phase, prediction.map(|p| p.phase)));
+        let told = Told { window, thread, phase, prediction };
+        self.found.told.push(told);
+        told
+    }
+}
+
+/// The blocks of a window hashed into a short vector: the share of its instructions in each entry. POP compares them one
+/// by one as percentages, like counts per instruction.
+fn signature(code: &mut CodeVector, kind: SignatureKind, blocks: &BlockVector) -> Result<Signature, Error> {
+    blocks.add_to(code);
+    let shares = code.finish()?;
+    match kind {
+        SignatureKind::Frequency => Ok(shares),
+        SignatureKind::Raw => Signature::raw(shares.values()),
+    }
+}

@@ -1,0 +1,150 @@
+//! The phase of every window of a program, and the phase predicted for the next.
+
+mod args;
+mod detect;
+mod input;
+mod page;
+mod pictures;
+mod tell;
+mod thinned;
+
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+
+pub use args::{Args, ClustererName, PredictorName};
+
+use self::detect::{Detection, Found};
+use self::input::{Ended, each_window};
+use self::tell::Report;
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::output::OutputDir;
+use crate::target::{Outcome, Target};
+
+/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&*interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set. Answers the exit status.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &AtomicBool,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    // A message that nobody reads is no failure.
+    let mut say = |what: &str| drop(writeln!(messages, "detect_phases: {what}"));
+    if args.idle_threshold() {
+        say(&format!("{} has no threshold: --threshold is not used", args.clusterer.name()));
+    }
+    let mut detection = Detection::new(args)?;
+    // Found before the run, not after.
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let mut lines = Lines { out, on: args.common.json, closed: false };
+    let ended = each_window(args, interrupted, &mut |window| {
+        let told = detection.take(window).map_err(|error| told_apart(args, error))?;
+        if let Some(told) = told {
+            lines.write(|out| tell::write_line(&told, out))?;
+        }
+        Ok(!lines.closed)
+    })?;
+    if detection.is_empty() {
+        return Err(Failure::Run(match &ended.outcome {
+            Outcome::Exited(code) => {
+                format!("the program exited with status {code} before it executed anything")
+            }
+            Outcome::Signalled(signal) => {
+                format!("the program was killed by {signal} before it executed anything")
+            }
+            Outcome::Unknown => "interrupted before the end of the first window".to_owned(),
+        }));
+    }
+    let (found, late) = detection.finish().map_err(|error| told_apart(args, error))?;
+    for told in &found.told[found.told.len() - late..] {
+        lines.write(|out| tell::write_line(told, out))?;
+    }
+    conclude(args, &found, ended, folder.as_ref(), lines, &mut say)
+}
+
+fn conclude(
+    args: &Args,
+    found: &Found,
+    mut ended: Ended,
+    folder: Option<&OutputDir>,
+    mut lines: Lines<'_>,
+    say: &mut dyn FnMut(&str),
+) -> Result<u8, Failure> {
+    let locations = found.phases.iter().map(|(&phase, known)| {
+        let hottest = known.hottest_block()?;
+        let name = ended.target.as_mut().map_or_else(
+            || Some(format!("block {}", hottest.0)),
+            |target| Some(target.locate(hottest.0).unwrap_or_else(|| format!("{:#x}", hottest.0))),
+        );
+        Some((phase, (name?, hottest.1)))
+    });
+    let locations = locations.flatten().collect();
+    let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
+    let report = Report { args, found, ended: &ended, locations, notes };
+    if let Some(folder) = folder {
+        report.write_files(folder)?;
+    }
+    let json = lines.on;
+    lines.on = true;
+    lines.write(|out| {
+        if json { writeln!(out, "{}", report.summary()) } else { report.write_table(folder, out) }
+    })?;
+    lines.write(|out| out.flush())?;
+    let (status, remark) = verdict(&ended);
+    if let Some(remark) = remark {
+        say(&format!("{remark}; the phases are those of the run until then"));
+    }
+    Ok(status)
+}
+
+/// What the library refuses is told with the flag that helps, where there is one.
+fn told_apart(args: &Args, error: phase_detect::Error) -> Failure {
+    match error {
+        phase_detect::Error::Kind { .. } => Failure::Usage(format!(
+            "{} compares other signatures than --kind says: leave --kind out",
+            args.clusterer.name()
+        )),
+        phase_detect::Error::TooFewWindows { .. } => Failure::Usage(format!("--max-phases: {error}")),
+        other => Failure::run(other),
+    }
+}
+
+/// Standard output, which may be closed by whoever has seen enough.
+struct Lines<'a> {
+    out: &'a mut dyn Write,
+    on: bool,
+    closed: bool,
+}
+
+impl Lines<'_> {
+    fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        if !self.on || self.closed {
+            return Ok(());
+        }
+        let written = write(self.out);
+        self.closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        unless_closed(written)
+    }
+}
+
+/// The exit status, which is the program's own where there is one, and what made the run incomplete.
+fn verdict(ended: &Ended) -> (u8, Option<String>) {
+    match &ended.outcome {
+        Outcome::Signalled(signal) => {
+            (signal.shell_status(), Some(format!("the program was killed by {signal}")))
+        }
+        _ if ended.incomplete => (INTERRUPTED, Some("interrupted".to_owned())),
+        Outcome::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
+        Outcome::Unknown => (0, None),
+    }
+}

@@ -1,0 +1,213 @@
+//! What is said at the end, and the line for each window.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use phase_detect::PhaseId;
+use phase_detect::metrics::phases_for_coverage;
+use serde_json::{Value, json};
+
+use super::args::Args;
+use super::detect::{Found, Phase, Told};
+use super::input::Ended;
+use super::{page, pictures};
+use crate::cli::Failure;
+use crate::output::OutputDir;
+use crate::report::{align, count, percent};
+
+/// Rows of the table on the terminal; the page has them all.
+const ROWS: usize = 20;
+
+/// The object for one window. `thread` is left out for the first thread, and
+/// `predicted_next` and `confidence` are null while there is nothing to predict from.
+pub fn write_line(told: &Told, out: &mut dyn Write) -> io::Result<()> {
+    let line = Line {
+        window: told.window,
+        phase: told.phase.number(),
+        predicted_next: told.prediction.map(|p| p.phase.number()),
+        confidence: told.prediction.map(|p| p.confidence),
+        thread: (told.thread != 0).then_some(told.thread),
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    writeln!(out)
+}
+
+#[derive(serde::Serialize)]
+struct Line {
+    window: u64,
+    phase: u32,
+    predicted_next: Option<u32>,
+    confidence: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<u32>,
+}
+
+/// Everything that is known at the end.
+pub struct Report<'a> {
+    pub args: &'a Args,
+    pub found: &'a Found,
+    pub ended: &'a Ended,
+    /// The code that each phase spends most of its instructions in, and their share.
+    pub locations: BTreeMap<PhaseId, (String, f64)>,
+    pub notes: Vec<String>,
+}
+
+impl Report<'_> {
+    /// Phases, the one with most windows first.
+    pub fn ranked(&self) -> Vec<(PhaseId, &Phase)> {
+        let mut ranked: Vec<_> = self.found.phases.iter().map(|(&phase, known)| (phase, known)).collect();
+        ranked.sort_by_key(|(phase, known)| (std::cmp::Reverse(known.windows), *phase));
+        ranked
+    }
+
+    pub fn share(&self, phase: &Phase) -> f64 {
+        phase.windows as f64 / self.found.told.len().max(1) as f64
+    }
+
+    /// Phases needed for a share of the windows.
+    pub fn coverage(&self, share: f64) -> usize {
+        let labels: Vec<PhaseId> = self.found.told.iter().map(|told| told.phase).collect();
+        phases_for_coverage(&labels, share).unwrap_or(0)
+    }
+
+    /// Mean number of windows in a row of one phase.
+    pub fn mean_run(&self) -> f64 {
+        let runs = self.found.score.changes + self.found.threads as u64;
+        self.found.told.len() as f64 / runs.max(1) as f64
+    }
+
+    /// How often "it stays in the phase it is in" would have been right.
+    pub fn last_value_accuracy(&self) -> Option<f64> {
+        let score = self.found.score;
+        (score.windows > 0).then(|| 1.0 - score.changes as f64 / score.windows as f64)
+    }
+
+    /// The last object.
+    pub fn summary(&self) -> Value {
+        let Self { args, found, ended, .. } = self;
+        let phases: Vec<Value> = found
+            .phases
+            .iter()
+            .map(|(phase, known)| {
+                let location = self.locations.get(phase);
+                json!({
+                    "phase": phase.number(),
+                    "windows": known.windows,
+                    "share": self.share(known),
+                    "first_window": known.first_window,
+                    "hottest_code": location.map(|l| &l.0),
+                    "hottest_code_share": location.map(|l| l.1),
+                })
+            })
+            .collect();
+        json!({"summary": {
+            "source": ended.name,
+            "incomplete": ended.incomplete,
+            "clusterer": args.clusterer.name(),
+            "threshold": args.threshold(),
+            "predictor": args.predictor.name(),
+            "seed": args.common.seed,
+            "windows": found.told.len(),
+            "threads": found.threads,
+            "instructions": (found.instructions > 0).then_some(found.instructions),
+            "phases": found.phases.len(),
+            "coverage": {"0.8": self.coverage(0.8), "0.9": self.coverage(0.9)},
+            "mean_run_length": self.mean_run(),
+            "predictions": found.score.windows,
+            "prediction_accuracy": found.score.accuracy(),
+            "changes": found.score.changes,
+            "change_accuracy": found.score.change_accuracy(),
+            "last_value_accuracy": self.last_value_accuracy(),
+            "phase_list": phases,
+        }})
+    }
+
+    /// The same for people.
+    pub fn write_table(&self, folder: Option<&OutputDir>, out: &mut dyn Write) -> io::Result<()> {
+        let found = self.found;
+        writeln!(out, "{}{}", self.ended.name, self.state())?;
+        let threads =
+            if found.threads > 1 { format!(" of {} threads", found.threads) } else { String::new() };
+        let instructions = match found.instructions {
+            0 => String::new(),
+            n => format!(", {} instructions", count(n)),
+        };
+        writeln!(out, "{} windows{threads}{instructions}; {}", found.told.len(), self.sentence())?;
+        for note in &self.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        let header = ["phase", "windows", "share", "first window", "hottest code"].map(str::to_owned);
+        let mut rows = vec![header.to_vec()];
+        let ranked = self.ranked();
+        for (phase, known) in ranked.iter().take(ROWS) {
+            rows.push(vec![
+                phase.to_string(),
+                known.windows.to_string(),
+                percent(self.share(known)),
+                known.first_window.to_string(),
+                self.locations.get(phase).map_or(String::new(), |(n, s)| format!("{n} ({})", percent(*s))),
+            ]);
+        }
+        write!(out, "\n{}", align(&rows))?;
+        if ranked.len() > ROWS {
+            writeln!(out, "and {} more", ranked.len() - ROWS)?;
+        }
+        match folder {
+            Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
+            None => writeln!(out, "\nFor a line per window, add --json; for pictures, --out DIR."),
+        }
+    }
+
+    pub fn state(&self) -> &'static str {
+        if self.ended.incomplete { "  (interrupted: incomplete)" } else { "" }
+    }
+
+    /// Phases, coverage and predictions in a sentence.
+    pub fn sentence(&self) -> String {
+        let mut text = format!(
+            "{} phases by {}, {} of them hold 90 % of the windows, {:.1} windows in a row on average",
+            self.found.phases.len(),
+            self.args.clusterer.name(),
+            self.coverage(0.9),
+            self.mean_run()
+        );
+        if let (Some(right), Some(last)) = (self.found.score.accuracy(), self.last_value_accuracy()) {
+            text += &format!(
+                "; {} of the windows predicted right by {} (always the same phase as before: {})",
+                percent(right),
+                self.args.predictor.name(),
+                percent(last)
+            );
+        }
+        text + "."
+    }
+
+    /// Writes `report.html`, its pictures, `windows.csv` and SimPoint's files.
+    pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
+        let pictures = pictures::draw(self).map_err(Failure::run)?;
+        let text = |name: &str, content: &str| folder.write(name, |out| out.write_all(content.as_bytes()));
+        text("phases.svg", &pictures.bar)
+            .and_then(|()| text("similarity.svg", &pictures.similarity))
+            .and_then(|()| text("projection.svg", &pictures.projection))
+            .and_then(|()| text("report.html", &page::page(self, &pictures)))
+            .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))
+            .map_err(Failure::run)?;
+        if let Some(simpoint) = &self.found.simpoint {
+            text("phases.simpoints", &simpoint.simpoints_file())
+                .and_then(|()| text("phases.weights", &simpoint.weights_file()))
+                .and_then(|()| text("phases.labels", &simpoint.labels_file()))
+                .map_err(Failure::run)?;
+        }
+        Ok(())
+    }
+
+    fn write_windows(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "window,thread,phase,predicted_next,confidence")?;
+        for told in &self.found.told {
+            let predicted = told.prediction.map_or(String::new(), |p| p.phase.to_string());
+            let confidence = told.prediction.map_or(String::new(), |p| p.confidence.to_string());
+            writeln!(out, "{},{},{},{predicted},{confidence}", told.window, told.thread, told.phase)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,399 @@
+//! The pipeline `detect_phases` as its users meet it, against known phases, a naive clusterer and valgrind's own counts.
+
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use examples::pipelines::detect_phases::{Args, run_until};
+use phase_detect::metrics::adjusted_rand_index;
+use phase_detect::simpoint::{read_bb, read_labels, read_points};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use support::{Ended, run_pipeline};
+use tempfile::TempDir;
+
+fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
+    let interrupted = AtomicBool::new(interrupted);
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
+}
+
+fn run(arguments: &[&str]) -> Ended {
+    run_with(arguments, false)
+}
+
+/// The objects of the windows, and the summary.
+fn json(arguments: &[&str]) -> (Vec<Value>, Value) {
+    let mut windows = run(&[&["--json"], arguments].concat()).objects();
+    let mut last = windows.pop().unwrap();
+    (windows, last["summary"].take())
+}
+
+fn phases(windows: &[Value]) -> Vec<u64> {
+    windows.iter().map(|window| window["phase"].as_u64().unwrap()).collect()
+}
+
+fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Windows of four loops of 12 blocks each that take turns, and which loop each window ran. Each window counts 1,000
+/// instructions drawn from its loop.
+fn loops() -> (Vec<BTreeMap<u64, u32>>, Vec<u32>) {
+    let mut random = StdRng::seed_from_u64(5);
+    let truth: Vec<u32> = [0, 1, 0, 2, 0, 1, 0, 3].repeat(6).into_iter().flat_map(|p| [p; 5]).collect();
+    let windows = truth
+        .iter()
+        .map(|&phase| {
+            let mut counts = BTreeMap::new();
+            for _ in 0..1000 {
+                // a triangle over the loop's blocks; a sixth of them belong to the next loop, too
+                let block = random.random_range(0..7) + random.random_range(0..6);
+                *counts.entry(1 + u64::from(phase) * 10 + block).or_insert(0) += 1;
+            }
+            counts
+        })
+        .collect();
+    (windows, truth)
+}
+
+fn as_bb(windows: &[BTreeMap<u64, u32>]) -> String {
+    let line = |window: &BTreeMap<u64, u32>| -> String {
+        let pairs: Vec<String> = window.iter().map(|(block, count)| format!(":{block}:{count}")).collect();
+        format!("T{}\n", pairs.join(" "))
+    };
+    windows.iter().map(line).collect::<String>() + "# the end\n"
+}
+
+fn as_csv(windows: &[BTreeMap<u64, u32>]) -> String {
+    let row = |window: &BTreeMap<u64, u32>| -> String {
+        let cells: Vec<String> = (1..=45).map(|b| window.get(&b).unwrap_or(&0).to_string()).collect();
+        cells.join(",") + "\n"
+    };
+    let header: Vec<String> = (1..=45).map(|b| format!("block {b}")).collect();
+    header.join(",") + "\n" + &windows.iter().map(row).collect::<String>()
+}
+
+#[test]
+fn every_clusterer_finds_the_loops_of_every_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let (windows, truth) = loops();
+    let bb = write(&folder, "loops.bb", as_bb(&windows));
+    let csv = write(&folder, "loops.csv", as_csv(&windows));
+    for input in [["--bbv", &bb], ["--signatures", &csv]] {
+        for clusterer in [
+            &["leader-follower", "--threshold", "0.3"][..],
+            &["leader-follower", "--threshold", "0.3", "--max-phases", "4"],
+            &["k-means", "--max-phases", "4"],
+            &["simpoint"],
+            &["pop"],
+        ] {
+            let (found, summary) = json(&[&input[..], &["--clusterer"], clusterer].concat());
+            let agreement = adjusted_rand_index(&phases(&found), &truth).unwrap();
+            assert!(agreement > 0.99, "{input:?} {clusterer:?}: {agreement}");
+            assert_eq!((&summary["windows"], &summary["phases"]), (&240.into(), &4.into()));
+            // half of the windows are those of loop 0, a quarter those of loop 1
+            assert_eq!((&summary["coverage"]["0.8"], &summary["coverage"]["0.9"]), (&3.into(), &4.into()));
+            assert_eq!(summary["mean_run_length"], 5.0);
+        }
+    }
+}
+
+/// A bound below the number of phases gives up phases, and their numbers are not used again.
+#[test]
+fn bounds_replace_phases() {
+    let folder = tempfile::tempdir().unwrap();
+    let bb = write(&folder, "loops.bb", as_bb(&loops().0));
+    let (found, _) = json(&["--bbv", &bb, "--threshold", "0.3", "--max-phases", "2"]);
+    // 0 1 0 2 0 1 0 3: loop 0 always stays, each other one is new whenever it comes
+    let expected: Vec<u64> =
+        (0..48).flat_map(|turn| [if turn % 2 == 0 { 0 } else { turn / 2 + 1 }; 5]).collect();
+    assert_eq!(phases(&found), expected);
+}
+
+#[test]
+fn predictions_are_scored_as_they_were_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bb = write(&folder, "loops.bb", as_bb(&loops().0));
+    for predictor in ["run-length", "last-value", "scored"] {
+        let (found, summary) = json(&["--bbv", &bb, "--threshold", "0.3", "--predictor", predictor]);
+        let pairs: Vec<_> = found.windows(2).collect();
+        let right = pairs.iter().filter(|pair| pair[0]["predicted_next"] == pair[1]["phase"]).count();
+        let accuracy = right as f64 / pairs.len() as f64;
+        let told = summary["prediction_accuracy"].as_f64().unwrap();
+        assert!((told - accuracy).abs() < 1e-12, "{predictor}: {told}, {accuracy}"); // rounded in print
+        assert_eq!((&summary["predictions"], &summary["changes"]), (&239.into(), &47.into()));
+        // what stays the same is always right, what changes never, for the last value
+        let last = summary["last_value_accuracy"].as_f64().unwrap();
+        assert!((last - 192.0 / 239.0).abs() < 1e-12);
+        match predictor {
+            "last-value" => assert_eq!(accuracy, 192.0 / 239.0),
+            // of the 47 changes those of the first round of 8 turns and a few of the second cannot be known
+            _ => assert!(accuracy > 1.0 - 30.0 / 239.0, "{predictor}: {accuracy}"),
+        }
+        for (index, window) in found.iter().enumerate() {
+            let keys: Vec<&String> = window.as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["confidence", "phase", "predicted_next", "window"]);
+            assert_eq!(window["window"], index);
+            assert!((0.0..=1.0).contains(&window["confidence"].as_f64().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn compression_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = as_bb(&loops().0);
+    let plain = write(&folder, "a.bb", &text);
+    let mut gzip = flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::fast());
+    let mut compressed = Vec::new();
+    gzip.read_to_end(&mut compressed).unwrap();
+    let packed = write(&folder, "b.bb", &compressed);
+    assert_eq!(json(&["--bbv", &plain]).0, json(&["--bbv", &packed]).0);
+    let cut = write(&folder, "c.bb", &compressed[..compressed.len() / 2]);
+    let ended = run(&["--bbv", &cut]);
+    assert_eq!(ended.status, 1);
+    assert!(ended.messages.contains("c.bb: ") && ended.messages.contains("truncated"), "{}", ended.messages);
+}
+
+/// The files that SimPoint writes say the same as the lines, and each point is the window nearest its centre.
+#[test]
+fn simulation_points_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let bb = write(&folder, "loops.bb", as_bb(&loops().0));
+    let out = folder.path().join("out");
+    let (found, _) = json(&["--bbv", &bb, "--clusterer", "simpoint", "--out", out.to_str().unwrap()]);
+    let open = |name: &str| std::io::BufReader::new(fs::File::open(out.join(name)).unwrap());
+    let labels = read_labels(open("phases.labels")).unwrap();
+    let points = read_points(open("phases.simpoints"), open("phases.weights")).unwrap();
+    assert!(labels.iter().map(|label| u64::from(label.phase.number())).eq(phases(&found)));
+    assert_eq!(points.len(), 4);
+    for point in &points {
+        let of_phase = || labels.iter().filter(|label| label.phase == point.phase);
+        assert_eq!(point.weight, of_phase().count() as f64 / labels.len() as f64);
+        let nearest = of_phase().map(|l| l.distance.unwrap()).fold(f64::INFINITY, f64::min);
+        assert_eq!(labels[point.window].distance, Some(nearest));
+        assert_eq!(labels[point.window].phase, point.phase);
+    }
+}
+
+/// Every window has its place in the pictures, which need nothing from elsewhere.
+#[test]
+fn the_report_stands_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = write(&folder, "a<b.csv", as_csv(&loops().0));
+    let out = folder.path().join("out");
+    let ended = run(&["--signatures", &csv, "--threshold", "0.3", "--out", out.to_str().unwrap()]);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    let text = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let page = text("report.html");
+    assert!(page.contains("a&lt;b.csv") && !page.contains("a<b.csv"));
+    assert!(!page.contains("src=") && !page.contains("href="));
+    for picture in ["phases.svg", "similarity.svg", "projection.svg"] {
+        assert!(page.contains(&text(picture)), "{picture}");
+    }
+    assert_eq!(text("projection.svg").matches("<circle").count(), 240);
+    assert_eq!(text("phases.svg").matches("<title>phase").count(), 48); // one for each turn
+    assert_eq!(text("windows.csv").lines().count(), 241);
+    assert_eq!(text("windows.csv").lines().nth(1), Some("0,0,0,0,0"));
+}
+
+#[test]
+fn bad_input_is_one_line_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = 0;
+    let mut input = |text: &str| {
+        file += 1;
+        write(&folder, &format!("input{file}"), text)
+    };
+    let cases = [
+        ("--bbv", input("T:1:2 :3:4\nT:1:x\n"), &[][..], 1, "line 2, column 5: expected a finite count"),
+        ("--bbv", input("T:1:2\nT:1:-2\n"), &[], 1, "line 2, column 5: expected a finite count"),
+        ("--bbv", input("T:1:2\nbogus\n"), &[], 1, "line 2, column 1: expected a window"),
+        ("--bbv", input("T:1:2\nT\n"), &[], 1, "line 2, column 1: a window needs at least one block"),
+        ("--bbv", input("# nothing\n"), &[], 1, "there are no windows"),
+        (
+            "--signatures",
+            input("a,b\n1,2\n3,-4\n"),
+            &[],
+            1,
+            "line 3, column 3: frequencies must not be negative",
+        ),
+        (
+            "--signatures",
+            input("1,2\n3,NaN\n"),
+            &["--kind", "raw"],
+            1,
+            "line 2, column 3: entries must be finite",
+        ),
+        ("--signatures", input("1,2\n3\n"), &[], 1, "line 2, column 2: this row has fewer fields"),
+        ("--signatures", input("1,2\n0,0\n"), &[], 1, "line 2, column 1: a row of frequencies needs"),
+        ("--signatures", input("1,2\n1,2,3\n"), &[], 1, "line 2, column 5: this row has more fields"),
+        ("--signatures", input("header\n"), &[], 1, "there are no windows"),
+        (
+            "--signatures",
+            input("1,2\n"),
+            &["--clusterer", "k-means", "--max-phases", "2"],
+            2,
+            "ask for at most 1",
+        ),
+        ("--signatures", input("1,2\n"), &["--threshold", "1.5"], 2, "threshold is 1.5; it is a fraction"),
+        ("--signatures", input("1,2\n"), &["--max-phases", "0"], 2, "room for at least 1 phase"),
+        ("--signatures", input("1,2\n"), &["--kind", "raw"], 2, "leave --kind out"),
+        ("--bbv", input("T:1:2\n"), &["--entries", "100"], 2, "power of two"),
+        ("--bbv", input("T:1:2\n"), &["--signatures", "x"], 2, "cannot be used with"),
+        ("--bbv", folder.path().join("missing").display().to_string(), &[], 1, "missing: No such file"),
+        ("--workload", "nonesuch".to_owned(), &[], 2, "no embedded workload \"nonesuch\""),
+    ];
+    for (flag, path, more, status, message) in cases {
+        let ended = run(&[&[flag, &path], more].concat());
+        assert!(ended.messages.contains(message), "{message:?} in {:?}", ended.messages);
+        assert_eq!((ended.status, ended.messages.lines().count()), (status, 1), "{}", ended.messages);
+        assert_eq!(ended.out, "");
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let bb = write(&folder, "loops.bb", as_bb(&loops().0));
+    for arguments in [&["--bbv", bb.as_str()][..], &["--workload", "stream"]] {
+        let ended = run_with(&[&["--json"], arguments].concat(), true);
+        assert_eq!(ended.status, 130, "{}", ended.messages);
+        assert!(ended.messages.contains("interrupted; the phases are those of the run until then"));
+        let lines: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let summary = &lines.last().unwrap()["summary"];
+        assert_eq!((&summary["incomplete"], &summary["windows"]), (&true.into(), &(lines.len() - 1).into()));
+        assert!(lines.len() > 1);
+    }
+}
+
+/// Whoever reads only the first lines ends the run, and that is no failure.
+#[test]
+fn a_closed_pipe_ends_the_run() {
+    struct Closing(u32);
+    impl Write for Closing {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(1).ok_or(std::io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut messages = Vec::new();
+    let status = examples::cli::invoke(
+        ["detect_phases", "--json"],
+        &mut Closing(40),
+        &mut messages,
+        |args: &Args, out, messages| run_until(&AtomicBool::new(false), args, out, messages),
+    );
+    assert!(status == 0 || status == 130, "{status}: {}", String::from_utf8_lossy(&messages));
+}
+
+/// Records block vectors of `xz` with valgrind, or answers `None` where there is no valgrind.
+fn recorded(folder: &TempDir) -> Option<String> {
+    let (bb, log) = (folder.path().join("xz.bb"), folder.path().join("log"));
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+    let ended = Command::new("valgrind")
+        .args(["--tool=exp-bbv", "--interval-size=200000"])
+        .arg(format!("--bb-out-file={}", bb.display()))
+        .arg(format!("--log-file={}", log.display()))
+        .args(["xz", "--keep", "--stdout"])
+        .arg(manifest)
+        .stdout(std::process::Stdio::null())
+        .status();
+    match ended {
+        Ok(status) if status.success() => Some(bb.to_str().unwrap().to_owned()),
+        other => {
+            assert!(std::env::var_os("REQUIRE_VALGRIND").is_none(), "valgrind: {other:?}");
+            eprintln!("skipped: valgrind does not run here ({other:?})");
+            None
+        }
+    }
+}
+
+/// Leader-follower clustering on all blocks of a window, without hashing, keeping all members.
+fn naive_phases(windows: &[BTreeMap<u64, f64>], threshold: f64) -> Vec<usize> {
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    let mut labels = Vec::new();
+    for (index, window) in windows.iter().enumerate() {
+        let distance = |group: &Vec<usize>| -> f64 {
+            let mut difference = window.clone();
+            for &member in group {
+                for (block, share) in &windows[member] {
+                    *difference.entry(*block).or_default() -= share / group.len() as f64;
+                }
+            }
+            difference.values().map(|d| d.abs()).sum::<f64>() / 2.0
+        };
+        let nearest = (0..members.len())
+            .map(|phase| (distance(&members[phase]), phase))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|nearest| nearest.0 <= threshold);
+        let phase = nearest.map_or(members.len(), |nearest| nearest.1);
+        if phase == members.len() {
+            members.push(Vec::new());
+        }
+        members[phase].push(index);
+        labels.push(phase);
+    }
+    labels
+}
+
+#[test]
+fn a_file_of_valgrind_is_classified_as_without_hashing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(bb) = recorded(&folder) else { return };
+    let text = fs::read_to_string(&bb).unwrap();
+    let windows: Vec<BTreeMap<u64, f64>> = read_bb(text.as_bytes())
+        .unwrap()
+        .iter()
+        .map(|window| window.blocks().iter().map(|&(block, count)| (block, count / window.total())).collect())
+        .collect();
+    assert!(windows.len() > 50, "{}", windows.len());
+    let (found, summary) =
+        json(&["--bbv", &bb, "--entries", "4096", "--threshold", "0.2", "--predictor", "last-value"]);
+    assert_eq!(found.len(), windows.len());
+    // valgrind ends the file with its own count; it counts the instructions of an unfinished interval, too
+    let told = text.lines().find_map(|line| line.strip_prefix("#   Total instructions: "));
+    let (told, got): (u64, u64) =
+        (told.unwrap().trim().parse().unwrap(), summary["instructions"].as_u64().unwrap());
+    assert!(got <= told && told - got < 210_000, "{got} of {told}");
+    // With 4,096 entries a few blocks still share one, so that a window near the threshold may go the other way.
+    let naive = naive_phases(&windows, 0.2);
+    let agreement = adjusted_rand_index(&phases(&found), &naive).unwrap();
+    assert!(agreement > 0.9, "{agreement}");
+}
+
+/// A real program, observed by whatever there is: as many instructions as windows of that size.
+#[test]
+fn a_program_is_run_and_its_status_passed_on() {
+    let shell = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; exit 3";
+    let ended = run(&["--json", "--window", "500000", "--", "sh", "-c", shell]);
+    if ended.status == 1 {
+        assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {}", ended.messages);
+        eprintln!("skipped: {}", ended.messages);
+        return;
+    }
+    assert_eq!(ended.status, 3, "{}", ended.messages);
+    let lines: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (summary, windows) = lines.split_last().unwrap();
+    let summary = &summary["summary"];
+    let instructions = summary["instructions"].as_u64().unwrap();
+    assert_eq!(windows.len() as u64, instructions.div_ceil(500_000));
+    assert!(windows.len() > 10);
+    // the loop is one phase, and nearly all there is
+    assert_eq!(summary["coverage"]["0.8"], 1);
+    assert_eq!(summary["incomplete"], false);
+}

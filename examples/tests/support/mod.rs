@@ -1,0 +1,33 @@
+//! A pipeline as its users meet it: arguments in; output, messages and exit status out.
+
+use std::io::Write;
+
+use clap::Parser;
+use examples::cli::{Failure, invoke};
+use serde_json::Value;
+
+/// What is left of a run.
+pub struct Ended {
+    pub status: u8,
+    pub out: String,
+    pub messages: String,
+}
+
+/// Runs `pipeline` on a command line.
+pub fn run_pipeline<A: Parser>(
+    arguments: &[&str],
+    pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
+) -> Ended {
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
+    let arguments = std::iter::once("pipeline").chain(arguments.iter().copied());
+    let status = invoke(arguments, &mut out, &mut messages, pipeline);
+    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+}
+
+impl Ended {
+    /// One JSON value for each line of the output of a run that succeeded.
+    pub fn objects(&self) -> Vec<Value> {
+        assert_eq!(self.status, 0, "{}", self.messages);
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
