@@ -90,6 +90,8 @@ fn meet(thread: &mut Thread, first: Option<Tag>) -> bool {
 
 /// Begins a window. `first` is the block about to be executed, unless that one was counted before.
 fn open(thread: &mut Thread, mode: Mode, first: Option<Tag>) {
+    // With nothing to follow there is nothing to see.
+    let mode = if mode == Mode::Watch && thread.open == 0 { Mode::Off } else { mode };
     let length = world::window_length();
     thread.boundary = (thread.progress / length + 1).saturating_mul(length);
     let index = world::next_window();
@@ -149,11 +151,13 @@ pub fn close(thread: &mut Thread, how: End, slot: Option<u32>) {
         End::Exit => thread.tracker.end_thread(),
         End::Interrupt => thread.tracker.interrupt(),
     };
+    thread.open = report.open;
     if idle && report == (Report { accesses: 0, ..Report::default() }) {
         return;
     }
     let progress = thread.progress;
     let code = drain_counts(thread.counts());
+    world::note_window(code.len() as u64, progress - window.began, window.mode != Mode::Off);
     world::send(&Message::Window(Box::new(WindowMessage {
         thread: thread.number,
         index: window.index,

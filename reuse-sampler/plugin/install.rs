@@ -15,14 +15,15 @@ use crate::shared::layout::{Header, MAGIC, SIZE};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::world::Settings;
-use crate::{hot, stale, system_calls, translate, world};
+use crate::{code, hot, stale, system_calls, translate, world};
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
 /// constructors have run.
 #[unsafe(no_mangle)]
 pub static mut qemu_plugin_version: c_int = 1;
 
-/// Runs when the library is loaded: newer emulators refuse version 1 and have what marks version 2 and on.
+/// Runs when the library is loaded. Emulators from version 9 on refuse version 1 and have the function that
+/// came with version 2; nothing that came later is used.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CHOOSE_VERSION: extern "C" fn() = {
@@ -30,7 +31,7 @@ static CHOOSE_VERSION: extern "C" fn() = {
         // SAFETY: looks up a symbol in what is loaded; the variable is not in use yet.
         unsafe {
             if !dlsym(std::ptr::null_mut(), c"qemu_plugin_scoreboard_new".as_ptr()).is_null() {
-                qemu_plugin_version = 4;
+                qemu_plugin_version = 2;
             }
         }
     }
@@ -78,7 +79,10 @@ pub extern "C" fn qemu_plugin_install(
     // SAFETY: given by the emulator for the time of this call.
     let target = unsafe { CStr::from_ptr((*info).target_name) };
     system_calls::choose_table(target.to_bytes() == b"aarch64");
-    stale::choose(header.leaves_stale.load(Ordering::Relaxed) != 0);
+    // SAFETY: written once, by the constructor.
+    let is_old = unsafe { qemu_plugin_version } == 1;
+    code::choose(is_old);
+    stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
     translate::ACCESS.get_or_init(hot::choose_access);
     let window = header.window.load(Ordering::Relaxed);
     let line_shift = header.line_shift.load(Ordering::Relaxed);

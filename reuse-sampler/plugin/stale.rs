@@ -12,8 +12,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::api::{Instruction, qemu_plugin_insn_data, qemu_plugin_insn_size};
-use crate::system_calls;
+use crate::api::Instruction;
+use crate::{code, system_calls};
 
 static NEEDED: AtomicBool = AtomicBool::new(true);
 
@@ -28,13 +28,10 @@ pub fn choose(needed: bool) {
 /// The handle is valid.
 pub unsafe fn needs_callback(instruction: *mut Instruction) -> bool {
     if !NEEDED.load(Ordering::Relaxed) {
-        return false; // and the function that tells the bytes may have another type
+        return false;
     }
-    // SAFETY: the bytes are valid during the translation of the block.
-    let bytes = unsafe {
-        let size = qemu_plugin_insn_size(instruction);
-        std::slice::from_raw_parts(qemu_plugin_insn_data(instruction).cast::<u8>(), size)
-    };
+    // SAFETY: as the caller's.
+    let Some(bytes) = (unsafe { code::bytes(instruction) }) else { return false };
     !if system_calls::is_aarch64() { is_plain_aarch64(bytes) } else { is_plain_x86(bytes) }
 }
 

@@ -31,6 +31,8 @@ pub struct Thread {
     pub boundary: u64,
     /// Whether this thread counts among those that need accesses to be reported.
     pub needs: bool,
+    /// Samples open at the last boundary.
+    pub open: u64,
     /// A [`status`].
     pub status: AtomicU32,
 }
@@ -86,14 +88,17 @@ impl Thread {
             window: None,
             boundary: window,
             needs: false,
+            open: 0,
             status: AtomicU32::new(status::RUNNING),
         }
     }
 
     /// Makes room for block number `number`.
     pub fn grow(&mut self, number: usize) {
-        let mut counts = self.take_counts();
-        counts.resize((number + 1).next_power_of_two().max(1 << 14), 0);
+        let before = self.take_counts();
+        // Zeroed by the system, page by page as they are used: a thread that runs little code has little.
+        let mut counts = vec![0; (number + 1).next_power_of_two().max(1 << 14)];
+        counts[..before.len()].copy_from_slice(&before);
         let counts = Box::leak(counts.into_boxed_slice());
         (self.counts, self.capacity) = (counts.as_mut_ptr(), counts.len());
     }
@@ -104,10 +109,16 @@ impl Thread {
         unsafe { std::slice::from_raw_parts_mut(self.counts, self.capacity) }
     }
 
-    fn take_counts(&mut self) -> Vec<u64> {
+    fn take_counts(&mut self) -> Box<[u64]> {
         let counts: *mut [u64] = self.counts();
         self.capacity = 0;
         // SAFETY: `grow` leaked exactly this slice; an empty boxed slice may be made from a dangling pointer.
-        unsafe { Box::from_raw(counts) }.into_vec()
+        unsafe { Box::from_raw(counts) }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.take_counts());
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::api::{
     ACCESSES, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
     qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
-    qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
+    qemu_plugin_tb_get_insn, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
-use crate::{hot, stale, world};
+use crate::{code, hot, stale, world};
 
 /// The callback for accesses, chosen at installation.
 pub static ACCESS: OnceLock<MemoryCallback> = OnceLock::new();
@@ -20,7 +20,7 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
     let instrumented = world::instrumented();
     // SAFETY: the emulator's handles are valid during this call, indices are below the count it gave.
     unsafe {
-        let instructions = qemu_plugin_tb_n_insns(block);
+        let instructions = code::instructions_of(block);
         let number = number_of(qemu_plugin_tb_vaddr(block), instructions as u64);
         let tag = Tag::new(number, instructions as u64, instrumented);
         qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);

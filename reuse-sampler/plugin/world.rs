@@ -49,6 +49,13 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 static WINDOWS: AtomicU64 = AtomicU64::new(0);
 /// Threads whose window needs accesses to be reported.
 static NEEDS: AtomicUsize = AtomicUsize::new(0);
+/// Different blocks in the window that ended last.
+static BLOCKS: AtomicU64 = AtomicU64::new(0);
+/// Instructions in windows without need for accesses, since the last one with.
+static IDLE: AtomicU64 = AtomicU64::new(0);
+/// Instructions whose accesses are ignored in the time that it takes to translate one block anew. By measurement,
+/// where it hardly matters between half and twice as much: a compiler and an interpreter, QEMU 7.2.
+const WORTH: u64 = 14_000;
 /// Whether code translated now reports accesses.
 static INSTRUMENTED: AtomicBool = AtomicBool::new(true);
 /// Threads are to stop before their next block.
@@ -164,10 +171,30 @@ pub fn set_needs(thread: &mut Thread, needs: bool) {
     }
 }
 
-/// Tells the emulator to translate anew if code should report accesses and does not, or the other way round.
-/// Takes effect before the next block of the calling thread, unless another thread's change is under way.
+/// Notes a window that ended: how many blocks it executed, how many instructions, and whether its accesses were
+/// asked for.
+pub fn note_window(blocks: u64, instructions: u64, profiled: bool) {
+    BLOCKS.store(blocks, Ordering::Relaxed);
+    if profiled {
+        IDLE.store(0, Ordering::Relaxed);
+    } else {
+        IDLE.fetch_add(instructions, Ordering::Relaxed);
+    }
+}
+
+/// Whether it pays to take out what reports accesses now that nobody needs it. Nobody knows when it will be
+/// needed next. So it stays until ignoring accesses has cost as much as translating anew does: then, whatever
+/// comes, no more than twice the least possible was spent. A loop is translated at once, a compiler is not.
+fn pays() -> bool {
+    let idle = IDLE.load(Ordering::Relaxed).saturating_add(window_length());
+    idle >= BLOCKS.load(Ordering::Relaxed).saturating_mul(WORTH)
+}
+
+/// Tells the emulator to translate anew if code should report accesses and does not, or the other way round and
+/// it pays. Takes effect before the next block of the calling thread, unless another thread's change is under way.
 pub fn switch_if_needed() {
-    if (NEEDS.load(Ordering::SeqCst) > 0) == instrumented() {
+    let needed = NEEDS.load(Ordering::SeqCst) > 0;
+    if needed == instrumented() || (!needed && !pays()) {
         return;
     }
     let Some(settings) = settings() else { return };

@@ -67,8 +67,7 @@ impl Random {
         if scale == 0.0 {
             return 1;
         }
-        let failures = (self.unit().ln() * scale).floor();
-        1_u64.saturating_add(failures as u64)
+        1_u64.saturating_add((self.unit().ln() * scale) as u64)
     }
 
     fn exponential(&mut self, mean: f64) -> u64 {
@@ -88,7 +87,12 @@ pub struct Gaps {
     scale: f64,         // of the gaps between samples, those within a burst
     left_in_burst: u64, // Hierarchical only
     asleep: u64,        // hibernation still to come before the burst, Hierarchical only
+    drawn: Vec<u64>,    // gaps to come, the next one last; Sparse only
 }
+
+/// Gaps drawn at a time. Between two of them the caches fill with the code of the program that is observed, and
+/// the logarithm must be fetched from far away; so it is used often, seldom.
+const DRAWN: usize = 64;
 
 impl Gaps {
     /// Gaps at `rate`, starting at a random moment of the burst cycle.
@@ -109,7 +113,7 @@ impl Gaps {
                 left_in_burst = burst;
             }
         }
-        Self { rate, scale, left_in_burst, asleep }
+        Self { rate, scale, left_in_burst, asleep, drawn: Vec::new() }
     }
 
     /// The rate the gaps follow.
@@ -128,7 +132,10 @@ impl Gaps {
     /// Accesses from here to the next sample, at least 1 (1 is the very next access).
     pub fn next(&mut self, random: &mut Random) -> u64 {
         match self.rate {
-            Rate::Sparse { .. } => random.geometric(self.scale),
+            Rate::Sparse { .. } => self.drawn.pop().unwrap_or_else(|| {
+                self.drawn.extend((0..DRAWN).map(|_| random.geometric(self.scale)));
+                self.drawn.pop().unwrap_or(1)
+            }),
             Rate::Hierarchical { burst, hibernation, .. } => {
                 let mut passed = std::mem::take(&mut self.asleep);
                 loop {

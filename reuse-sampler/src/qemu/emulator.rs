@@ -8,6 +8,8 @@ use crate::SamplerError;
 
 const PACKAGES: &str = "install it (Debian, Ubuntu: apt install qemu-user; Fedora: dnf install qemu-user; \
                         Arch: pacman -S qemu-user)";
+const BUILD: &str = "Debian 13, Ubuntu 25.04 and later ship it like this: build QEMU with ./configure \
+                     --enable-plugins --target-list=x86_64-linux-user,aarch64-linux-user";
 
 /// An emulator that loads plugins.
 #[derive(Clone, Debug)]
@@ -34,8 +36,7 @@ impl Emulator {
         };
         if !ask(&path, "--help")?.contains("-plugin") {
             return Err(missing(format!(
-                "{} was built without plugins (a static build, usually): {PACKAGES}, or build QEMU with \
-                 --enable-plugins",
+                "{} was built without plugins (static builds are): {PACKAGES}; {BUILD}",
                 path.display()
             )));
         }

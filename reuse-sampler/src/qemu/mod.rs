@@ -1,4 +1,75 @@
 //! Runs an unmodified Linux program under QEMU's user-mode emulator and samples it exactly.
+//!
+//! The emulator translates the program block by block. A plugin inside it, which this crate carries with it,
+//! counts each block and, in windows whose plan asks for it, shows every memory access to the sampling
+//! engine. No privileges, no hardware counters and no recompilation are needed; the program may be for
+//! x86-64 or aarch64, whatever machine it runs on.
+//!
+//! ```no_run
+//! use reuse_sampler::qemu::{QemuOptions, QemuSampler};
+//! use reuse_sampler::{ReusePlan, Sampler, WindowPlan};
+//!
+//! let mut sampler = QemuSampler::spawn("sort", ["words.txt"], &QemuOptions::windows_of(10_000_000))?;
+//! let mut plan = WindowPlan::count_only();
+//! let mut seen = 0;
+//! while let Some(window) = sampler.next_window(&plan)? {
+//!     let hottest = window.code.iter().max_by_key(|(_, instructions)| *instructions);
+//!     if let Some(location) = hottest.and_then(|(address, _)| sampler.locate(*address)) {
+//!         println!("window {}: mostly at {location}", window.index.0);
+//!     }
+//!     seen += 1;
+//!     plan = WindowPlan::new(if seen % 10 == 0 { ReusePlan::Every } else { ReusePlan::Off });
+//! }
+//! println!("{:?}", sampler.exit_status());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What the numbers are
+//! - **Windows** end after the block that completes them; what one is too long by, the next is short by, so
+//!   that boundaries stay where they are whatever is observed. Each thread has windows of its own.
+//! - **Instructions** and the block vector count every block entered. An iteration of a repeated string
+//!   instruction (`rep movsb`) counts as an instruction, as it does in valgrind's tools. A block left half
+//!   way, by a signal, counts whole.
+//! - **Accesses** are those the program's instructions make, seen after they have succeeded: not instruction
+//!   fetches, not what the kernel does in system calls, not prefetches. An access to several lines counts
+//!   once for each. A locked read-modify-write is one store; an unlocked one is a load and a store.
+//!   Accesses are [measured](crate::AccessCount::Measured) in windows whose plan asks for them, all of
+//!   them, however the windows before and after are observed. The one exception is a thread that begins, or
+//!   changes its plan, in the same moment as another thread changes the instrumentation: the first blocks of
+//!   its window may go unseen, and the window says so by an
+//!   [estimated](crate::AccessCount::Estimated) number.
+//! - **Distances** are exact: accesses of the own thread in between, at the line size asked for.
+//! - **Elapsed time** says nothing about the program.
+//!
+//! # How sure
+//! Access counts agree with other tracers to a thousandth. They depend on the version of the emulator:
+//! version 7 tells a 16-byte access as two and a 32-byte one as four, version 10 misses some accesses of the
+//! x87 unit and of state saving. The program sees another processor than the machine's (`CPUID`), so
+//! library functions that are chosen by its features, such as copying memory, may differ from those of
+//! a native run. Runs repeat exactly as far as the program does: addresses are not randomised unless
+//! [asked for](QemuOptions::randomized_addresses), but numbers of processes, time, and random bytes from the
+//! kernel differ, and so does the order in which threads run.
+//!
+//! # What is not observed
+//! Programs that the observed one starts (`execve`) run natively and unobserved, and so do children it forks;
+//! [`warnings`](QemuSampler::warnings) say how many and which. A compiler driver, a shell or a script runs
+//! its work in other programs: name that program instead (`gcc -###` shows which). When a signal ends the
+//! program, the windows in progress are lost. A running process cannot be attached to.
+//!
+//! # Cost
+//! Counting blocks takes about 1.3 times as long as the emulator alone, reporting accesses another two to three times
+//! that; the [front page](crate#cost) has measurements against native runs and valgrind.
+//! `cargo bench --features qemu --bench qemu_overhead -- PROGRAM ARGS` measures your program.
+//!
+//! # How it works
+//! Where no thread's plan asks for accesses, the translated code does not report any: the emulator is told to
+//! translate anew at the boundary. That takes about 20 us for each block that the program then executes: nothing
+//! for a loop, a quarter of a second for a compiler. So what reports accesses stays in, unheeded, until that has cost
+//! as much: in windows of 10 M instructions it goes at once where a window executes up to some 700 blocks.
+//! The plugin and the sampler talk through shared memory, which the program cannot close, and the thread
+//! whose window was returned waits for its plan while the others run on. The emulator must be able to load
+//! plugins, which static builds cannot: the package `qemu-user` has one that can in Debian 12 and Ubuntu
+//! 24.04, and one that cannot in Debian 13 and Ubuntu 25.04. Elsewhere `qemu-x86_64 --help` tells.
 
 #[cfg(qemu_plugin)]
 mod emulator;

@@ -78,7 +78,7 @@ fn windows_tile_the_run_whatever_their_length_and_plan() {
 
 /// All plans, changing in every window.
 fn mixed(n: usize) -> WindowPlan {
-    [off(), every(), sparse(1.0), off(), watch(), sparse(7.0), off(), every()][n % 8]
+    [off(), every(), watch(), sparse(1.0), off(), watch(), sparse(7.0), every()][n % 8]
 }
 
 #[test]
@@ -92,7 +92,9 @@ fn a_profiled_window_is_whole_however_its_neighbours_are_observed() {
     let mut measured = 0;
     for (n, (w, m)) in whole.windows.iter().zip(&mixed.windows).enumerate() {
         assert!(matches!(w.accesses, AccessCount::Measured(_)));
-        if mixed.plans[&m.index] == off() {
+        // Nothing is open after a window that was not observed: there is nothing to watch.
+        let unobserved = mixed.plans[&m.index] == off() || n % 8 == 5;
+        if unobserved {
             assert_eq!(m.accesses, AccessCount::Unknown);
         } else {
             // In the steady loop each window makes the same accesses in both runs, not one more or less. The

@@ -6,7 +6,7 @@ mod report;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler};
+use reuse_sampler::{CacheLines, LineSize, Sampler};
 
 pub use args::Args;
 
@@ -59,14 +59,10 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
 }
 
 fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
-    let rate = args.sample_rate;
-    let reuse = if rate >= 1.0 {
-        ReusePlan::Every
-    } else {
-        ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
-    };
+    let (reuse, first) = args.reuse()?;
     Ok(GuidedOptions {
         reuse,
+        first,
         gap_limit: args.gap_limit,
         follow: args.follow,
         threshold: args.threshold,
