@@ -88,14 +88,15 @@ fn multiplex(criterion: &mut Criterion) {
     let groups = CounterGroups::round_robin(9, 4).unwrap();
     let mut rotation = PerPhase::new(groups.as_slice().len());
     let mut record = Record::new(9);
+    let mut state = 3;
     for phase in phases() {
         let group = rotation.next_group(Some(phase));
         rotation.counted(phase, group);
         let counted = groups.as_slice()[group].iter().map(|&event| (event, f64::from(phase)));
-        record.push(phase, 1e8, 1e8, counted).unwrap();
+        record.push(phase, 1e8, 1e8 * (1.0 + draw(&mut state)), counted).unwrap();
     }
     criterion.bench_function("interpolate 10000 x 9", |b| {
-        b.iter(|| black_box(record.clone().interpolate(Filling::Neighbours).unwrap()));
+        b.iter(|| black_box(record.clone().interpolate(Filling::Alike).unwrap()));
     });
 }
 

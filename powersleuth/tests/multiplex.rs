@@ -47,21 +47,21 @@ fn a_wrong_prediction_costs_the_predicted_phase_nothing() {
     assert!((0..3).all(|group| unpredicted.iter().filter(|&&g| g == group).count() == 2), "{unpredicted:?}");
 }
 
-/// An interval of `phase` with the counts of those events that were counted.
-type Interval = (u8, f64, Vec<Option<f64>>);
+/// An interval: phase, instructions, the counts of those events that were counted, cycles.
+type Interval = (u8, f64, Vec<Option<f64>>, f64);
 
 fn record(intervals: &[Interval], events: usize) -> Record<u8> {
     let mut record = Record::new(events);
-    for (phase, instructions, counts) in intervals {
+    for (phase, instructions, counts, cycles) in intervals {
         let counted = counts.iter().enumerate().filter_map(|(event, count)| Some((event, (*count)?)));
-        record.push(*phase, *instructions, 2.0 * instructions, counted).unwrap();
+        record.push(*phase, *instructions, *cycles, counted).unwrap();
     }
     record
 }
 
 /// The four steps by their words: a search of all intervals for each value.
 fn four_steps(intervals: &[Interval], at: usize, event: usize, filling: Filling) -> Option<(f64, Step)> {
-    let (phase, instructions, counts) = &intervals[at];
+    let (phase, instructions, counts, _) = &intervals[at];
     if let Some(count) = counts[event] {
         return Some((count, Step::Interval));
     }
@@ -72,26 +72,34 @@ fn four_steps(intervals: &[Interval], at: usize, event: usize, filling: Filling)
     let counted = |member: &dyn Fn(usize) -> bool| -> Vec<usize> {
         (0..intervals.len()).filter(|&i| member(i) && intervals[i].2[event].is_some()).collect()
     };
-    let rate = |i: usize| intervals[i].2[event].unwrap() / intervals[i].1;
     let average = |member: &dyn Fn(usize) -> bool| {
         let counted = counted(member);
         let count: f64 = counted.iter().map(|&i| intervals[i].2[event].unwrap()).sum();
         let within: f64 = counted.iter().map(|&i| intervals[i].1).sum();
         (!counted.is_empty()).then(|| count / within * instructions)
     };
-    let neighbours = |member: &dyn Fn(usize) -> bool| {
+    let cpi = |i: usize| intervals[i].3 / intervals[i].1;
+    // The nearest on either side, in time and in cycles per instruction (of equals in time).
+    let alike = |member: &dyn Fn(usize) -> bool| {
+        let orders: [&dyn Fn(usize) -> (f64, usize); 2] = [&|i| (0.0, i), &|i| (cpi(i), i)];
         let counted = counted(member);
-        let before = counted.iter().copied().filter(|&i| i < at).max();
-        let after = counted.iter().copied().filter(|&i| i > at).min();
-        let rate = match (before, after) {
-            (Some(b), Some(a)) => (rate(b) * (a - at) as f64 + rate(a) * (at - b) as f64) / (a - b) as f64,
-            (one, other) => rate(one.or(other)?),
-        };
-        Some(rate * instructions)
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for place in orders {
+            let by_place = |a: &usize, b: &usize| place(*a).partial_cmp(&place(*b)).unwrap();
+            let before = counted.iter().copied().filter(|&i| place(i) < place(at)).max_by(by_place);
+            let after = counted.iter().copied().filter(|&i| place(i) > place(at)).min_by(by_place);
+            for i in before.into_iter().chain(after) {
+                let weight =
+                    1.0 / ((i as f64 - at as f64).powi(2) + (100.0 * (cpi(i) / cpi(at)).ln()).powi(2));
+                sum += weight * intervals[i].2[event].unwrap() / intervals[i].1;
+                weights += weight;
+            }
+        }
+        (weights > 0.0).then(|| sum / weights * instructions)
     };
     let filled = |member: &dyn Fn(usize) -> bool| match filling {
         Filling::Averages => average(member),
-        Filling::Neighbours => neighbours(member),
+        Filling::Alike => alike(member),
     };
     filled(&same_instance)
         .map(|v| (v, Step::Instance))
@@ -121,11 +129,13 @@ quickcheck! {
     fn interpolation_follows_the_four_steps(cells: Vec<(u8, u8, Option<u16>, Option<u16>)>) -> bool {
         let intervals: Vec<Interval> = cells
             .into_iter()
-            .map(|(phase, instructions, a, b)| {
-                (phase % 4, f64::from(instructions) + 1.0, vec![a.map(f64::from), b.map(f64::from)])
+            .map(|(byte, instructions, a, b)| {
+                let instructions = f64::from(instructions) + 1.0;
+                let cycles = instructions * f64::from(1 + byte / 4 % 8);
+                (byte % 4, instructions, vec![a.map(f64::from), b.map(f64::from)], cycles)
             })
             .collect();
-        [Filling::Averages, Filling::Neighbours].iter().all(|&f| filled_in_four_steps(&intervals, f))
+        [Filling::Averages, Filling::Alike].iter().all(|&f| filled_in_four_steps(&intervals, f))
     }
 
     /// Where each phase always does the same, what was counted anywhere in a phase is right everywhere in it.
@@ -157,7 +167,7 @@ fn the_baseline_carries_the_last_count_forward() {
     let intervals: Vec<Interval> = [None, Some(4.0), None, None, Some(8.0), None]
         .into_iter()
         .enumerate()
-        .map(|(i, count)| (i as u8, 2.0, vec![count]))
+        .map(|(i, count)| (i as u8, 2.0, vec![count], 4.0))
         .collect();
     let complete = record(&intervals, 1).carry_forward().unwrap();
     let values: Vec<f64> = (0..6).map(|i| complete.values(i)[0]).collect();
@@ -166,15 +176,17 @@ fn the_baseline_carries_the_last_count_forward() {
     assert!(complete.values(6).is_empty() && complete.steps(6).is_empty());
     assert!(matches!(Record::<u8>::new(1).carry_forward(), Err(Error::Empty { .. })));
     assert!(matches!(
-        record(&[(0, 1.0, vec![None])], 1).carry_forward(),
+        record(&[(0, 1.0, vec![None], 1.0)], 1).carry_forward(),
         Err(Error::NeverCounted { event: 0 })
     ));
 }
 
 #[test]
 fn a_complete_record_becomes_a_profile() {
-    let intervals: Vec<Interval> =
-        vec![(0, 10.0, vec![Some(30.0), Some(2.0), Some(7.0)]), (0, 10.0, vec![None, None, None])];
+    let intervals: Vec<Interval> = vec![
+        (0, 10.0, vec![Some(30.0), Some(2.0), Some(7.0)], 20.0),
+        (0, 10.0, vec![None, None, None], 20.0),
+    ];
     let complete = record(&intervals, 3).interpolate(Filling::Averages).unwrap();
     let roles = Roles {
         stall_cycles: 0,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
 
+use super::alike::Alike;
 use super::{Complete, Record, Step};
 use crate::Error;
 
@@ -12,10 +13,11 @@ use crate::Error;
 pub enum Filling {
     /// From all of them, averaged: the paper's. Best where a phase does the same all the time, with scatter.
     Averages,
-    /// From the nearest before and the nearest after, on the straight line between the two. Best where a phase
-    /// drifts, as one does that works its way through growing or cooling data; the default, by measurement.
+    /// From those next to it in time and those next to it in cycles per instruction, which every interval has:
+    /// where a phase drifts, or does now this and now that, they have most in common with it. The default, by
+    /// measurement.
     #[default]
-    Neighbours,
+    Alike,
 }
 
 /// Counts over the instructions in which they were counted.
@@ -60,6 +62,15 @@ impl Layout {
         let instances = instances.collect();
         Self { phases, count: numbers.len(), instances }
     }
+
+    /// The intervals of each phase, in order.
+    fn members(&self) -> Vec<Vec<usize>> {
+        let mut members = vec![Vec::new(); self.count];
+        for (interval, &phase) in self.phases.iter().enumerate() {
+            members[phase].push(interval);
+        }
+        members
+    }
 }
 
 impl<P: Copy + Eq + Hash> Record<P> {
@@ -69,7 +80,9 @@ impl<P: Copy + Eq + Hash> Record<P> {
     /// The first of these that exists: the count of this interval; the rate per instruction in those intervals
     /// of this instance of the phase (the run of equal phases around it) in which the event was counted; the
     /// same in all intervals of the phase; the average over all intervals of the program. `filling` says how the
-    /// second and third are combined. Rates are multiplied by the instructions of the interval.
+    /// second and third are combined: averaged; or the nearest on either side in time and in cycles per
+    /// instruction `c`, each weighted by `1 / (dt^2 + (100 ln(c1/c0))^2)`, `dt` in intervals. Rates are multiplied
+    /// by the instructions of the interval.
     ///
     /// # Errors
     /// [`Error::NeverCounted`] if an event was counted in no interval; [`Error::Empty`] without intervals.
@@ -85,9 +98,13 @@ impl<P: Copy + Eq + Hash> Record<P> {
     /// Thesis, Paper V, section V.3.2, figure V.3.
     pub fn interpolate(self, filling: Filling) -> Result<Complete<P>, Error> {
         let layout = Layout::of(&self.phases);
+        let cycles =
+            || self.cycles.iter().zip(&self.instructions).map(|(cycles, instructions)| cycles / instructions);
+        let instances = layout.instances.iter().map(|instance| instance.clone().collect()).collect();
+        let scopes = [Alike::new(instances, cycles()), Alike::new(layout.members(), cycles())];
         self.fill(|record, event| match filling {
             Filling::Averages => record.averages(&layout, event),
-            Filling::Neighbours => record.neighbours(&layout, event),
+            Filling::Alike => record.alike(&layout, event, &scopes),
         })
     }
 
@@ -159,50 +176,22 @@ impl<P: Copy + Eq + Hash> Record<P> {
         rates
     }
 
-    fn neighbours(&self, layout: &Layout, event: usize) -> Vec<(f64, Step)> {
+    fn alike(&self, layout: &Layout, event: usize, scopes: &[Alike; 2]) -> Vec<(f64, Step)> {
+        let column: Vec<Option<f64>> = (0..self.len()).map(|i| self.rate(i, event)).collect();
+        let [instance, phase] = scopes;
+        let inside = instance.fill(&column);
+        // Most programs have every event counted in every instance.
+        let left_open = column.iter().zip(&inside).any(|(counted, filled)| counted.or(*filled).is_none());
+        let across = if left_open { phase.fill(&column) } else { vec![None; self.len()] };
         let (of_program, _) = self.means(layout, event);
-        // Of each interval, the nearest counted one of its phase before and after.
-        let nearest = |order: &mut dyn Iterator<Item = usize>| -> Vec<Option<usize>> {
-            let mut last = vec![None; layout.count];
-            let mut found = vec![None; self.len()];
-            for i in order {
-                let of_phase = &mut last[layout.phases[i]];
-                if self.count(i, event).is_some() {
-                    *of_phase = Some(i);
-                }
-                found[i] = *of_phase;
-            }
-            found
-        };
-        let before = nearest(&mut (0..self.len()));
-        let after = nearest(&mut (0..self.len()).rev());
-        let mut rates = Vec::with_capacity(self.len());
-        for instance in &layout.instances {
-            for i in instance.clone() {
-                if let Some(rate) = self.rate(i, event) {
-                    rates.push((rate, Step::Interval));
-                    continue;
-                }
-                let inside = |neighbour: Option<usize>| neighbour.filter(|n| instance.contains(n));
-                let here = self.between(i, inside(before[i]), inside(after[i]), event);
-                let filled = here
-                    .map(|rate| (rate, Step::Instance))
-                    .or_else(|| Some((self.between(i, before[i], after[i], event)?, Step::Phase)));
-                rates.push(filled.unwrap_or((of_program, Step::Program)));
-            }
-        }
-        rates
-    }
-
-    /// On the straight line between two intervals, or like the only one there is.
-    fn between(&self, at: usize, before: Option<usize>, after: Option<usize>, event: usize) -> Option<f64> {
-        let rate = |neighbour: Option<usize>| self.rate(neighbour?, event);
-        match (rate(before), rate(after)) {
-            (Some(left), Some(right)) => {
-                let (from, to) = (before? as f64, after? as f64);
-                Some(left + (right - left) * (at as f64 - from) / (to - from))
-            }
-            (one, other) => one.or(other),
-        }
+        let filled = column.iter().zip(inside).zip(across).map(|((counted, inside), across)| {
+            let at = |step| move |rate| (rate, step);
+            counted
+                .map(at(Step::Interval))
+                .or(inside.map(at(Step::Instance)))
+                .or(across.map(at(Step::Phase)))
+                .unwrap_or((of_program, Step::Program))
+        });
+        filled.collect()
     }
 }

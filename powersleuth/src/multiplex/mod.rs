@@ -15,6 +15,7 @@
 //! # References
 //! Thesis, Paper V, sections V.3.1 and V.3.2, figure V.3.
 
+mod alike;
 mod collector;
 mod complete;
 mod groups;
