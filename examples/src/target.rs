@@ -110,6 +110,14 @@ impl Target {
     pub fn embedded(name: &str, scale: u32, options: TargetOptions) -> Result<Self, TargetError> {
         let workload = Workload::by_name(name, options.seed, scale)
             .ok_or_else(|| TargetError::Workload { name: name.to_owned() })?;
+        Self::workload(name, &workload, options)
+    }
+
+    /// An embedded workload, called `name`.
+    ///
+    /// # Errors
+    /// [`TargetError`] if there is no thread for it.
+    pub fn workload(name: &str, workload: &Workload, options: TargetOptions) -> Result<Self, TargetError> {
         let replay = ReplayOptions::windows_of(WindowLength::Instructions(options.window))
             .line_size(options.line_size)
             .seed(options.seed);

@@ -4,3 +4,4 @@ pub mod cache_pirate;
 pub mod detect_phases;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;
+pub mod power_frequency;

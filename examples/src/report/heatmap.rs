@@ -5,9 +5,11 @@ use plotters::prelude::*;
 
 use super::{Subject, bytes, count};
 
-const COLUMNS: usize = 480;
+/// Columns that a run is resampled to.
+pub(crate) const COLUMNS: usize = 480;
 const SHADES: u8 = 48;
-const PHASES: [RGBColor; 8] = [
+/// Colours of the first phases.
+pub(crate) const PHASES: [RGBColor; 8] = [
     RGBColor(42, 120, 214),
     RGBColor(217, 130, 43),
     RGBColor(31, 157, 115),
@@ -17,6 +19,8 @@ const PHASES: [RGBColor; 8] = [
     RGBColor(44, 159, 184),
     RGBColor(209, 73, 91),
 ];
+/// Colour of all others.
+pub(crate) const REST: RGBColor = RGBColor(190, 190, 186);
 
 /// Draws the thread with most windows as an SVG text.
 ///
@@ -103,7 +107,7 @@ fn draw_bar<DB: DrawingBackend>(
     let x = |column: usize| left + (column as i32 * (right - left)) / COLUMNS as i32;
     for (from, to, phase) in runs(columns.iter().map(|column| column.phase)) {
         let Some(phase) = phase else { continue };
-        let colour = PHASES.get(phase).copied().unwrap_or(RGBColor(190, 190, 186));
+        let colour = PHASES.get(phase).copied().unwrap_or(REST);
         area.draw(&Rectangle::new([(x(from), 12), (x(to), 34)], colour.filled()))?;
     }
     Ok(())
@@ -210,7 +214,7 @@ fn step(sizes: usize, log: impl Fn(usize) -> f64) -> f64 {
 }
 
 /// Runs of equal values as (first column, column after the last, value).
-fn runs<T: PartialEq + Copy>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)> {
+pub(crate) fn runs<T: PartialEq + Copy>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)> {
     let mut runs: Vec<(usize, usize, T)> = Vec::new();
     for (at, value) in values.enumerate() {
         match runs.last_mut() {
@@ -222,7 +226,7 @@ fn runs<T: PartialEq + Copy>(values: impl Iterator<Item = T>) -> Vec<(usize, usi
 }
 
 /// From the paper's white through blue to nearly black.
-fn colour_of(t: f64) -> RGBColor {
+pub(crate) fn colour_of(t: f64) -> RGBColor {
     const STOPS: [[f64; 3]; 4] =
         [[250.0, 250.0, 248.0], [176.0, 208.0, 244.0], [42.0, 110.0, 200.0], [8.0, 28.0, 72.0]];
     let at = t * 3.0;

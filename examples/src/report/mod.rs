@@ -9,7 +9,9 @@ mod units;
 
 pub use files::{write_miss_ratios, write_profile, write_windows};
 pub use heatmap::draw_heatmap;
+pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};
+pub(crate) use subject::letters;
 pub use subject::{PhaseView, Subject};
 pub use table::{align, phase_table, summary};
-pub use units::{bytes, count, percent};
+pub use units::{bytes, count, percent, quantity};

@@ -123,7 +123,7 @@ fn shown(curves: &RunCurves, line_size: LineSize, caches: &DataCaches) -> usize 
 }
 
 /// 0 is `A`, 25 is `Z`, 26 is `AA`.
-fn letters(mut rank: usize) -> String {
+pub(crate) fn letters(mut rank: usize) -> String {
     let mut name = Vec::new();
     loop {
         name.push(char::from(b'A' + (rank % 26) as u8));

@@ -34,6 +34,17 @@ pub fn percent(ratio: f64) -> String {
     format!("{p:.digits$} %")
 }
 
+/// `1.25 ms`, `40 uJ`, `12 W`: with a prefix that leaves one to three digits before the point.
+#[must_use]
+pub fn quantity(value: f64, unit: &str) -> String {
+    for (prefix, size) in [("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)] {
+        if value >= size {
+            return format!("{} {prefix}{unit}", three_digits(value / size));
+        }
+    }
+    format!("{} n{unit}", three_digits(value / 1e-9))
+}
+
 fn three_digits(value: f64) -> String {
     let digits = match value {
         v if v >= 99.95 => 0,
@@ -54,5 +65,8 @@ mod tests {
         assert_eq!([count(950), count(1_250_000), count(3_400_000_000)], ["950", "1.25 M", "3.4 G"]);
         assert_eq!([percent(0.0), percent(0.1234), percent(0.0045)], ["0.0 %", "12.3 %", "0.45 %"]);
         assert_eq!([count(100_000), count(20_000_000)], ["100 k", "20 M"]);
+        let quantities =
+            [quantity(0.0, "J"), quantity(0.00125, "s"), quantity(12.0, "W"), quantity(4e-5, "J")];
+        assert_eq!(quantities, ["0 nJ", "1.25 ms", "12 W", "40 uJ"]);
     }
 }

@@ -33,7 +33,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, &interrupted)?;
     let ended = target.outcome();
-    if let Some(problem) = too_short(args, &run, &ended) {
+    if let Some(problem) = too_short(args.window_length(), &run, &ended) {
         return Err(Failure::Run(problem));
     }
     let curves = RunCurves::fit(&run, args.model.into(), &sizes);
@@ -72,7 +72,8 @@ fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
     })
 }
 
-fn observe(
+/// Runs `target` guided by its phases until its end or until `interrupted` is set.
+pub(super) fn observe(
     target: &mut Target,
     options: GuidedOptions,
     interrupted: &AtomicBool,
@@ -104,12 +105,11 @@ fn observe(
 }
 
 /// A program that ends within its first window has neither phases nor a curve worth showing.
-fn too_short(args: &Args, run: &GuidedRun, ended: &Outcome) -> Option<String> {
+pub(super) fn too_short(window: u64, run: &GuidedRun, ended: &Outcome) -> Option<String> {
     if run.windows.len() > 1 || run.incomplete && !matches!(ended, Outcome::Signalled(_)) {
         return None;
     }
     let instructions = run.instructions();
-    let window = args.window_length();
     let how = match ended {
         Outcome::Signalled(signal) => format!("was killed by {signal}"),
         Outcome::Exited(code) if *code != 0 => format!("exited with status {code}"),
@@ -128,7 +128,7 @@ fn too_short(args: &Args, run: &GuidedRun, ended: &Outcome) -> Option<String> {
 
 /// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
 /// as a success.
-fn ending(run: &GuidedRun, ended: &Outcome) -> (u8, Option<String>) {
+pub(super) fn ending(run: &GuidedRun, ended: &Outcome) -> (u8, Option<String>) {
     match ended {
         Outcome::Signalled(signal) => {
             let remark = format!("the program was killed by {signal}; the report shows the run until then");

@@ -1,0 +1,170 @@
+//! The command line.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use powersleuth::analysis::{Cost, Goal, Hysteresis, Objective};
+use powersleuth::power::OperatingPoints;
+use powersleuth::{Hertz, Seconds, Watts};
+
+use super::counted::{Setup, ascending};
+use super::events::COUNTERS;
+use super::suite;
+use crate::cli::{Common, Failure};
+use crate::target::PROGRAM_WINDOW;
+use crate::workloads::{NAMES, Workload};
+
+/// Tells what each phase of a program takes in time, power and energy at any clock frequency, from one run at one,
+/// and which frequency to run it at.
+///
+/// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also tells the truth. PROGRAM
+/// runs unmodified under qemu-user; nothing then counts its cycles, so that they are modelled from what it reuses,
+/// for that same core. The exit status is the program's own. Ctrl-C ends with what there is.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "power_frequency", version)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Embedded workload to run where no program is given
+    #[arg(long, value_name = "NAME", default_value = "mixed", conflicts_with = "program")]
+    workload: String,
+    /// How many times as long the embedded workload's phases are
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    scale: u32,
+    /// What is to be as small as possible
+    #[arg(long, value_enum, default_value = "edp")]
+    objective: Minimise,
+    /// How much longer a phase may take than at the highest frequency, in per cent
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = not_negative)]
+    bound: f64,
+    /// Frequencies to predict, in GHz, for example 1.6,2.13,2.66 [default: nine from 1.6 to 2.67]
+    #[arg(long, value_name = "GHZ", value_delimiter = ',', value_parser = positive)]
+    frequencies: Vec<f64>,
+    /// Frequency to profile the embedded workload at, in GHz [default: the highest]
+    #[arg(long, value_name = "GHZ", value_parser = positive, conflicts_with = "program")]
+    profile_at: Option<f64>,
+    /// Counters that nine events share, besides those of cycles and instructions
+    #[arg(long, value_name = "N", default_value_t = COUNTERS as u8, conflicts_with = "program",
+        value_parser = clap::value_parser!(u8).range(1..=9))]
+    counters: u8,
+    /// Time that a change of frequency takes, in microseconds; its power is the program's
+    #[arg(long, value_name = "US", default_value = "0", value_parser = not_negative)]
+    transition: f64,
+    /// Leave the frequency as it is unless changing it gains as much for the coming instance of a phase, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = not_negative)]
+    hysteresis: Option<f64>,
+    /// Model the embedded workload from what it reuses, as a program
+    #[arg(long, conflicts_with_all = ["program", "profile_at", "counters"])]
+    pub(super) modelled: bool,
+    /// Instructions in a window of a program, or of a modelled workload [default: 10000000, 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+    /// Judge the predictions on eight embedded workloads instead, and print the table of errors
+    #[arg(long, conflicts_with_all = ["program", "modelled", "workload", "scale", "window", "profile_at"])]
+    pub(super) accuracy: bool,
+    /// The program to run, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(super) program: Vec<OsString>,
+}
+
+/// What is to be as small as possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Minimise {
+    /// Energy
+    Energy,
+    /// Energy times time
+    Edp,
+    /// Energy times time squared
+    Ed2p,
+}
+
+impl From<Minimise> for Objective {
+    fn from(minimise: Minimise) -> Self {
+        match minimise {
+            Minimise::Energy => Self::Energy,
+            Minimise::Edp => Self::Edp,
+            Minimise::Ed2p => Self::Ed2p,
+        }
+    }
+}
+
+impl Args {
+    /// The embedded workload with its name: one of the suite, or of the common ones.
+    pub(super) fn workload(&self) -> Result<(&str, Workload), Failure> {
+        let suite = || suite::evaluation(self.common.seed, self.scale);
+        let (name, seed) = (self.workload.as_str(), self.common.seed);
+        let found = suite().into_iter().find(|(known, _)| *known == name).map(|(_, workload)| workload);
+        let workload = found.or_else(|| Workload::by_name(name, seed, self.scale)).ok_or_else(|| {
+            let own: Vec<&str> = suite().iter().map(|(name, _)| *name).collect();
+            let common: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            let names = [own, common].concat().join(", ");
+            Failure::Usage(format!("no embedded workload {name:?}; there are {names}"))
+        })?;
+        Ok((name, workload))
+    }
+
+    /// How it is observed, on a core with these operating points.
+    pub(super) fn setup(&self, points: &OperatingPoints) -> Result<Setup, Failure> {
+        let all: Vec<Hertz> = points.frequencies().collect();
+        let known = |ghz: f64| {
+            // As they are written: 2.13 for 2.1333.
+            let near = all.iter().copied().find(|f| (f.ghz() - ghz).abs() < 0.005);
+            let frequency = near.unwrap_or(Hertz::from_ghz(ghz));
+            points.at(frequency).map_err(|_| {
+                let (lowest, highest) = (all[0].ghz(), all[all.len() - 1].ghz());
+                Failure::Usage(format!("the core runs at {lowest:.2} to {highest:.2} GHz, not at {ghz}"))
+            })?;
+            Ok(frequency)
+        };
+        let asked: Vec<Hertz> =
+            self.frequencies.iter().map(|&ghz| known(ghz)).collect::<Result<_, Failure>>()?;
+        let frequencies = if asked.is_empty() { all.clone() } else { ascending(asked) };
+        let profiled_at = match self.profile_at {
+            Some(ghz) => known(ghz)?,
+            None => all[all.len() - 1],
+        };
+        Ok(Setup { frequencies, profiled_at, counters: usize::from(self.counters), seed: self.common.seed })
+    }
+
+    /// What to optimise for, with changes of frequency during which `power` is drawn.
+    pub(super) fn goal(&self, power: Watts) -> Result<Goal, Failure> {
+        let time = Seconds(self.transition * 1e-6);
+        Goal::least(self.objective.into())
+            .within(self.bound / 100.0)
+            .and_then(|goal| goal.with_transition(Cost { time, energy: power * time }))
+            .map_err(Failure::usage)
+    }
+
+    pub(super) fn hysteresis(&self) -> Result<Option<Hysteresis>, Failure> {
+        self.hysteresis.map(|percent| Hysteresis::new(percent / 100.0)).transpose().map_err(Failure::usage)
+    }
+
+    /// Instructions in a window, where cycles are modelled.
+    pub(super) fn window(&self) -> u64 {
+        let otherwise = if self.program.is_empty() { super::calibrate::INTERVAL } else { PROGRAM_WINDOW };
+        self.window.unwrap_or(otherwise)
+    }
+
+    /// How many times as long embedded phases are.
+    pub(super) fn objective_name(&self) -> &'static str {
+        match self.objective {
+            Minimise::Energy => "energy",
+            Minimise::Edp => "energy-delay product",
+            Minimise::Ed2p => "energy-delay-squared product",
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    not_negative(text)
+        .ok()
+        .filter(|&value| value > 0.0)
+        .ok_or_else(|| "give a finite number above 0".to_owned())
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("give a finite number of at least 0".to_owned()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Time, power and energy of each phase at each frequency, and which one to run it at.
+//!
+//! - [`suite`]: the programs that models are fitted on, and those they are judged by;
+//! - [`calibrate`]: what is measured once per machine;
+//! - [`events`], [`observe`]: what a run shows on few counters;
+//! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
+//! - [`judge`], [`accuracy`]: predictions against the truth.
+
+pub mod accuracy;
+mod args;
+pub mod calibrate;
+pub mod counted;
+pub mod events;
+mod figures;
+mod files;
+pub mod judge;
+pub mod modelled;
+pub mod observe;
+mod page;
+pub mod study;
+pub mod suite;
+mod told;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+use powersleuth::power::OperatingPoints;
+use reuse_sampler::LineSize;
+
+pub use self::args::Args;
+use self::calibrate::Calibration;
+use self::counted::Setup;
+use self::modelled::TrafficModel;
+use self::study::{Advice, Study};
+use super::phase_guided_cache;
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
+use crate::guided::{GuidedOptions, GuidedRun};
+use crate::output::OutputDir;
+use crate::reference::ooo::nehalem_points;
+use crate::target::{Target, TargetOptions};
+
+/// Runs the pipeline until its end or Ctrl-C: results go to `out`, remarks to `messages`. Answers the exit status.
+///
+/// # Errors
+/// [`Failure`] if there is nothing to report.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &Arc<AtomicBool>,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    let points = nehalem_points().map_err(Failure::run)?;
+    let setup = args.setup(&points)?;
+    // Mistakes are found before the run, not after.
+    args.goal(powersleuth::Watts(0.0))?;
+    let hysteresis = args.hysteresis()?;
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)?;
+    let watch = Watch::new(interrupted);
+    if args.accuracy {
+        let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
+        watch.finish();
+        return told::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
+    }
+    let (study, (status, remark)) = if args.program.is_empty() && !args.modelled {
+        let (name, workload) = args.workload()?;
+        let calibration = calibrate(points, &setup, &watch)?;
+        let progress = |events| watch.tell(&format!("{} events", crate::report::count(events)));
+        let study = counted::study(name, &workload, &calibration, &setup, interrupted, progress);
+        let study = study.map_err(Failure::run)?;
+        let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
+        (study, ending)
+    } else {
+        let mut target = target(args, &setup)?;
+        let options = GuidedOptions { seed: setup.seed, ..GuidedOptions::default() };
+        let run = phase_guided_cache::observe(&mut target, options, interrupted)?;
+        let ended = target.outcome();
+        if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &ended) {
+            return Err(Failure::Run(problem));
+        }
+        // What was seen of the program is told even after an interruption.
+        let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
+        (
+            model(&calibration, &setup, args.window(), &run, &mut target)?,
+            phase_guided_cache::ending(&run, &ended),
+        )
+    };
+    watch.finish();
+
+    let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
+    let advice = Advice::give(&study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
+    let report =
+        told::Report { study: &study, advice: &advice, objective: args.objective_name(), seed: setup.seed };
+    if let Some(folder) = &folder {
+        report.write(folder)?;
+    }
+    report.tell(args.common.json, folder.as_ref(), out)?;
+    if let Some(remark) = remark {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(messages, "power_frequency: {remark}");
+    }
+    Ok(status)
+}
+
+fn interrupted_ending() -> (u8, Option<String>) {
+    (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
+}
+
+/// What is run where nothing counts its cycles.
+fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
+    let options = TargetOptions {
+        window: args.window(),
+        line_size: LineSize::B64,
+        seed: setup.seed,
+        output_to_stderr: args.common.json,
+    };
+    if args.program.is_empty() {
+        let (name, workload) = args.workload()?;
+        return Target::workload(name, &workload, options).map_err(Failure::usage);
+    }
+    Target::program(&args.program, options).map_err(Failure::run)
+}
+
+fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {
+    watch.tell("calibrating on the training programs");
+    let frequencies = counted::calibrated_at(&points, setup.profiled_at);
+    Calibration::run(points, frequencies, setup.seed, watch.interrupted).map_err(Failure::run)
+}
+
+/// A study of what was guided through.
+fn model(
+    calibration: &Calibration,
+    setup: &Setup,
+    window: u64,
+    run: &GuidedRun,
+    target: &mut Target,
+) -> Result<Study, Failure> {
+    let mut notes = target.notes();
+    let model = TrafficModel::fit(calibration, setup.seed).map_err(Failure::run)?;
+    let (predicted, code) = model.predict(run, &setup.frequencies).map_err(Failure::run)?;
+    let threads = run.windows.iter().map(|w| w.thread).collect::<std::collections::BTreeSet<_>>().len();
+    if threads > 1 {
+        notes.push(format!("{threads} threads: times are those of one core that runs them in turn"));
+    }
+    let basis = "Modelled, not measured: nothing counted cycles here. What misses each cache comes from the reuse of \
+                 the program's data (StatStack); what that costs in time and power, from a simulated out-of-order core \
+                 with 32 KiB, 256 KiB and 2 MiB of cache. It says nothing about this machine.";
+    Ok(Study {
+        program: target.name().to_owned(),
+        basis: basis.to_owned(),
+        modelled: true,
+        interval: window,
+        profiled_at: model.frequency(),
+        views: Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?,
+        predicted,
+        truth: None,
+        notes,
+        incomplete: run.incomplete,
+    })
+}
+
+/// How a run is watched over.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    interrupted: &'a AtomicBool,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Watch<'a> {
+    /// Until `interrupted` is set; progress goes to standard error if that is a terminal.
+    #[must_use]
+    pub fn new(interrupted: &'a AtomicBool) -> Self {
+        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
+    }
+
+    fn tell(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

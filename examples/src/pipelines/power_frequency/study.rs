@@ -1,0 +1,164 @@
+//! A program, what it is predicted to cost, what it really costs where that is known, and what to do about it.
+
+use std::collections::HashMap;
+
+use phase_detect::PhaseId;
+use powersleuth::analysis::{
+    Analysis, Cost, Goal, Hysteresis, Level, Outcome, ParetoPoint, Phase, Plan, Quantity, Schedule,
+};
+use powersleuth::{Error, Hertz};
+
+use super::judge::{self, Errors, Regret};
+use crate::report::letters;
+
+/// Points of a Pareto front that are told: so far apart in time.
+const FRONT_TOLERANCE: f64 = 0.002;
+
+/// A program at every frequency.
+#[derive(Debug)]
+pub struct Study {
+    /// What ran.
+    pub program: String,
+    /// Where the numbers come from, in a sentence or two.
+    pub basis: String,
+    /// Whether cycles and events were modelled and not counted.
+    pub modelled: bool,
+    /// Instructions in an interval.
+    pub interval: u64,
+    /// The clock during the one profiling run.
+    pub profiled_at: Hertz,
+    /// What everything is predicted to cost.
+    pub predicted: Analysis<PhaseId>,
+    /// What it really costs, where a reference tells.
+    pub truth: Option<Analysis<PhaseId>>,
+    /// The phases, the one that takes longest at the highest frequency first.
+    pub views: Vec<PhaseView>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// The run was stopped before its end.
+    pub incomplete: bool,
+}
+
+/// A phase as people see it.
+#[derive(Clone, Debug)]
+pub struct PhaseView {
+    /// The phase.
+    pub phase: PhaseId,
+    /// `A` for the one that takes longest.
+    pub name: String,
+    /// Its hottest code, with the share of its instructions.
+    pub code: Option<(String, f64)>,
+}
+
+/// Where a phase executes: instructions by code address.
+pub type CodeOf = HashMap<PhaseId, HashMap<u64, u64>>;
+
+impl Study {
+    /// The phases of `predicted` in order, named, with the code in which they spend most instructions.
+    ///
+    /// # Errors
+    /// None: the highest level exists.
+    pub fn views(
+        predicted: &Analysis<PhaseId>,
+        code: &CodeOf,
+        mut locate: impl FnMut(u64) -> Option<String>,
+    ) -> Result<Vec<PhaseView>, Error> {
+        let ranked = predicted.rank(Quantity::Time, predicted.fastest())?;
+        let view = |(rank, phase): (usize, &Phase<PhaseId>)| {
+            let hottest = code.get(&phase.phase).and_then(|blocks| {
+                let total: u64 = blocks.values().sum();
+                let (&address, &most) =
+                    blocks.iter().max_by_key(|&(&address, &n)| (n, std::cmp::Reverse(address)))?;
+                let name = locate(address).unwrap_or_else(|| format!("{address:#x}"));
+                (total > 0).then(|| (name, most as f64 / total as f64))
+            });
+            PhaseView { phase: phase.phase, name: letters(rank), code: hottest }
+        };
+        Ok(ranked.into_iter().enumerate().map(view).collect())
+    }
+
+    /// Position of a phase among the views.
+    #[must_use]
+    pub fn rank(&self, phase: PhaseId) -> Option<usize> {
+        self.views.iter().position(|view| view.phase == phase)
+    }
+
+    /// What an analysis knows of a phase.
+    #[must_use]
+    pub fn phase(analysis: &Analysis<PhaseId>, phase: PhaseId) -> Option<&Phase<PhaseId>> {
+        analysis.phases().iter().find(|p| p.phase == phase)
+    }
+
+    /// The lowest frequency.
+    #[must_use]
+    pub const fn slowest() -> Level {
+        Level(0)
+    }
+
+    /// Errors of time and of power at `level`, phase instance by phase instance, where the truth is known.
+    ///
+    /// # Errors
+    /// None: both analyses have the same frequencies.
+    pub fn errors(&self, level: Level) -> Result<Option<[Errors; 2]>, Error> {
+        let Some(truth) = &self.truth else { return Ok(None) };
+        let frequency = self.predicted.frequencies()[level.0];
+        let of = |quantity: fn(Cost) -> f64| judge::errors(&self.predicted, truth, frequency, quantity);
+        Ok(Some([of(|cost| cost.time.0)?, of(|cost| cost.power().0)?]))
+    }
+}
+
+/// What is recommended, and what comes of it.
+#[derive(Debug)]
+pub struct Advice {
+    /// What was asked for.
+    pub goal: Goal,
+    /// A frequency for each phase.
+    pub schedule: Schedule<PhaseId>,
+    /// A frequency for each instance: the schedule, or what a reluctance to change leaves of it.
+    pub plan: Plan,
+    /// What that is predicted to cost.
+    pub predicted: Outcome<PhaseId>,
+    /// What the highest frequency throughout is predicted to cost.
+    pub fastest: Outcome<PhaseId>,
+    /// What both really cost, where that is known.
+    pub really: Option<[Outcome<PhaseId>; 2]>,
+    /// The schedule against an exhaustive search of the truth.
+    pub regret: Option<Regret>,
+    /// The least that any frequency for each *instance* costs.
+    pub best: Outcome<PhaseId>,
+    /// Schedules that no other beats in both time and energy.
+    pub front: Vec<ParetoPoint<PhaseId>>,
+}
+
+impl Advice {
+    /// For `goal`; a change of frequency must pay as `hysteresis` says.
+    ///
+    /// # Errors
+    /// None for a study whose truth has the same phases and frequencies as its prediction.
+    pub fn give(study: &Study, goal: Goal, hysteresis: Option<Hysteresis>) -> Result<Self, Error> {
+        let predicted = &study.predicted;
+        let schedule = predicted.schedule(&goal);
+        let plan = match hysteresis {
+            Some(hysteresis) => predicted.follow_reluctantly(&schedule, &goal, hysteresis),
+            None => predicted.follow(&schedule),
+        };
+        let fastest = predicted.uniform(predicted.fastest());
+        let outcomes = |analysis: &Analysis<PhaseId>| {
+            let of = |plan: &Plan| analysis.outcome(plan, goal.transition());
+            Ok::<_, Error>([of(&plan)?, of(&fastest)?])
+        };
+        let [followed, full_speed] = outcomes(predicted)?;
+        let really = study.truth.as_ref().map(outcomes).transpose()?;
+        Ok(Self {
+            regret: study.truth.as_ref().map(|truth| judge::regret(truth, &schedule, &goal)),
+            best: predicted.outcome(&predicted.best_plan(&goal), goal.transition())?,
+            front: predicted.pareto_front(FRONT_TOLERANCE)?,
+            predicted: followed,
+            fastest: full_speed,
+            goal,
+            schedule,
+            plan,
+            really,
+        })
+    }
+}

@@ -1,0 +1,420 @@
+//! What is printed: tables for people, JSON for programs.
+
+use std::io::{self, Write};
+
+use phase_detect::PhaseId;
+use powersleuth::analysis::{Cost, Level, Outcome, Phase};
+use serde_json::{Value, json};
+
+use super::accuracy::{MODELS, ROUTES, Table};
+use super::judge::Errors;
+use super::study::{Advice, Study};
+use super::{Args, figures, files, page};
+use crate::cli::{Failure, unless_closed};
+use crate::output::OutputDir;
+use crate::report::{align, percent, quantity};
+
+/// Rows of the table on the terminal; the page has them all.
+const ROWS: usize = 12;
+
+/// All that is told.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What was found.
+    pub study: &'a Study,
+    /// What to do about it.
+    pub advice: &'a Advice,
+    /// What is minimised, in words.
+    pub objective: &'static str,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+impl Report<'_> {
+    /// The level of a phase in the schedule.
+    #[must_use]
+    pub fn level(&self, phase: PhaseId) -> Level {
+        self.advice.schedule.level(phase).unwrap_or(self.study.predicted.fastest())
+    }
+
+    /// A level in GHz.
+    #[must_use]
+    pub fn ghz(&self, level: Level) -> f64 {
+        self.study.predicted.frequencies()[level.0].ghz()
+    }
+
+    /// `4.2 % longer, 21 % less energy` than at the highest frequency.
+    #[must_use]
+    pub fn against(outcome: &Outcome<PhaseId>, fastest: &Outcome<PhaseId>) -> String {
+        let change = |now: f64, then: f64, more: &str, less: &str| {
+            let ratio = now / then - 1.0;
+            format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { less } else { more })
+        };
+        let (now, then) = (outcome.total, fastest.total);
+        format!(
+            "{}, {}",
+            change(now.time.0, then.time.0, "longer", "shorter"),
+            change(now.energy.0, then.energy.0, "more energy", "less energy")
+        )
+    }
+
+    /// Writes all files.
+    pub fn write(&self, folder: &OutputDir) -> Result<(), Failure> {
+        let pictures = figures::Pictures::draw(self).map_err(Failure::Run)?;
+        for (name, picture) in pictures.files() {
+            folder.write(name, |out| out.write_all(picture.as_bytes())).map_err(Failure::run)?;
+        }
+        folder
+            .write("report.html", |out| page::write(self, &pictures, out))
+            .and_then(|()| folder.write("intervals.csv", |out| files::write_intervals(self, out)))
+            .and_then(|()| folder.write("phases.csv", |out| files::write_phases(self, out)))
+            .and_then(|()| folder.write("pareto.csv", |out| files::write_front(self, out)))
+            .and_then(|()| folder.write("report.json", |out| writeln!(out, "{}", self.object())))
+            .map_err(Failure::run)
+    }
+
+    /// Prints the tables, or the JSON object.
+    pub fn tell(
+        &self,
+        as_json: bool,
+        folder: Option<&OutputDir>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let printed = if as_json {
+            writeln!(out, "{}", self.object())
+        } else {
+            self.write_text(out).and_then(|()| match folder {
+                Some(folder) => {
+                    writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display())
+                }
+                None => writeln!(out, "\nFor energy over time and frequency as a picture, add --out DIR."),
+            })
+        };
+        unless_closed(printed.and_then(|()| out.flush()))
+    }
+
+    fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let study = self.study;
+        let analysis = &study.predicted;
+        writeln!(
+            out,
+            "{}{}",
+            study.program,
+            if study.incomplete { "  (interrupted: incomplete)" } else { "" }
+        )?;
+        writeln!(out, "{}", study.basis)?;
+        for note in &study.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        writeln!(
+            out,
+            "{} intervals of {} instructions, {} phases in {} instances.\n",
+            analysis.intervals(),
+            crate::report::count(study.interval),
+            analysis.phases().len(),
+            analysis.instances().len()
+        )?;
+        write!(out, "{}", self.phase_rows())?;
+        for line in self.recommendation() {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    fn phase_rows(&self) -> String {
+        let study = self.study;
+        let ends = self.ends();
+        let mut rows = vec![vec!["phase".to_owned(), "intervals".to_owned()]];
+        for level in ends {
+            let ghz = self.ghz(level);
+            rows[0].extend([
+                format!("time at {ghz:.2}"),
+                format!("power at {ghz:.2}"),
+                format!("energy at {ghz:.2}"),
+            ]);
+        }
+        rows[0].extend(["best GHz".to_owned(), "hottest code".to_owned()]);
+        let cells = |phase: Option<&Phase<PhaseId>>, costs: &[Cost]| {
+            let mut cells = vec![phase.map_or(String::new(), |phase| phase.intervals.to_string())];
+            for level in ends {
+                let cost = costs[level.0];
+                cells.extend([
+                    quantity(cost.time.0, "s"),
+                    quantity(cost.power().0, "W"),
+                    quantity(cost.energy.0, "J"),
+                ]);
+            }
+            cells
+        };
+        for view in study.views.iter().take(ROWS) {
+            let Some(phase) = Study::phase(&study.predicted, view.phase) else { continue };
+            let code = view
+                .code
+                .as_ref()
+                .map_or(String::new(), |(name, share)| format!("{name} ({})", percent(*share)));
+            let mut row = vec![view.name.clone()];
+            row.extend(cells(Some(phase), &phase.costs));
+            row.extend([format!("{:.2}", self.ghz(self.level(view.phase))), code]);
+            rows.push(row);
+        }
+        if study.views.len() > ROWS {
+            let mut row = vec![format!("{} more", study.views.len() - ROWS)];
+            row.resize(rows[0].len(), String::new());
+            rows.push(row);
+        }
+        let mut all = vec!["all".to_owned()];
+        all.extend(cells(None, study.predicted.program_costs()));
+        all[1] = study.predicted.intervals().to_string();
+        all.extend([String::new(), String::new()]);
+        rows.push(all);
+        align(&rows)
+    }
+
+    /// The highest frequency and the lowest.
+    #[must_use]
+    pub fn ends(&self) -> [Level; 2] {
+        [self.study.predicted.fastest(), Level(0)]
+    }
+
+    /// What is recommended and what it brings, in a few lines.
+    #[must_use]
+    pub fn recommendation(&self) -> Vec<String> {
+        let (study, advice) = (self.study, self.advice);
+        let bound = percent(advice.goal.slowdown());
+        let mut lines = vec![
+            String::new(),
+            format!(
+                "Least {} with no phase more than {bound} slower than at {:.2} GHz:",
+                self.objective,
+                self.ghz(study.predicted.fastest())
+            ),
+            format!(
+                "  predicted: {}; {} changes of frequency",
+                Self::against(&advice.predicted, &advice.fastest),
+                advice.predicted.transitions
+            ),
+        ];
+        if let Some([followed, fastest]) = &advice.really {
+            lines.push(format!("  in truth:  {}", Self::against(followed, fastest)));
+            let broken: Vec<String> = followed
+                .violations(advice.goal.slowdown())
+                .map(|phase| {
+                    let name = study.rank(phase.phase).map_or("?", |rank| study.views[rank].name.as_str());
+                    format!("{name} by {}", percent(phase.slowdown - advice.goal.slowdown()))
+                })
+                .collect();
+            if !broken.is_empty() {
+                lines.push(format!("  in truth the bound is broken in {}", broken.join(", ")));
+            }
+        }
+        if let Ok(Some([time, power])) = study.errors(Level(0)) {
+            lines.push(format!(
+                "Errors at {:.2} GHz by phase instance: time {} on average, {} at most; power {}, {}.",
+                self.ghz(Level(0)),
+                percent(time.mean),
+                percent(time.worst),
+                percent(power.mean),
+                percent(power.worst)
+            ));
+        }
+        lines
+    }
+
+    /// Everything as one JSON object.
+    pub fn object(&self) -> Value {
+        let (study, advice) = (self.study, self.advice);
+        let analysis = &study.predicted;
+        let costs = |predicted: &[Cost], really: Option<&[Cost]>| -> Vec<Value> {
+            let row = |(level, (cost, frequency)): (usize, (&Cost, &powersleuth::Hertz))| {
+                let mut row = cost_object(*cost);
+                row["ghz"] = json!(frequency.ghz());
+                if let Some(really) = really {
+                    row["truth"] = cost_object(really[level]);
+                }
+                row
+            };
+            predicted.iter().zip(analysis.frequencies()).enumerate().map(row).collect()
+        };
+        let truth_of = |phase| Some(Study::phase(study.truth.as_ref()?, phase)?.costs.as_slice());
+        let phases: Vec<Value> = study
+            .views
+            .iter()
+            .filter_map(|view| {
+                let phase = Study::phase(analysis, view.phase)?;
+                Some(json!({
+                    "phase": view.name,
+                    "intervals": phase.intervals,
+                    "instances": phase.instances,
+                    "instructions": phase.instructions,
+                    "hottest_code": view.code.as_ref().map(|(name, _)| name),
+                    "hottest_code_share": view.code.as_ref().map(|(_, share)| share),
+                    "costs": costs(&phase.costs, truth_of(view.phase)),
+                    "recommended_ghz": self.ghz(self.level(view.phase)),
+                }))
+            })
+            .collect();
+        let outcome = |outcome: &Outcome<PhaseId>| {
+            let mut object = cost_object(outcome.total);
+            object["transitions"] = json!(outcome.transitions);
+            object["violations"] = outcome
+                .violations(advice.goal.slowdown())
+                .map(|phase| {
+                    let name = study.rank(phase.phase).map(|rank| &study.views[rank].name);
+                    json!({"phase": name, "slowdown": phase.slowdown})
+                })
+                .collect();
+            object
+        };
+        let errors = study.errors(Level(0)).ok().flatten().map(|[time, power]| {
+            json!({"ghz": self.ghz(Level(0)), "time": errors_object(time), "power": errors_object(power)})
+        });
+        json!({
+            "program": study.program,
+            "basis": study.basis,
+            "modelled": study.modelled,
+            "incomplete": study.incomplete,
+            "notes": study.notes,
+            "seed": self.seed,
+            "interval": study.interval,
+            "intervals": analysis.intervals(),
+            "instances": analysis.instances().len(),
+            "profiled_at_ghz": study.profiled_at.ghz(),
+            "frequencies_ghz": analysis.frequencies().iter().map(|f| f.ghz()).collect::<Vec<_>>(),
+            "phases": phases,
+            "program_costs": costs(analysis.program_costs(), study.truth.as_ref().map(powersleuth::analysis::Analysis::program_costs)),
+            "schedule": {
+                "objective": self.objective,
+                "bound": advice.goal.slowdown(),
+                "predicted": outcome(&advice.predicted),
+                "at_highest": outcome(&advice.fastest),
+                "best_by_instance": outcome(&advice.best),
+                "truth": advice.really.as_ref().map(|[followed, _]| outcome(followed)),
+                "truth_at_highest": advice.really.as_ref().map(|[_, fastest]| outcome(fastest)),
+                "loss_against_exhaustive_search": advice.regret.as_ref().map(|regret| regret.mean),
+            },
+            "errors": errors,
+            "pareto": advice.front.iter().map(|point| cost_object(point.cost)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn cost_object(cost: Cost) -> Value {
+    json!({"seconds": cost.time.0, "joules": cost.energy.0, "watts": cost.power().0})
+}
+
+fn errors_object(errors: Errors) -> Value {
+    json!({"mean": errors.mean, "worst": errors.worst})
+}
+
+/// Prints the table of errors.
+pub fn accuracy(
+    table: &Table,
+    args: &Args,
+    folder: Option<&OutputDir>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let object = accuracy_object(table);
+    if let Some(folder) = folder {
+        folder.write("accuracy.json", |out| writeln!(out, "{object}")).map_err(Failure::run)?;
+    }
+    let printed =
+        if args.common.json { writeln!(out, "{object}") } else { write!(out, "{}", accuracy_text(table)) };
+    unless_closed(printed.and_then(|()| out.flush()))
+}
+
+fn accuracy_object(table: &Table) -> Value {
+    let rows = table.rows.iter().map(|row| {
+        let routes: serde_json::Map<String, Value> = ROUTES
+            .iter()
+            .zip(row.time)
+            .map(|(route, models)| {
+                let models: serde_json::Map<String, Value> =
+                    MODELS.iter().zip(models).map(|(model, e)| ((*model).to_owned(), errors_object(e))).collect();
+                ((*route).to_owned(), Value::Object(models))
+            })
+            .collect();
+        json!({
+            "program": row.program,
+            "intervals": row.intervals,
+            "phases": row.phases,
+            "instances": row.instances,
+            "time": routes,
+            "power": {"same": errors_object(row.power[0]), "cross": errors_object(row.power[1])},
+            "multiplexing": {"by_phase": row.filling[0], "in_time": row.filling[1]},
+            "multiplexed": {"time": errors_object(row.multiplexed[0]), "power": errors_object(row.multiplexed[1])},
+            "schedule": {
+                "loss": row.regret.mean,
+                "worst_phase": row.regret.worst,
+                "violations": row.regret.violations.iter().map(|(_, by)| by).collect::<Vec<_>>(),
+            },
+        })
+    });
+    json!({"frequencies_ghz": table.stations.map(powersleuth::Hertz::ghz), "programs": rows.collect::<Vec<_>>()})
+}
+
+fn accuracy_text(table: &Table) -> String {
+    let stations = table.stations.map(|f| format!("{:.2}", f.ghz()));
+    let mut text = format!(
+        "Errors by phase instance, weighted by intervals; min, median and max are {} GHz.\n\nTime, mean (worst instance):\n",
+        stations.join(", ")
+    );
+    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
+    let mut rows = vec![vec!["program".to_owned()]];
+    for route in ROUTES {
+        rows[0].extend(MODELS.iter().map(|model| format!("{route} {model}")));
+    }
+    rows[0].push(String::new());
+    for row in &table.rows {
+        let cells = row.time.iter().flatten().map(|&e| cell(e));
+        rows.push(std::iter::once(row.program.clone()).chain(cells).chain([String::new()]).collect());
+    }
+    let over = |pick: &dyn Fn(&Table, usize, usize) -> f64, name: &str| -> Vec<String> {
+        let cells = (0..9).map(|k| percent(pick(table, k / 3, k % 3)));
+        std::iter::once(name.to_owned()).chain(cells).chain([String::new()]).collect()
+    };
+    rows.push(over(&|t, route, model| t.mean(|row| row.time[route][model].mean), "mean"));
+    rows.push(over(&|t, route, model| t.worst(|row| row.time[route][model].mean), "worst"));
+    text += &align(&rows);
+
+    text += "\nPower, what multiplexing does, and schedules:\n";
+    let header = [
+        "program",
+        "power same",
+        "power max -> min",
+        "filled by phase",
+        "filled in time",
+        "time multiplexed",
+        "power multiplexed",
+        "schedule's loss",
+        "bound broken by",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let mean = |of: &dyn Fn(&super::accuracy::Row) -> f64| percent(table.mean(of));
+    let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "" }, percent(x.abs()));
+    for row in &table.rows {
+        let broken: Vec<String> = row.regret.violations.iter().map(|(_, by)| percent(*by)).collect();
+        rows.push(vec![
+            row.program.clone(),
+            cell(row.power[0]),
+            cell(row.power[1]),
+            percent(row.filling[0]),
+            percent(row.filling[1]),
+            cell(row.multiplexed[0]),
+            cell(row.multiplexed[1]),
+            signed(row.regret.mean),
+            broken.join(", "),
+        ]);
+    }
+    rows.push(vec![
+        "mean".to_owned(),
+        mean(&|row| row.power[0].mean),
+        mean(&|row| row.power[1].mean),
+        mean(&|row| row.filling[0]),
+        mean(&|row| row.filling[1]),
+        mean(&|row| row.multiplexed[0].mean),
+        mean(&|row| row.multiplexed[1].mean),
+        signed(table.mean(|row| row.regret.mean)),
+        String::new(),
+    ]);
+    text + &align(&rows)
+}
