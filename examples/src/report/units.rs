@@ -37,6 +37,9 @@ pub fn percent(ratio: f64) -> String {
 /// `1.25 ms`, `40 uJ`, `12 W`: with a prefix that leaves one to three digits before the point.
 #[must_use]
 pub fn quantity(value: f64, unit: &str) -> String {
+    if value == 0.0 {
+        return format!("0 {unit}");
+    }
     for (prefix, size) in [("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)] {
         if value >= size {
             return format!("{} {prefix}{unit}", three_digits(value / size));
@@ -67,6 +70,6 @@ mod tests {
         assert_eq!([count(100_000), count(20_000_000)], ["100 k", "20 M"]);
         let quantities =
             [quantity(0.0, "J"), quantity(0.00125, "s"), quantity(12.0, "W"), quantity(4e-5, "J")];
-        assert_eq!(quantities, ["0 nJ", "1.25 ms", "12 W", "40 uJ"]);
+        assert_eq!(quantities, ["0 J", "1.25 ms", "12 W", "40 uJ"]);
     }
 }

@@ -26,7 +26,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) common: Common,
     /// Embedded workload to run where no program is given
-    #[arg(long, value_name = "NAME", default_value = "mixed", conflicts_with = "program")]
+    #[arg(long, value_name = "NAME", default_value = "database", conflicts_with = "program")]
     workload: String,
     /// How many times as long the embedded workload's phases are
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -22,7 +22,7 @@ pub const INTERVAL: u64 = 100_000;
 /// Intervals that make an observation.
 pub const OBSERVATION: usize = 5;
 /// Intervals of each program.
-const TRAINING: usize = 30;
+const TRAINING: usize = 15;
 
 /// Why there is no calibration.
 #[derive(Debug, thiserror::Error)]

@@ -122,8 +122,9 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     let x = |column: usize| column as f64 * instructions / COLUMNS as f64;
     for level in 0..levels {
         let shade = |column: usize| {
+            // By the square root, so that small energies can be told apart.
             let share = joules(interval_at(column, intervals), level) / top;
-            (share.min(1.0) * SHADES).round() as u32
+            (share.min(1.0).sqrt() * SHADES).round() as u32
         };
         let cells = runs((0..COLUMNS).map(shade)).into_iter().map(|(from, to, shade)| {
             let corners = [(x(from), edge[level]), (x(to), edge[level + 1])];
@@ -213,6 +214,7 @@ fn bars(
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .light_line_style(WHITE.mix(0.0))
         .x_labels(shown.len())
         .x_label_formatter(&|x| shown.get(x.round() as usize).map_or(String::new(), |view| view.name.clone()))
         .y_label_formatter(&|y| quantity(*y, unit))
@@ -227,7 +229,7 @@ fn bars(
         chart
             .draw_series(bars)
             .map_err(text)?
-            .label(format!("{ghz:.2} GHz"))
+            .label(format!("{ghz:.2} GHz      "))
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
     }
     legend(&mut chart)
@@ -239,6 +241,8 @@ fn legend<'a, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
+        .legend_area_size(24)
+        .label_font(("sans-serif", 12))
         .border_style(BLACK.mix(0.2))
         .background_style(WHITE.mix(0.85))
         .draw()
@@ -281,6 +285,7 @@ fn schedule(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .light_line_style(WHITE.mix(0.0))
         .x_desc("time")
         .y_desc("power")
         .x_label_formatter(&|x| quantity(*x, "s"))
@@ -292,7 +297,7 @@ fn schedule(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         chart
             .draw_series(LineSeries::new(corners, style))
             .map_err(text)?
-            .label(name)
+            .label(name + "      ")
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
     legend(&mut chart)
@@ -331,7 +336,7 @@ fn pareto(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     chart
         .draw_series([DashedPathElement::new(front, 6, 3, line)])
         .map_err(text)?
-        .label("a frequency for each phase")
+        .label("a frequency for each phase      ")
         .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], line));
     chart
         .draw_series(uniform.iter().map(|&at| Circle::new(at, 4, BLACK.mix(0.6).filled())))

@@ -25,8 +25,8 @@ pub fn write(report: &Report<'_>, pictures: &Pictures, mut out: impl Write) -> i
     };
     let notes: String = study.notes.iter().map(|note| format!("<p>Note: {}</p>", escape(note))).collect();
     let lines = report.recommendation();
-    let advice: String =
-        lines.iter().filter(|l| !l.is_empty()).map(|line| format!("<p>{}</p>", escape(line))).collect();
+    let lines: Vec<String> = lines.iter().filter(|l| !l.is_empty()).map(|line| escape(line)).collect();
+    let advice = lines.join("<br>");
     let class = if study.modelled { "modelled" } else { "basis" };
     let [high, low] = report.ends().map(|level| format!("{:.2} GHz", report.ghz(level)));
     write!(
@@ -45,7 +45,7 @@ program takes there at that frequency; the darkest two per cent are shown alike.
 <figure>{energy}</figure>
 <div class="legend">{legend}</div>
 <h2>Recommended frequencies</h2>
-{advice}
+<p>{advice}</p>
 <p>Power over time, at {high} throughout and with the recommended frequency for each phase. Both take as long as they
 take.</p>
 <figure>{schedule}</figure>
@@ -146,7 +146,7 @@ fn table(report: &Report<'_>) -> String {
     let off = |cost: Cost, truth: Option<Cost>, of: fn(Cost) -> f64| {
         truth.map_or(String::new(), |truth| {
             let error = of(cost) / of(truth) - 1.0;
-            format!(" <small>{}{}</small>", if error < 0.0 { "-" } else { "+" }, percent(error.abs()))
+            format!(" <small>{:+.1} %</small>", 100.0 * error)
         })
     };
     let cells = |costs: &[Cost], truth: Option<&[Cost]>| -> String {
