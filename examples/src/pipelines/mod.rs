@@ -1,6 +1,7 @@
 //! The pipelines behind the example programs, callable from tests.
 
 pub mod cache_pirate;
+pub mod compare_detectors;
 pub mod detect_phases;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;

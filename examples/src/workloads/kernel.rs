@@ -3,7 +3,7 @@
 use super::tracer::{Sink, Tracer};
 use super::{
     Graph, bfs, btree, gather, hash_join, key_value, matmul_blocked, matmul_naive, mergesort, pagerank,
-    pointer_chase, quicksort, stream_loops,
+    pointer_chase, quicksort, stream_loops, sweep,
 };
 
 /// A kernel and its sizes. Memory footprints below are those of the data it touches.
@@ -92,6 +92,15 @@ pub enum Kernel {
         /// Number of reads.
         picks: usize,
     },
+    /// Reads of a table at equal distances, around and around: 8 bytes an element.
+    Sweep {
+        /// Elements of the table.
+        length: usize,
+        /// Elements from one read to the next.
+        stride: usize,
+        /// Number of reads.
+        visits: usize,
+    },
 }
 
 impl Kernel {
@@ -111,6 +120,7 @@ impl Kernel {
             Self::Stream { .. } => "stream",
             Self::PointerChase { .. } => "pointer_chase",
             Self::Gather { .. } => "gather",
+            Self::Sweep { .. } => "sweep",
         }
     }
 
@@ -139,6 +149,9 @@ impl Kernel {
             }
             Self::Gather { length, picks } => {
                 gather(t, length, picks, seed);
+            }
+            Self::Sweep { length, stride, visits } => {
+                sweep(t, length, stride, visits);
             }
         }
     }

@@ -30,7 +30,7 @@ pub use phased::{NAMES, Segment, Workload};
 pub use sort::{mergesort, quicksort};
 pub use stream::{ChunkSink, EventStream};
 pub use tracer::{Array, Block, Sink, Tracer};
-pub use walks::{gather, pointer_chase, stream as stream_loops};
+pub use walks::{gather, pointer_chase, stream as stream_loops, sweep};
 
 /// The code of all kernels.
 const CODE: [&[Block]; 7] =

@@ -46,6 +46,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("few", "a few phases: A B A C A B A D ..."),
     ("multi", "eight phases of different lengths in a drawn order"),
     ("same_code", "one loop whose table grows and shrinks between 16 KiB and 4 MiB"),
+    (
+        "layouts",
+        "one loop that sweeps tables in different strides: in order, by columns, by lines, and one small",
+    ),
     ("phased", "five phases, two of them often: the default of the phase pipelines"),
 ];
 
@@ -111,6 +115,7 @@ impl Workload {
             "few" => return Some(Self::few(seed, scale)),
             "multi" => return Some(Self::multi(seed, scale)),
             "same_code" => return Some(Self::same_code(seed, scale)),
+            "layouts" => return Some(Self::layouts(seed, scale)),
             "phased" => return Some(Self::phased(seed, scale)),
             _ => return None,
         };
@@ -156,6 +161,17 @@ impl Workload {
     pub fn same_code(seed: u64, scale: u32) -> Self {
         let kernels = [gather(2 << 10), gather(32 << 10), gather(512 << 10)];
         Self::sequence(&kernels, [0, 1, 0, 2].repeat(6), scale, seed)
+    }
+
+    /// Phases that only the order of addresses tells apart: the same loop over a table of 4 MiB element by element, over
+    /// one of 4 MiB column by column (of 516 rows) and line by line, and over one of 16 KiB. Misses differ by orders of
+    /// magnitude, code not at all.
+    #[must_use]
+    pub fn layouts(seed: u64, scale: u32) -> Self {
+        let sweep = |length, stride| Kernel::Sweep { length, stride, visits: 1 << 20 };
+        let large = (512 << 10) + 1; // odd, so that every stride comes to every element
+        let kernels = [sweep(large, 1), sweep(large, 1032), sweep(large, 9), sweep(2 << 10, 1)];
+        Self::sequence(&kernels, [0, 1, 0, 2, 0, 3].repeat(4), scale, seed)
     }
 
     /// Five phases with nested recurrence: A B A C A B A D A B A C A B A E, twice.

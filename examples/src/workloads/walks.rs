@@ -1,5 +1,5 @@
-//! Elementary access patterns: streaming through vectors, chasing pointers through a random cycle, and
-//! gathering from a table whose size the code does not show.
+//! Elementary access patterns: streaming through vectors, chasing pointers through a random cycle, gathering from a
+//! table whose size the code does not show, and sweeping through one with a stride that it does not show either.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,8 +12,9 @@ const ADD: Block = Block::new(9, 2, "stream::add", 7);
 const TRIAD: Block = Block::new(9, 3, "stream::triad", 8);
 const HOP: Block = Block::new(10, 0, "pointer_chase::hop", 3);
 const PICK: Block = Block::new(11, 0, "gather::pick", 9);
+const VISIT: Block = Block::new(12, 0, "sweep::visit", 6);
 
-pub(super) const CODE: &[Block] = &[COPY, SCALE, ADD, TRIAD, HOP, PICK];
+pub(super) const CODE: &[Block] = &[COPY, SCALE, ADD, TRIAD, HOP, PICK, VISIT];
 
 /// The factor of the STREAM benchmark.
 const FACTOR: f64 = 3.0;
@@ -90,6 +91,21 @@ pub fn gather<S: Sink>(t: &mut Tracer<'_, S>, length: usize, picks: usize, seed:
     sum
 }
 
+/// Adds up `visits` elements of a table of `length` 8-byte elements (at least 1) that holds 0, 1, 2, ..., going on by
+/// `stride` elements each time and around at the end. The code is the same whatever length and stride, which decide all
+/// that happens in a cache.
+pub fn sweep<S: Sink>(t: &mut Tracer<'_, S>, length: usize, stride: usize, visits: usize) -> u64 {
+    let length = length.max(1);
+    let table = t.place((0..length as u64).collect());
+    let (mut at, mut sum) = (0, 0_u64);
+    for _ in 0..visits {
+        t.block(VISIT);
+        sum = sum.wrapping_add(t.load(&table, at));
+        at = (at + stride) % length;
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -134,5 +150,19 @@ mod tests {
         let sum = gather(&mut Tracer::new(&mut sink, 0), 500, 2000, 6);
         assert_eq!(sum, expected);
         assert!((sum as f64 / 2000.0 - 249.5).abs() < 5.0 * 144.0 / 2000_f64.sqrt()); // 5 standard errors
+    }
+
+    #[test]
+    fn sweeping_goes_around_in_strides() {
+        let mut addresses = Vec::new();
+        let mut sink = |event| {
+            if let Event::Access(access) = event {
+                addresses.push((access.address - 0x10_0000_0000) / 8);
+            }
+        };
+        let sum = sweep(&mut Tracer::new(&mut sink, 0), 10, 3, 20);
+        let expected: Vec<u64> = (0..20).map(|k| 3 * k % 10).collect();
+        assert_eq!(addresses, expected);
+        assert_eq!(sum, 90); // 3 and 10 have no common factor: each element twice
     }
 }

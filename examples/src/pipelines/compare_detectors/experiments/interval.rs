@@ -1,0 +1,67 @@
+//! POP, figure 5: CoV and STAB against the length of windows, with phases from SimPoint on all blocks.
+
+use phase_detect::Error;
+
+use super::super::code::{CodeKind, CodeSource};
+use super::super::detectors::{Method, Scores, scarphase};
+use super::super::recording::{PARTS, Recording};
+use super::super::table::{Cell, Table};
+use super::{Setting, mean};
+
+/// Lengths of windows, in parts of a window.
+const LENGTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Fewest windows of which phases can be told.
+const FEWEST: usize = 8;
+
+pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
+    let columns = [
+        "instructions",
+        "programs",
+        "phases",
+        "CoV",
+        "STAB ppm",
+        "STAB ppm, ScarPhase",
+        "STAB ppm, dynamic rate",
+    ];
+    let mut table = Table::new(
+        "interval",
+        "CoV and STAB by the length of windows".to_owned(),
+        "Means over all programs with at least 8 windows of that length. CoV of CPI and STAB at 95 % and 5 % of SimPoint's \
+         phases on all blocks, as the POP paper's figure 5, which finds CoV rise and STAB fall as windows get shorter. Then \
+         STAB of ScarPhase with static and dynamic sample rate.",
+        &columns,
+    );
+    let Some(first) = recordings.first() else { return Ok(vec![table]) };
+    for parts in LENGTHS {
+        let length = first.window * parts as u64 / PARTS as u64;
+        let mut all = Vec::new();
+        for recording in recordings {
+            let windows = recording.windows_of(parts);
+            if windows.len() < FEWEST {
+                continue;
+            }
+            let mut source = CodeSource::new(CodeKind::Bbv, recording, setting.seed)?;
+            let signatures: Vec<_> = windows.iter().map(|w| source.signature(w, 0)).collect();
+            let labels = Method::SimPoint.labels(&signatures, setting.seed)?;
+            let scores = Scores::of(&labels, &windows, length)?;
+            let scar = |dynamic| {
+                let run = scarphase(recording, &windows, setting.samples, dynamic, setting.seed)?;
+                Ok::<_, Error>(Scores::of(&run.labels, &windows, length)?.stab)
+            };
+            all.push((scores, scar(false)?, scar(true)?));
+        }
+        if all.is_empty() {
+            continue;
+        }
+        table.rows.push(vec![
+            Cell::Count(length as usize),
+            Cell::Count(all.len()),
+            Cell::Number(mean(all.iter().map(|a| a.0.phases as f64))),
+            Cell::Share(mean(all.iter().map(|a| a.0.cov))),
+            Cell::Number(mean(all.iter().map(|a| a.0.stab * 1e6))),
+            Cell::Number(mean(all.iter().map(|a| a.1 * 1e6))),
+            Cell::Number(mean(all.iter().map(|a| a.2 * 1e6))),
+        ]);
+    }
+    Ok(vec![table])
+}

@@ -1,0 +1,48 @@
+//! What is compared, one experiment a file; each gives tables that can be laid beside a paper's.
+
+mod agreement;
+mod counters;
+mod detectors;
+mod interval;
+mod profiling;
+mod rate;
+mod samples;
+mod wavelet;
+
+use phase_detect::Error;
+
+use super::args::Experiment;
+use super::recording::Recording;
+use super::table::Table;
+
+/// What experiments are run with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Samples in a window, where code is sampled.
+    pub samples: u64,
+    pub seed: u64,
+}
+
+impl Experiment {
+    /// Its tables.
+    pub(super) fn run(self, recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
+        match self {
+            Self::Detectors => detectors::run(recordings, setting),
+            Self::Samples => samples::run(recordings, setting),
+            Self::Rate => rate::run(recordings, setting),
+            Self::Profiling => profiling::run(recordings, setting),
+            Self::Interval => interval::run(recordings, setting),
+            Self::Wavelet => wavelet::run(recordings, setting),
+            Self::Counters => counters::run(recordings, setting),
+            Self::Agreement => agreement::run(recordings, setting),
+            // not on recordings
+            Self::Threads | Self::All => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Mean of what is there.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count.max(1))
+}

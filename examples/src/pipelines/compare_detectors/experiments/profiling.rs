@@ -1,0 +1,68 @@
+//! ScarPhase, figures I.11 and I.13: CPI from one window per phase against as many windows at equal distances.
+
+use phase_detect::Error;
+use phase_detect::metrics::{
+    estimate_from_phases, interpolate, mean_relative_error, profile_once, reconstruct_from_phases,
+};
+
+use super::super::detectors::scarphase;
+use super::super::recording::{Recording, Window};
+use super::super::table::{Cell, Table};
+use super::{Setting, mean};
+
+/// Windows in which a phase must have been seen before it is profiled.
+const SEEN_BEFORE: usize = 2;
+
+pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
+    let columns =
+        ["program", "profiled", "periodic", "static", "dynamic", "average", "periodic", "static", "dynamic"];
+    let mut table = Table::new(
+        "profiling",
+        "CPI from few profiled windows".to_owned(),
+        "Profiled: share of the windows, each phase once when it is predicted, and as many at equal distances. First three: \
+         relative error of the program's mean CPI (figure I.11; the paper has 8 % periodic and 3 % by phase). Last four: mean \
+         relative error of each window's CPI (figure I.13; the paper has 32 % by the average, 24 % periodic, 10 to 11 % by \
+         phase).",
+        &columns,
+    );
+    let mut sums = Vec::new();
+    for recording in recordings {
+        let values = errors(recording, setting)?;
+        table.rows.push(row(&recording.name, values));
+        sums.push(values);
+    }
+    let means = std::array::from_fn(|at| mean(sums.iter().map(|values| values[at])));
+    table.rows.push(row("mean", means));
+    Ok(vec![table])
+}
+
+fn row(name: &str, values: [f64; 8]) -> Vec<Cell> {
+    std::iter::once(name.into()).chain(values.map(Cell::Share)).collect()
+}
+
+fn errors(recording: &Recording, setting: Setting) -> Result<[f64; 8], Error> {
+    let windows = recording.windows();
+    let cpi: Vec<f64> = windows.iter().map(Window::cpi).collect();
+    let whole = cpi.iter().sum::<f64>() / cpi.len() as f64;
+    let off = |estimate: f64| (estimate - whole).abs() / whole;
+    let by_phase = |dynamic: bool| {
+        let run = scarphase(recording, &windows, setting.samples, dynamic, setting.seed)?;
+        let predicted: Vec<_> = run.predicted.iter().map(|p| p.map(Some)).collect();
+        let mut profiled = profile_once(&run.labels, &predicted, SEEN_BEFORE)?;
+        if profiled.is_empty() {
+            profiled.push(0); // nothing was ever predicted: the first window has to do
+        }
+        let mean = estimate_from_phases(&run.labels, &cpi, &profiled)?;
+        let each = reconstruct_from_phases(&run.labels, &cpi, &profiled)?;
+        Ok::<_, Error>((profiled.len(), off(mean), mean_relative_error(&cpi, &each)?))
+    };
+    let (profiled, fixed_mean, fixed_each) = by_phase(false)?;
+    let (_, dynamic_mean, dynamic_each) = by_phase(true)?;
+    // The middle of each of as many equal stretches.
+    let periodic: Vec<usize> = (0..profiled).map(|k| (2 * k + 1) * cpi.len() / (2 * profiled)).collect();
+    let periodic_mean = periodic.iter().map(|&w| cpi[w]).sum::<f64>() / profiled as f64;
+    let lines = mean_relative_error(&cpi, &interpolate(&cpi, &periodic)?)?;
+    let average = mean_relative_error(&cpi, &vec![whole; cpi.len()])?;
+    let share = profiled as f64 / cpi.len() as f64;
+    Ok([share, off(periodic_mean), fixed_mean, dynamic_mean, average, lines, fixed_each, dynamic_each])
+}

@@ -1,0 +1,109 @@
+//! All phase detectors and all signatures on the same windows, and the papers' experiments.
+
+mod args;
+mod code;
+mod detectors;
+mod experiments;
+mod parallel;
+mod recording;
+mod source;
+mod table;
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+pub use args::{Args, Experiment};
+use serde_json::json;
+
+use self::experiments::Setting;
+use self::table::Table;
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::output::OutputDir;
+use crate::report::STYLE;
+
+/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&*interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set. Answers the exit status.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &AtomicBool,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    // Found before the run, not after.
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let setting = Setting { samples: args.samples, seed: args.common.seed };
+    let asked: Vec<Experiment> = Experiment::EACH.into_iter().filter(|&e| args.asks_for(e)).collect();
+    let mut tables = Vec::new();
+    let mut incomplete = false;
+    if args.asks_for(Experiment::Threads) {
+        let (threads, whole) = parallel::run(args.window(), args.common.seed, interrupted)?;
+        tables.extend(threads);
+        incomplete |= !whole;
+    }
+    // Wavelets of all sizes are recorded in a run of their own: they take long, and nothing else needs them.
+    for grid in [false, true] {
+        let wanted: Vec<Experiment> =
+            asked.iter().copied().filter(|&e| (e == Experiment::Wavelet) == grid).collect();
+        // What was interrupted is over.
+        if wanted.is_empty() || incomplete {
+            continue;
+        }
+        let recordings = source::record(args, grid, interrupted)?;
+        incomplete |= recordings.iter().any(|recording| recording.incomplete);
+        for experiment in wanted {
+            tables.extend(experiment.run(&recordings, setting).map_err(Failure::run)?);
+        }
+    }
+    if let Some(folder) = &folder {
+        write_files(&tables, incomplete, folder)?;
+    }
+    unless_closed(tell(args, &tables, incomplete, out))?;
+    if incomplete {
+        // A message that nobody reads is no failure.
+        let _ = writeln!(messages, "compare_detectors: interrupted; the tables show the windows until then");
+        return Ok(INTERRUPTED);
+    }
+    Ok(0)
+}
+
+fn tell(args: &Args, tables: &[Table], incomplete: bool, out: &mut dyn Write) -> std::io::Result<()> {
+    if args.common.json {
+        let tables: Vec<_> = tables.iter().map(Table::json).collect();
+        writeln!(
+            out,
+            "{}",
+            json!({"seed": args.common.seed, "window": args.window(), "incomplete": incomplete, "tables": tables})
+        )?;
+    } else {
+        for table in tables {
+            writeln!(out, "{}", table.text())?;
+        }
+    }
+    out.flush()
+}
+
+fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result<(), Failure> {
+    for (number, table) in tables.iter().enumerate() {
+        let name = format!("{:02}_{}.csv", number + 1, table.name);
+        folder.write(&name, |out| out.write_all(table.csv().as_bytes())).map_err(Failure::run)?;
+    }
+    let state = if incomplete { "<p class=\"incomplete\">Interrupted: incomplete.</p>" } else { "" };
+    let sections: String = tables.iter().map(Table::html).collect();
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>Phase detectors compared</title><style>\n{STYLE}</style></head><body><main>\n\
+         <h1>Phase detectors compared</h1>\n{state}\n{sections}</main></body></html>\n"
+    );
+    folder.write("report.html", |out| out.write_all(page.as_bytes())).map_err(Failure::run)
+}

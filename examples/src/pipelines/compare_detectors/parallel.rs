@@ -1,0 +1,297 @@
+//! Parallel programs (Sembrant, Black-Schaffer, Hagersten, *Phase Behavior in Serial and Parallel Applications*, IISWC
+//! 2012, section II.5): the phases of each thread, found by one clusterer, against the number of threads.
+//!
+//! Two embedded programs share out the same work among 1 to 8 threads, each on a core of its own of the reference chip,
+//! with one shared cache. Data-parallel: every thread does all steps on its part of the data, so that steps get shorter
+//! the more threads there are. Pipeline-parallel: every thread does one step on all of the data, or a part of it if
+//! threads are more than steps. Left out: waiting for each other.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use phase_detect::metrics::{
+    per_phase_error, per_phase_variation, phases_for_coverage, whole_program_error, whole_program_variation,
+};
+use phase_detect::online::{Histories, PrivateHistories, SharedHistories};
+use phase_detect::{
+    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, RunLengthMarkov, Signature,
+};
+use reuse_sampler::replay::Event;
+
+use super::experiments::mean;
+use super::table::{Cell, Table};
+use crate::cli::Failure;
+use crate::guided;
+use crate::reference::chip::{Chip, ChipSettings, CoreSettings, Program, Reference};
+use crate::workloads::{EventStream, Kernel, Segment, Workload};
+
+/// Numbers of threads.
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+/// How often the steps are gone through.
+const ROUNDS: usize = 6;
+/// Windows of these programs are shorter than usual by this factor: eight threads share work of a few seconds.
+const SHORTER: u64 = 5;
+
+/// How work is shared out.
+#[derive(Clone, Copy, Debug)]
+enum Style {
+    Data,
+    Pipeline,
+}
+
+impl Style {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data-parallel",
+            Self::Pipeline => "pipeline-parallel",
+        }
+    }
+
+    /// What each of `threads` threads does.
+    fn programs(self, threads: usize, seed: u64) -> Vec<Workload> {
+        let share = |thread: usize| -> Vec<usize> {
+            match self {
+                Self::Data => (0..STEPS).collect(),
+                Self::Pipeline if threads >= STEPS => vec![thread % STEPS],
+                Self::Pipeline => (thread..STEPS).step_by(threads).collect(),
+            }
+        };
+        // Into how many parts a step's data are divided.
+        let parts = match self {
+            Self::Data => threads,
+            Self::Pipeline => (threads / STEPS).max(1),
+        };
+        (0..threads)
+            .map(|thread| {
+                let segments = (0..ROUNDS).flat_map(|_| share(thread)).map(|step| Segment {
+                    kernel: step_kernel(step, parts),
+                    region: (thread * STEPS + step) as u16,
+                    repeat: 1,
+                });
+                Workload::new(segments.collect(), seed.wrapping_add(thread as u64))
+            })
+            .collect()
+    }
+}
+
+/// Steps of both programs.
+const STEPS: usize = 4;
+
+/// A step on one of `parts` parts of its data.
+fn step_kernel(step: usize, parts: usize) -> Kernel {
+    match step {
+        0 => Kernel::Stream { length: (64 << 10) / parts, passes: 1 },
+        1 => Kernel::Quicksort { keys: (48 << 10) / parts },
+        2 => Kernel::HashJoin { build: (32 << 10) / parts, probe: (96 << 10) / parts },
+        _ => Kernel::PageRank { vertices: (24 << 10) / parts, degree: 8, iterations: 2 },
+    }
+}
+
+/// One window of one thread.
+struct Seen {
+    thread: u64,
+    signature: Signature,
+    cpi: f64,
+}
+
+/// The tables, and whether they are whole.
+pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Table>, bool), Failure> {
+    let window = (window / SHORTER).max(1);
+    let mut tables = Vec::new();
+    for style in [Style::Data, Style::Pipeline] {
+        let mut table = Table::new(
+            "threads",
+            format!("A {} program, windows of {window} instructions", style.name()),
+            "One clusterer for all threads, a history for each. For 80 and 90 %: phases that hold so many windows. CoV of CPI: \
+             within the program, each thread, each phase, each phase of each thread. CPI off: mean relative error of taking \
+             the program's mean, or the phase's, for each window. Run: windows in a row of one phase of a thread. Predicted: \
+             with private and with shared histories, and by the last value. As Paper II, figures II.2 to II.9.",
+            &[
+                "threads",
+                "windows",
+                "phases",
+                "for 80 %",
+                "for 90 %",
+                "CoV program",
+                "threads' CoV",
+                "phases' CoV",
+                "both",
+                "off by program",
+                "off by phase",
+                "run",
+                "private",
+                "shared",
+                "last value",
+            ],
+        );
+        for threads in THREADS {
+            let Some(seen) = observe(style.programs(threads, seed), window, seed, interrupted)? else {
+                return Ok((tables, false));
+            };
+            table.rows.push(row(threads, &seen).map_err(Failure::run)?);
+        }
+        tables.push(table);
+    }
+    Ok((tables, true))
+}
+
+/// The chip is handed its references one by one.
+struct Driven;
+
+impl Program for Driven {
+    fn next_reference(&mut self) -> Option<Reference> {
+        None
+    }
+
+    fn restart(&mut self) {}
+}
+
+/// A thread on its core.
+struct Thread {
+    events: EventStream,
+    code: CodeVector,
+    instructions: u64, // in the current window
+    pending: f64,      // instructions since the last access
+    began: f64,        // cycle at which the window began
+}
+
+/// Runs all threads to their ends, the one furthest behind first; `None` if interrupted.
+fn observe(
+    programs: Vec<Workload>,
+    window: u64,
+    seed: u64,
+    interrupted: &AtomicBool,
+) -> Result<Option<Vec<Seen>>, Failure> {
+    let settings = ChipSettings::paper().map_err(Failure::run)?;
+    let cores = programs.iter().map(|_| CoreSettings::new(Driven)).collect();
+    let mut chip = Chip::new(&settings, cores).map_err(Failure::run)?;
+    let mut threads: BTreeMap<usize, Thread> = BTreeMap::new();
+    for (number, program) in programs.into_iter().enumerate() {
+        let thread = Thread {
+            events: program.events().map_err(Failure::run)?,
+            code: CodeVector::new(guided::ENTRIES, seed).map_err(Failure::run)?,
+            instructions: 0,
+            pending: 0.0,
+            began: 0.0,
+        };
+        threads.insert(number, thread);
+    }
+    let mut seen = Vec::new();
+    let furthest_behind = |threads: &BTreeMap<usize, Thread>, chip: &Chip<Driven>| {
+        threads.keys().copied().min_by(|&a, &b| chip.time(a).total_cmp(&chip.time(b)))
+    };
+    while let Some(number) = furthest_behind(&threads, &chip) {
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let Some(thread) = threads.get_mut(&number) else { break };
+        if !thread.turn(number, window, &mut chip, &mut seen) {
+            threads.remove(&number);
+        }
+    }
+    Ok(Some(seen))
+}
+
+/// Accesses in a turn of a thread: threads are this far apart in time, which is far less than a window.
+const TURN: usize = 64;
+
+impl Thread {
+    /// Makes some accesses; false once it has ended.
+    fn turn(&mut self, core: usize, window: u64, chip: &mut Chip<Driven>, seen: &mut Vec<Seen>) -> bool {
+        let mut accesses = 0;
+        while accesses < TURN {
+            match self.events.next() {
+                None => return false,
+                Some(Event::Block { address, instructions }) => {
+                    if self.instructions >= window {
+                        self.end_window(core, chip, seen);
+                    }
+                    self.code.add(address, f64::from(instructions));
+                    self.instructions += u64::from(instructions);
+                    self.pending += f64::from(instructions);
+                }
+                Some(Event::Access(access)) => {
+                    accesses += 1;
+                    let instructions = std::mem::take(&mut self.pending);
+                    let line = access.address >> 6;
+                    chip.reference(
+                        core,
+                        Reference { line, kind: access.kind, instructions, dependent: false },
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+        true
+    }
+
+    fn end_window(&mut self, core: usize, chip: &Chip<Driven>, seen: &mut Vec<Seen>) {
+        let now = chip.time(core) + self.pending;
+        let cpi = (now - self.began) / self.instructions as f64;
+        self.began = now;
+        self.instructions = 0;
+        // There is a block in every window.
+        if let Ok(signature) = self.code.finish() {
+            seen.push(Seen { thread: core as u64, signature, cpi });
+        }
+    }
+}
+
+fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> {
+    let config = LeaderFollowerConfig { threshold: guided::THRESHOLD, ..LeaderFollowerConfig::default() };
+    let mut clusterer = LeaderFollower::new(config)?;
+    let mut labels: Vec<PhaseId> = Vec::new();
+    for window in seen {
+        labels.push(clusterer.classify(&window.signature)?.phase);
+    }
+    let cpi: Vec<f64> = seen.iter().map(|window| window.cpi).collect();
+    let of_thread: Vec<u64> = seen.iter().map(|window| window.thread).collect();
+    let both: Vec<(u64, PhaseId)> = of_thread.iter().copied().zip(labels.iter().copied()).collect();
+    let private = accuracy(PrivateHistories::new(RunLengthMarkov::default()), &both);
+    let shared = accuracy(SharedHistories::default(), &both);
+    let (stayed, runs) = stays(&both);
+    Ok(vec![
+        Cell::Count(threads),
+        Cell::Count(seen.len()),
+        Cell::Count(labels.iter().max().map_or(0, |most| most.index() + 1)),
+        Cell::Count(phases_for_coverage(&labels, 0.8)?),
+        Cell::Count(phases_for_coverage(&labels, 0.9)?),
+        Cell::Share(whole_program_variation(&cpi)?),
+        Cell::Share(per_phase_variation(&of_thread, &cpi)?),
+        Cell::Share(per_phase_variation(&labels, &cpi)?),
+        Cell::Share(per_phase_variation(&both, &cpi)?),
+        Cell::Share(whole_program_error(&cpi)?),
+        Cell::Share(per_phase_error(&labels, &cpi)?),
+        Cell::Number(runs),
+        private.into(),
+        shared.into(),
+        stayed.into(),
+    ])
+}
+
+/// Share of windows whose phase was predicted, over all threads.
+fn accuracy(mut histories: impl Histories<u64>, windows: &[(u64, PhaseId)]) -> Option<f64> {
+    let mut right = Vec::new();
+    for &(thread, phase) in windows {
+        if let Some(predicted) = histories.predict(thread) {
+            right.push(f64::from(u8::from(predicted.phase == phase)));
+        }
+        histories.observe(thread, phase);
+    }
+    (!right.is_empty()).then(|| mean(right.into_iter()))
+}
+
+/// Share of windows whose phase is that of the thread's window before, and windows in a row on average.
+fn stays(windows: &[(u64, PhaseId)]) -> (Option<f64>, f64) {
+    let mut last: BTreeMap<u64, PhaseId> = BTreeMap::new();
+    let (mut same, mut runs) = (0_usize, 0_usize);
+    for &(thread, phase) in windows {
+        if last.insert(thread, phase) == Some(phase) {
+            same += 1;
+        } else {
+            runs += 1;
+        }
+    }
+    let followed = windows.len() - last.len().min(windows.len());
+    ((followed > 0).then(|| same as f64 / followed as f64), windows.len() as f64 / runs.max(1) as f64)
+}

@@ -1,0 +1,152 @@
+//! The programs that detectors are compared on: embedded workloads, a trace, a program under valgrind.
+//!
+//! Signatures of memory need every access in order. The emulator's plugin follows reuse and does not hand accesses out;
+//! valgrind's lackey does, so a real program is traced with it, straight into the recorder.
+
+use std::io::{IsTerminal, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+use reuse_sampler::LineSize;
+use reuse_sampler::replay::EventSource;
+use reuse_sampler::trace::{TraceContent, TraceFormat, TraceReader};
+
+use super::args::Args;
+use super::recording::{Recorder, Recording, RecordingOptions};
+use crate::cli::Failure;
+use crate::traces::TraceFile;
+use crate::workloads::{NAMES, Sink, Workload};
+
+/// Events between two looks at the interrupt flag.
+const LOOK: u64 = 1 << 16;
+
+/// One recording for each program that the command line names.
+pub fn record(args: &Args, grid: bool, interrupted: &AtomicBool) -> Result<Vec<Recording>, Failure> {
+    let options = RecordingOptions {
+        window: args.window(),
+        stride_entries: args.stride_entries,
+        seed: args.common.seed,
+        grid,
+    };
+    let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
+    let run = Run { options, limit: args.limit, interrupted, bar };
+    let recorded = if let Some(path) = &args.trace {
+        run.trace(path, args.trace_format()?).map(|recording| vec![recording])
+    } else if args.program.is_empty() {
+        run.workloads(args)
+    } else {
+        run.program(&args.program).map(|recording| vec![recording])
+    };
+    if let Some(bar) = run.bar {
+        bar.finish_and_clear();
+    }
+    recorded
+}
+
+struct Run<'a> {
+    options: RecordingOptions,
+    limit: Option<usize>,
+    interrupted: &'a AtomicBool,
+    bar: Option<ProgressBar>,
+}
+
+impl Run<'_> {
+    /// Those of the command line; after an interruption, those that there are.
+    fn workloads(&self, args: &Args) -> Result<Vec<Recording>, Failure> {
+        let mut recordings = Vec::new();
+        for name in &args.workload {
+            match self.workload(name, args) {
+                Err(_) if self.interrupted.load(Ordering::Relaxed) && !recordings.is_empty() => break,
+                recording => recordings.push(recording?),
+            }
+        }
+        Ok(recordings)
+    }
+
+    fn workload(&self, name: &str, args: &Args) -> Result<Recording, Failure> {
+        let workload = Workload::by_name(name, args.common.seed, args.scale).ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
+        })?;
+        self.drive(name, workload.events().map_err(Failure::run)?)
+    }
+
+    fn trace(&self, path: &Path, format: TraceFormat) -> Result<Recording, Failure> {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        match trace.stream.content(LineSize::B64) {
+            Ok(TraceContent::Accesses(stream)) => self.drive(&name, stream),
+            Ok(TraceContent::Samples(_)) => {
+                Err(Failure::Usage(format!("{name} holds samples: detectors need every access in order")))
+            }
+            Err(error) => Err(Failure::Run(format!("{name}: {error}"))),
+        }
+    }
+
+    /// Runs a program under valgrind, which writes its trace into a pipe; the program's output goes to standard error.
+    fn program(&self, command: &[std::ffi::OsString]) -> Result<Recording, Failure> {
+        let name: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let name = name.join(" ");
+        let script = "exec 9>&1 1>&2; exec valgrind --tool=lackey --trace-mem=yes --log-fd=9 -- \"$@\"";
+        let child =
+            Command::new("sh").args(["-c", script, "sh"]).args(command).stdout(Stdio::piped()).spawn();
+        let mut tracer = Tracer(child.map_err(|error| Failure::Run(format!("cannot run sh: {error}")))?);
+        let Some(output) = tracer.0.stdout.take() else {
+            return Err(Failure::Run("the tracer has no output".to_owned()));
+        };
+        let recording = self.drive(&name, TraceReader::new(TraceFormat::Lackey, output.take(u64::MAX)));
+        match recording {
+            Err(_) if tracer.could_not_start() => Err(Failure::Run(format!(
+                "cannot trace {name}: install valgrind (apt install valgrind) and check the program's name, or give --trace FILE"
+            ))),
+            other => other,
+        }
+    }
+
+    fn drive(&self, name: &str, mut source: impl EventSource) -> Result<Recording, Failure> {
+        let mut recorder = Recorder::new(name, self.options)?;
+        let mut events = 0_u64;
+        let stopped = source
+            .drive(|event| {
+                recorder.event(event);
+                events += 1;
+                if events % LOOK != 0 {
+                    return ControlFlow::Continue(());
+                }
+                if let Some(bar) = &self.bar {
+                    bar.set_message(format!("{name}: {} windows", recorder.windows()));
+                    bar.tick();
+                }
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return ControlFlow::Break(true);
+                }
+                if self.limit.is_some_and(|limit| recorder.windows() >= limit) {
+                    return ControlFlow::Break(false);
+                }
+                ControlFlow::Continue(())
+            })
+            .map_err(|error| Failure::Run(format!("{name}: {error}")))?;
+        recorder.finish(stopped == Some(true))
+    }
+}
+
+/// Ends with its owner.
+struct Tracer(Child);
+
+impl Tracer {
+    /// Whether it ended with the status that a shell or valgrind gives to a command that cannot be run.
+    fn could_not_start(&mut self) -> bool {
+        matches!(self.0.wait().map(|status| status.code()), Ok(Some(1 | 126 | 127)) | Err(_))
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
