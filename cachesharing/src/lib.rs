@@ -26,6 +26,6 @@ pub use error::Error;
 pub use program::{Program, TimeUnit, Units, Window};
 pub use sharing::{
     Allocation, EvictionAge, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution, Start,
-    share,
+    share, share_from,
 };
 pub use variability::{Offsets, SlowdownDistribution, Variability, variability};

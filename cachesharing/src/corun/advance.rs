@@ -86,6 +86,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             .collect();
         let mut curves = vec![0; count];
         let mut phases = vec![0; count];
+        let mut held = vec![0.0; count];
         let mut sharing = Sharing::default();
         let mut outcome = Outcome {
             time: 0.0,
@@ -106,14 +107,17 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             let remembered;
             let shares = if let Some(memory) = &self.memory {
-                remembered = memory.get(&curves, |sharing| self.solve(&curves, sharing));
-                remembered.shares()
+                // What is remembered must not depend on who asked first.
+                remembered = memory.get(&curves, |sharing| self.solve(&curves, &[], sharing));
+                remembered.nearest(&held)
             } else {
-                self.solve(&curves, &mut sharing);
+                self.solve(&curves, &held, &mut sharing);
                 outcome.invocations += 1;
                 sharing.shares()
             };
             let mut time = end - outcome.time;
+            held.clear();
+            held.extend(shares.iter().map(|share| share.bytes));
             for (place, share) in places.iter_mut().zip(shares) {
                 place.speed = 1.0 / share.cpi;
                 time = time.min(place.left * share.cpi);

@@ -18,7 +18,7 @@ pub use trajectory::{Trajectory, TrajectoryBin};
 use std::hash::Hash;
 
 use crate::error::Error;
-use crate::{Probes, Program, SharedCache, Sharing, SharingModel};
+use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
 use cophase::Memory;
 use timeline::Timeline;
 
@@ -130,8 +130,8 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
         })
     }
 
-    /// Solves for curve number `curves[i]` of each program i.
-    fn solve(&self, curves: &[usize], sharing: &mut Sharing) {
+    /// Solves for curve number `curves[i]` of each program i, which held `held[i]` bytes.
+    fn solve(&self, curves: &[usize], held: &[f64], sharing: &mut Sharing) {
         // Two programs are the rule; a Vec per invocation would cost more than the lookup.
         const INLINE: usize = 8;
         let curve = |i: usize| &self.timelines[i].curves()[curves[i]];
@@ -141,10 +141,14 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             for (i, slot) in array.iter_mut().enumerate().take(count) {
                 *slot = curve(i);
             }
-            crate::share(&self.model, &self.cache, &array[..count], self.settings.probes, sharing);
+            self.share(&array[..count], held, sharing);
         } else {
             let list: Vec<_> = (0..count).map(curve).collect();
-            crate::share(&self.model, &self.cache, &list, self.settings.probes, sharing);
+            self.share(&list, held, sharing);
         }
+    }
+
+    fn share(&self, curves: &[&CacheCurve], held: &[f64], sharing: &mut Sharing) {
+        crate::share_from(&self.model, &self.cache, curves, held, self.settings.probes, sharing);
     }
 }

@@ -1,6 +1,7 @@
 //! What a program does as a function of the shared cache it has: the only thing this crate knows of a program.
 //!
-//! Values between two measured sizes are interpolated linearly. Below the smallest size the curve runs on to
+//! Between two measured sizes values follow straight pieces: one, or two that meet where a bend between the sizes
+//! would be (see the module `knots`). Below the smallest size the curve runs on to
 //! the shared cache of size 0, where every access that gets past the private caches is a miss; how many those
 //! are follows from the hit rate, and without a hit rate the values of the smallest size are held. Above the
 //! largest size the values are held. Whoever reads a value outside the measured sizes is told so.
@@ -8,11 +9,13 @@
 mod average;
 mod filling;
 mod hull;
+mod knots;
 mod monotone;
 
 pub(crate) use average::average;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
+use knots::Knot;
 
 use crate::error::{Error, above_zero};
 
@@ -69,19 +72,9 @@ pub struct CacheCurve {
     mix: f64,                // accesses per unit of work, > 0
     points: Vec<CurvePoint>, // strictly rising sizes, at least one
     reaching: Option<f64>,   // accesses per access that get past the private caches
-    knots: Vec<Knot>,        // from size 0 (unless a point is there), rising
+    knots: Vec<Knot>,        // from size 0, rising
     filling: Filling,        // same knots
     hull: Vec<HullStep>,     // of the hits
-}
-
-/// Values at a size where two straight pieces meet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Knot {
-    bytes: f64,
-    cpi: f64,
-    misses: f64,  // per access
-    fetches: f64, // per access
-    hits: f64,    // per access
 }
 
 impl CacheCurve {
@@ -102,8 +95,8 @@ impl CacheCurve {
         if !line_size.is_power_of_two() || line_size > 1 << 20 {
             return Err(Error::LineSize { bytes: line_size });
         }
-        let reaching = reaching(&points, mix);
-        let knots = knots(&points, mix, reaching);
+        let reaching = knots::reaching(&points, mix);
+        let knots = knots::of(&points, mix, reaching);
         let filling = Filling::new(&knots, mix, line_size);
         let hull = hull::of_hits(&knots);
         Ok(Self { line_size, mix, points, reaching, knots, filling, hull })
@@ -245,35 +238,6 @@ fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Misses and hits per access at the smallest size whose hit rate is known.
-fn reaching(points: &[CurvePoint], mix: f64) -> Option<f64> {
-    points.iter().find_map(|p| Some(p.miss_ratio + p.hit_rate? * p.cpi / mix))
-}
-
-/// The points, with fetches that do not rise with size, and size 0 in front.
-fn knots(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<Knot> {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
-    let at_zero = reaching.unwrap_or(first.miss_ratio).max(first.miss_ratio);
-    let lost = first.miss_ratio - last.miss_ratio;
-    // Time that a miss costs, as far as the curve tells.
-    let per_miss = if lost > 1e-9 { ((first.cpi - last.cpi) / lost).max(0.0) } else { 0.0 };
-    let zero = Knot {
-        bytes: 0.0,
-        cpi: first.cpi + per_miss * (at_zero - first.miss_ratio),
-        misses: at_zero,
-        fetches: first.fetch_ratio + (at_zero - first.miss_ratio),
-        hits: 0.0,
-    };
-    let measured = points.iter().map(|p| Knot {
-        bytes: p.bytes as f64,
-        cpi: p.cpi,
-        misses: p.miss_ratio,
-        fetches: p.fetch_ratio,
-        hits: p.hit_rate.map_or((at_zero - p.miss_ratio).max(0.0), |rate| rate * p.cpi / mix),
-    });
-    std::iter::once(zero).chain(measured).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod solution;
 
 pub use age::EvictionAge;
 pub use partition::LruPartition;
-pub use probes::{Probes, Share, Sharing, share};
+pub use probes::{Probes, Share, Sharing, share, share_from};
 pub use random::Random;
 pub use solution::{Allocation, Solution};
 
@@ -30,6 +30,8 @@ pub enum Start {
     Fast,
     /// This program as fast as with the whole cache, the others slow: it was there first.
     Favouring(usize),
+    /// Every program as fast as with the bytes that the solution given holds for it; none where it holds none.
+    Held,
 }
 
 /// Divides a cache among programs that run at the same time.
@@ -37,7 +39,7 @@ pub enum Start {
 /// Implementations must not fail: they leave in `solution` the best division they found and its residual.
 pub trait SharingModel: Send + Sync {
     /// Finds how `curves` divide `cache`, beginning at `start`, and leaves it in `solution`, whose previous
-    /// contents say nothing. Curve i gets allocation i.
+    /// contents say nothing but where to begin from [`Start::Held`]. Curve i gets allocation i.
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution);
 }
 

@@ -1,8 +1,6 @@
 //! One answer with what is known about its certainty: solved from several starts, in the cache as it is and in one a
 //! little smaller and a little larger.
 
-use std::iter;
-
 use super::{Allocation, SharingModel, Solution, Start};
 use crate::{CacheCurve, SharedCache};
 
@@ -60,7 +58,7 @@ impl Share {
 /// How programs divide a cache. Kept between calls of [`share`], it makes them free of allocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sharing {
-    shares: Vec<Share>, // of the slow start
+    shares: Vec<Share>, // the answer proper
     others: Vec<Share>, // of other solutions, as many each
     residual: f64,
     age: Option<f64>,
@@ -69,7 +67,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Shares in the order of the programs, in the stable state found from the slow start.
+    /// Shares in the order of the programs, in the stable state found from the slow start, or from what they held.
     #[must_use]
     pub fn shares(&self) -> &[Share] {
         &self.shares
@@ -117,6 +115,16 @@ impl Sharing {
         self.shares.iter().any(|s| s.on_cliff)
     }
 
+    /// The stable state that is reached by programs that hold `bytes`: the one that changes least.
+    pub(crate) fn nearest(&self, bytes: &[f64]) -> &[Share] {
+        let change = |shares: &[Share]| -> f64 {
+            shares.iter().zip(bytes).map(|(share, held)| (share.bytes - held).abs()).sum()
+        };
+        let states = self.other_solutions().map(|shares| (change(shares), shares));
+        let first = (change(&self.shares), &*self.shares);
+        states.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1
+    }
+
     /// Takes up what was found from another start in the cache as it is.
     fn take_up(&mut self, curves: &[&CacheCurve]) {
         self.residual = self.residual.max(self.scratch.residual);
@@ -154,7 +162,35 @@ pub fn share<M: SharingModel + ?Sized>(
     probes: Probes,
     sharing: &mut Sharing,
 ) {
-    model.solve(cache, curves, Start::Slow, &mut sharing.scratch);
+    from(model, cache, curves, Start::Slow, probes, sharing);
+}
+
+/// The same for programs that held `bytes` of the cache until now: of several stable states, the answer proper is the
+/// one that this leads to. Programs beyond the end of `bytes` held nothing.
+pub fn share_from<M: SharingModel + ?Sized>(
+    model: &M,
+    cache: &SharedCache,
+    curves: &[&CacheCurve],
+    bytes: &[f64],
+    probes: Probes,
+    sharing: &mut Sharing,
+) {
+    let held = |i: usize| bytes.get(i).copied().filter(|b| b.is_finite()).unwrap_or(0.0);
+    sharing.scratch.allocations.clear();
+    let held = (0..curves.len()).map(|i| Allocation { bytes: held(i), ..Allocation::default() });
+    sharing.scratch.allocations.extend(held);
+    from(model, cache, curves, Start::Held, probes, sharing);
+}
+
+fn from<M: SharingModel + ?Sized>(
+    model: &M,
+    cache: &SharedCache,
+    curves: &[&CacheCurve],
+    first: Start,
+    probes: Probes,
+    sharing: &mut Sharing,
+) {
+    model.solve(cache, curves, first, &mut sharing.scratch);
     let Solution { residual, age, rounds, ref allocations } = sharing.scratch;
     sharing.shares.clear();
     sharing.shares.extend(allocations.iter().zip(curves).map(described));
@@ -163,7 +199,8 @@ pub fn share<M: SharingModel + ?Sized>(
     // One program has no other state to be in than the whole cache's; fewer have none at all.
     if probes != Probes::One && curves.len() > 1 {
         let favouring = (0..curves.len()).map(Start::Favouring);
-        for start in iter::once(Start::Fast).chain(favouring) {
+        let starts = [Start::Slow, Start::Fast].into_iter().chain(favouring);
+        for start in starts.filter(|&start| start != first) {
             model.solve(cache, curves, start, &mut sharing.scratch);
             sharing.take_up(curves);
         }

@@ -56,14 +56,18 @@ const CREEPING: f64 = 0.05;
 impl Solution {
     /// One allocation for each curve, as fast as `start` says.
     pub(super) fn begin(&mut self, cache: &SharedCache, curves: &[&CacheCurve], start: Start) {
-        self.allocations.clear();
-        self.allocations.extend(curves.iter().enumerate().map(|(i, curve)| {
-            let fast = start == Start::Fast || start == Start::Favouring(i);
-            let bytes = if fast { cache.bytes() } else { 0.0 };
+        self.allocations.resize(curves.len(), Allocation::default());
+        for (i, (a, curve)) in self.allocations.iter_mut().zip(curves).enumerate() {
+            let bytes = match start {
+                Start::Fast => cache.bytes(),
+                Start::Favouring(favoured) if favoured == i => cache.bytes(),
+                Start::Slow | Start::Favouring(_) => 0.0,
+                Start::Held => a.bytes.clamp(0.0, cache.bytes()),
+            };
             let mut at = Lookup::default();
             curve.filling().at(bytes, &mut at);
-            Allocation { time: at.time, assumed: at.time, at, ..Allocation::default() }
-        }));
+            *a = Allocation { time: at.time, assumed: at.time, at, ..Allocation::default() };
+        }
         self.age = None;
         self.residual = f64::INFINITY;
         self.rounds = 0;
