@@ -1,11 +1,15 @@
 //! What the command lines of all pipelines have in common.
 
+mod chip;
 mod invoke;
+mod players;
 mod size;
 
 use std::path::PathBuf;
 
+pub use chip::{ChipArgs, Replacement};
 pub use invoke::{Failure, INTERRUPTED, USAGE, interrupt_flag, invoke, main, unless_closed};
+pub use players::{Recorded, TraceArgs};
 pub use size::{SizeError, cache_sizes, parse_bytes};
 
 /// Options every pipeline takes.

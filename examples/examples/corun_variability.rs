@@ -1,0 +1,16 @@
+//! How much slower a program runs beside others that share its cache, and how much that varies from run to run.
+//!
+//! ```text
+//! cargo run --release --example corun_variability                                   # two embedded programs
+//! cargo run --release --example corun_variability -- --trace a.din --trace b.din --mix 0.3,0.4 --json
+//! cargo run --release --example corun_variability -- --out report a/profile.json b/curve.json
+//! ```
+
+use std::process::ExitCode;
+
+use examples::cli;
+use examples::pipelines::corun_variability;
+
+fn main() -> ExitCode {
+    cli::main(corun_variability::run)
+}

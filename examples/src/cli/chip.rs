@@ -1,0 +1,149 @@
+//! The reference chip as command lines describe it.
+
+use std::str::FromStr;
+
+use reuse_sampler::LineSize;
+
+use super::{Failure, parse_bytes};
+use crate::reference::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Latencies, Policy};
+
+/// The simulated chip: the machine of the StatCC paper unless told otherwise.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Simulated chip")]
+pub struct ChipArgs {
+    /// Size of each core's private cache
+    #[arg(long, value_name = "SIZE", default_value = "32KiB", value_parser = parse_bytes)]
+    l1_size: u64,
+    /// Ways of each core's private cache
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    l1_ways: u64,
+    /// Size of the shared cache
+    #[arg(long, value_name = "SIZE", default_value = "2MiB", value_parser = parse_bytes)]
+    llc_size: u64,
+    /// Ways of the shared cache
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    llc_ways: u64,
+    /// Cache line size in bytes, a power of two from 2
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    line_size: LineSize,
+    /// Cycles that an access takes in the private cache, in the shared cache and in memory
+    #[arg(long, value_name = "L1,LLC,MEMORY", default_value = "1,10,130")]
+    latency: LatencyList,
+    /// Cycles per instruction without its memory accesses
+    #[arg(long, value_name = "CPI", default_value = "1", value_parser = not_negative)]
+    base_cpi: f64,
+    /// Replacement policy of the shared cache
+    #[arg(long, value_enum, default_value_t = Replacement::Lru)]
+    policy: Replacement,
+    /// Whether what the shared cache evicts leaves the private caches too
+    #[arg(long, value_enum, default_value_t = Including::None)]
+    inclusion: Including,
+}
+
+/// A replacement policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Replacement {
+    /// The line touched longest ago goes
+    Lru,
+    /// Any line goes
+    Random,
+    /// The line that came first goes
+    Fifo,
+    /// The first line goes whose accessed bit is unset
+    Nehalem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Including {
+    /// The levels evict independently
+    None,
+    /// The shared cache holds whatever the private ones hold
+    Inclusive,
+}
+
+impl ChipArgs {
+    /// The chip; `seed` serves random replacement.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] naming the value that makes no cache.
+    pub fn settings(&self, seed: u64) -> Result<ChipSettings, Failure> {
+        let cache = |flag: &str, bytes, ways| {
+            CacheSettings::lru(bytes, ways, self.line_size)
+                .map_err(|error| Failure::Usage(format!("{flag}: {error}")))
+        };
+        let policy = match self.policy {
+            Replacement::Lru => Policy::Lru,
+            Replacement::Random => Policy::Random { seed },
+            Replacement::Fifo => Policy::Fifo,
+            Replacement::Nehalem => Policy::Nehalem,
+        };
+        let LatencyList { l1, shared, memory } = self.latency;
+        let mut settings = ChipSettings::paper().map_err(Failure::usage)?;
+        settings.l1 = cache("--l1-size", self.l1_size, self.l1_ways)?;
+        settings.shared = cache("--llc-size", self.llc_size, self.llc_ways)?.with_policy(policy);
+        settings.latencies = Latencies { l1, shared, memory, ..Latencies::default() };
+        settings.inclusion = match self.inclusion {
+            Including::None => Inclusion::None,
+            Including::Inclusive => Inclusion::Inclusive,
+        };
+        Ok(settings)
+    }
+
+    /// How each core executes.
+    #[must_use]
+    pub const fn timing(&self) -> CoreTiming {
+        CoreTiming::InOrder { base_cpi: self.base_cpi }
+    }
+
+    /// Cycles per instruction without memory.
+    #[must_use]
+    pub const fn base_cpi(&self) -> f64 {
+        self.base_cpi
+    }
+
+    /// Line size of all caches.
+    #[must_use]
+    pub const fn line_size(&self) -> LineSize {
+        self.line_size
+    }
+
+    /// How the shared cache chooses victims.
+    #[must_use]
+    pub const fn policy(&self) -> Replacement {
+        self.policy
+    }
+}
+
+/// `1,10,130`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct LatencyList {
+    l1: f64,
+    shared: f64,
+    memory: f64,
+}
+
+impl FromStr for LatencyList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let cycles: Result<Vec<f64>, String> =
+            text.split(',').map(|part| not_negative(part.trim())).collect();
+        match cycles?.as_slice() {
+            &[l1, shared, memory] if l1 <= shared && shared <= memory => Ok(Self { l1, shared, memory }),
+            [_, _, _] => Err("each level must be at least as slow as the one before it".to_owned()),
+            other => Err(format!("{} numbers; give three: private cache, shared cache, memory", other.len())),
+        }
+    }
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cycles) if cycles.is_finite() && cycles >= 0.0 => Ok(cycles),
+        _ => Err(format!("{text:?} is not a number of cycles: give a finite number, 0 or more")),
+    }
+}
+
+fn line_size(text: &str) -> Result<LineSize, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
+}

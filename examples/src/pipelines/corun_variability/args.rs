@@ -1,0 +1,165 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use cachesharing::Method;
+
+use super::solo::Curves;
+use crate::cli::{ChipArgs, Common, TraceArgs, parse_bytes};
+
+/// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
+/// run.
+///
+/// The first program is the target, the others interfere and start over when they end. Programs are profiles (curve.json
+/// of cache_pirate, profile.json of phase_guided_cache, or any cache-curve file), traces played on the simulated chip, or
+/// embedded programs (names after --; the word embedded, or nothing at all, stands for two of them). Traces and embedded
+/// programs are also run together on the chip from the same offsets, and the distribution found there is told beside the
+/// predicted one.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "corun_variability", version)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Profiles: cache-curve or phase-profile files, the target first
+    #[arg(value_name = "PROFILE", conflicts_with = "files")]
+    pub(super) profiles: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) traces: TraceArgs,
+    /// Random start offsets: runs that the distribution is made of
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) offsets: u32,
+    /// How time is cut
+    #[arg(long, value_enum, default_value_t = MethodName::Phase)]
+    pub(super) method: MethodName,
+    /// How the cache is shared [default: age, or random where --policy is]
+    #[arg(long, value_enum)]
+    pub(super) sharing: Option<Model>,
+    /// Threads to work on; the result does not depend on it [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    pub(super) threads: Option<NonZeroUsize>,
+    /// Bytes per unit of time that memory delivers to all programs together [default: without limit]
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub(super) bandwidth: Option<f64>,
+    /// Tell how long predicting and simulating took in the JSON object too: without, equal seeds give equal output
+    #[arg(long)]
+    pub(super) timings: bool,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
+    #[command(flatten)]
+    pub(super) played: PlayedArgs,
+    #[command(flatten)]
+    pub(super) chip: ChipArgs,
+    /// Embedded programs, the target first
+    #[arg(last = true, value_name = "NAME", conflicts_with_all = ["files", "profiles"])]
+    pub(super) embedded: Vec<String>,
+}
+
+/// What concerns profiles.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Profiles")]
+pub(super) struct FileArgs {
+    /// Size of the cache that profiled programs share [default: what cache-curve files say, else --llc-size]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub cache: Option<u64>,
+    /// Use points that the measurement does not vouch for, too
+    #[arg(long)]
+    pub untrusted: bool,
+    /// Hold curves at their largest size where the cache is larger, instead of refusing them
+    #[arg(long)]
+    pub extrapolate: bool,
+}
+
+/// What concerns programs that are played on the chip.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Traces and embedded programs")]
+pub(super) struct PlayedArgs {
+    /// Accesses in a window [default: a 200th of the longest program]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: Option<u64>,
+    /// Mean relative difference of the CPI over all sizes up to which windows belong to one phase
+    #[arg(long, value_name = "T", default_value = "0.05", value_parser = threshold)]
+    pub phase_threshold: f64,
+    /// How the programs' curves are measured
+    #[arg(long, value_enum, default_value_t = Curves::Ways)]
+    pub curves: Curves,
+    /// Offsets that are simulated, too: the first so many [default: all]
+    #[arg(long, value_name = "N")]
+    pub simulate: Option<u32>,
+}
+
+/// How time is cut: the names of the methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum MethodName {
+    /// Every window for itself
+    Window,
+    /// Adjacent windows of one phase as one
+    Dynamic,
+    /// Every window as its phase, each set of phases solved once
+    Phase,
+    /// Every program as its average, as if it had no phases
+    Oblivious,
+}
+
+impl MethodName {
+    /// All of them, in the order of the paper's tables.
+    pub(super) const ALL: [Self; 4] = [Self::Window, Self::Dynamic, Self::Phase, Self::Oblivious];
+
+    /// The method.
+    pub(super) const fn method(self) -> Method {
+        match self {
+            Self::Window => Method::Window,
+            Self::Dynamic => Method::DynamicWindow,
+            Self::Phase => Method::Phase,
+            Self::Oblivious => Method::Oblivious,
+        }
+    }
+
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Dynamic => "dynamic",
+            Self::Phase => "phase",
+            Self::Oblivious => "oblivious",
+        }
+    }
+}
+
+/// How the cache is shared: the names of the models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Model {
+    /// LRU: one eviction age for all
+    Age,
+    /// LRU: sticky and volatile parts
+    Lru,
+    /// Random replacement
+    Random,
+}
+
+impl Model {
+    /// Its name.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Lru => "lru",
+            Self::Random => "random",
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("give a finite number above 0".to_owned()),
+    }
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=2.0).contains(&value) => Ok(value),
+        _ => Err("give a number from 0 to 2, for example 0.05 for 5 %".to_owned()),
+    }
+}

@@ -1,0 +1,61 @@
+//! What all runs on the chip have in common: the chip, how windows are cut, and how programs are warmed up.
+
+use crate::cli::Failure;
+use crate::reference::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+
+use crate::cli::Recorded;
+
+/// The chip and how programs are played on it.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub settings: ChipSettings,
+    pub base_cpi: f64,
+    pub window: u64,    // accesses, at least 1
+    pub threshold: f64, // of phases: mean relative difference of CPI
+}
+
+/// Accesses of a warm-up, per line of the shared cache.
+const WARM_UP: u64 = 32;
+
+impl Ground {
+    /// Accesses that a program makes before it is counted, so that it finds the cache as it leaves it: those at the
+    /// end of its recording, since programs start over.
+    pub fn warm_up(&self, played: &Recorded) -> u64 {
+        played.recording.references().min(WARM_UP * self.settings.shared.geometry.lines().0)
+    }
+
+    /// Accesses of each window of a pass. A last window of less than half the length goes with the one before it.
+    pub fn windows(&self, played: &Recorded) -> impl Iterator<Item = u64> + use<> {
+        let (all, window) = (played.recording.references(), self.window);
+        let count = ((all + window / 2) / window).max(1);
+        (0..count).map(move |number| if number + 1 < count { window } else { all - number * window })
+    }
+
+    /// A core that plays `played` from reference number `from`, over and over.
+    pub fn core(&self, played: &Recorded, from: u64) -> Result<CoreSettings<Player>, Failure> {
+        let timing = CoreTiming::InOrder { base_cpi: self.base_cpi };
+        Ok(CoreSettings { timing, ..CoreSettings::new(played.player()?.starting_at(from)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use reuse_sampler::LineSize;
+
+    use super::*;
+    use crate::reference::chip::Recording;
+
+    #[test]
+    fn windows_cover_a_pass() {
+        let settings = ChipSettings::paper().unwrap();
+        for (accesses, expected) in [(9, vec![9]), (14, vec![14]), (15, vec![10, 5]), (30, vec![10, 10, 10])]
+        {
+            let ground = Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1 };
+            let recording = Arc::new(Recording::of_lines(0..accesses, LineSize::B64).unwrap());
+            let played = Recorded { name: String::new(), recording, mix: 1.0 };
+            assert_eq!(ground.windows(&played).collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! How much slower a program runs beside others, and how much that varies: predicted from each program alone, and
+//! where programs can be played, beside what happens on the chip.
+
+mod args;
+mod courses;
+mod embedded;
+mod figures;
+mod files;
+mod ground;
+mod object;
+mod page;
+mod parallel;
+mod predict;
+mod profiles;
+mod reference;
+mod reuse;
+mod solo;
+mod tables;
+
+pub use args::{Args, MethodName, Model};
+pub use solo::Curves;
+
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use cachesharing::{MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
+use indicatif::ProgressBar;
+
+use self::courses::Bin;
+use self::ground::Ground;
+use self::predict::{Answer, Question};
+use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, interrupt_flag, unless_closed};
+use crate::output::OutputDir;
+use crate::report::bytes;
+
+/// What happened on the chip.
+struct Truth {
+    slowdowns: Vec<f64>, // of the first runs
+    distribution: SlowdownDistribution,
+    seconds: f64,            // for all of them
+    fastest: reference::Run, // the run that is predicted to be the fastest
+    slowest: reference::Run, // and the slowest
+    alone: f64,              // cycles
+}
+
+/// Everything that is told.
+struct Findings {
+    programs: Vec<Program<u64>>,
+    cache: SharedCache,
+    line: f64, // bytes
+    model: Model,
+    offsets: Offsets,
+    answer: Answer,
+    truth: Option<Truth>,
+    notes: Vec<String>,
+    interrupted: bool,
+}
+
+/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set: the runs simulated so far are then told.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &Arc<AtomicBool>,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    // Found before the run, not after.
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let watch = Watch::new(interrupted);
+    let found = find(args, &watch)?;
+    watch.clear();
+    if let Some(folder) = &folder {
+        files::write(args, &found, folder)?;
+    }
+    unless_closed(if args.common.json {
+        writeln!(out, "{}", object::object(args, &found))
+    } else {
+        tables::write(args, &found, folder.as_ref(), out)
+    })?;
+    if found.interrupted {
+        // A message that nobody reads is no failure.
+        let _ = writeln!(messages, "corun_variability: interrupted; the simulated runs are those until then");
+        return Ok(INTERRUPTED);
+    }
+    Ok(0)
+}
+
+/// Progress on a terminal, and the interrupt flag.
+struct Watch<'a> {
+    interrupted: &'a AtomicBool,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(interrupted: &'a AtomicBool) -> Self {
+        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
+    }
+
+    fn tell(&self, what: impl Into<std::borrow::Cow<'static, str>>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what);
+            bar.tick();
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Ends what has nothing to tell yet.
+    fn go_on(&self) -> Result<(), Failure> {
+        if self.is_interrupted() {
+            self.clear();
+            return Err(Failure::run("interrupted before anything was predicted"));
+        }
+        Ok(())
+    }
+}
+
+fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
+    let threads =
+        args.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let offsets = Offsets::random(args.offsets as usize, args.common.seed);
+    let (mut ground, played) = ground(args)?;
+    let mut notes = Vec::new();
+    let (programs, cache_bytes) = if played.is_empty() {
+        let files = &args.files;
+        let read = profiles::read(&args.profiles, files.cache, files.untrusted, &ground)?;
+        notes = read.notes;
+        (read.programs, read.cache_bytes)
+    } else {
+        let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
+        ground.window = args.played.window.unwrap_or((longest / 200).max(1));
+        let mut programs = Vec::new();
+        for recorded in &played {
+            watch.tell(format!("measuring {} alone", recorded.name));
+            watch.go_on()?;
+            programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
+        }
+        (programs, ground.settings.shared.geometry.bytes())
+    };
+    let mut cache = SharedCache::new(cache_bytes).map_err(Failure::usage)?;
+    if let Some(limit) = args.bandwidth {
+        cache = cache.with_memory(MemoryLimit::new(limit).map_err(Failure::usage)?);
+    }
+    let model = args.sharing.unwrap_or(match args.chip.policy() {
+        Replacement::Random => Model::Random,
+        _ => Model::Age,
+    });
+    watch.tell("predicting");
+    watch.go_on()?;
+    let question = Question {
+        programs: &programs,
+        cache,
+        way: cache.bytes() / ground.settings.shared.geometry.ways() as f64,
+        model,
+        extrapolate: args.files.extrapolate,
+        offsets: &offsets,
+        threads,
+    };
+    let answer = question.answer(args.method)?;
+    let truth = if played.is_empty() {
+        None
+    } else {
+        simulate(args, &ground, &played, &offsets, &answer, threads, watch)?
+    };
+    let interrupted = watch.is_interrupted();
+    let line = f64::from(ground.settings.line_size().bytes());
+    Ok(Findings { programs, cache, line, model, offsets, answer, truth, notes, interrupted })
+}
+
+/// The chip, and the programs that are to be played on it: none where profiles are given.
+fn ground(args: &Args) -> Result<(Ground, Vec<Recorded>), Failure> {
+    let seed = args.common.seed;
+    let mut settings = args.chip.settings(seed)?;
+    let line_size = args.chip.line_size();
+    settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / f64::from(line_size.bytes()));
+    let bytes = settings.shared.geometry.bytes();
+    let ground = Ground {
+        settings,
+        base_cpi: args.chip.base_cpi(),
+        window: 1,
+        threshold: args.played.phase_threshold,
+    };
+    let played = if !args.traces.is_empty() {
+        args.traces.load(2, line_size)?
+    } else if args.profiles.is_empty() {
+        let names: Vec<&str> = match args.embedded.as_slice() {
+            [] => embedded::DEFAULT.to_vec(),
+            [only] if only == "embedded" => embedded::DEFAULT.to_vec(),
+            names => names.iter().map(String::as_str).collect(),
+        };
+        if names.len() < 2 {
+            return Err(Failure::usage("one program shares with nobody: name at least two"));
+        }
+        names.iter().map(|name| embedded::program(name, bytes, line_size, seed)).collect::<Result<_, _>>()?
+    } else if args.profiles.len() < 2 {
+        return Err(Failure::usage(
+            "one profile shares with nobody: give at least two (a program may share with itself)",
+        ));
+    } else {
+        Vec::new()
+    };
+    Ok((ground, played))
+}
+
+fn simulate(
+    args: &Args,
+    ground: &Ground,
+    played: &[Recorded],
+    offsets: &Offsets,
+    answer: &Answer,
+    threads: NonZeroUsize,
+    watch: &Watch<'_>,
+) -> Result<Option<Truth>, Failure> {
+    let count = args.played.simulate.unwrap_or(args.offsets).min(args.offsets) as usize;
+    if count == 0 {
+        return Ok(None);
+    }
+    let programs: Vec<&Recorded> = played.iter().collect();
+    let lists: Vec<Vec<f64>> = (0..count).map(|run| offsets.of_run(run, programs.len())).collect();
+    watch.tell(format!("simulating {count} runs"));
+    let alone = reference::alone(ground, programs[0])?;
+    let began = Instant::now();
+    let runs = reference::together(ground, &programs, &lists, threads, &|| watch.is_interrupted())?;
+    let seconds = began.elapsed().as_secs_f64();
+    if runs.is_empty() {
+        return Ok(None);
+    }
+    let slowdowns: Vec<f64> = runs.iter().map(|run| run.cycles / alone).collect();
+    let distribution = SlowdownDistribution::new(slowdowns.clone()).map_err(Failure::run)?;
+    let tracked = |run: usize| reference::tracked(ground, &programs, &offsets.of_run(run, programs.len()));
+    let (fastest, slowest) = (tracked(answer.fastest.run)?, tracked(answer.slowest.run)?);
+    Ok(Some(Truth { slowdowns, distribution, seconds, fastest, slowest, alone }))
+}
+
+impl Findings {
+    /// Who runs beside whom.
+    fn title(&self) -> String {
+        let names: Vec<&str> = self.programs.iter().map(Program::name).collect();
+        let cache = bytes(self.cache.bytes() as u64);
+        format!("{} beside {}, sharing {cache}", names[0], names[1..].join(", "))
+    }
+
+    /// A program over the time of the slowest run, predicted and, where it was, simulated.
+    fn courses(&self, program: usize) -> Result<Vec<(&'static str, Vec<Bin>)>, Failure> {
+        let trajectory = &self.answer.slowest.trajectory;
+        let width = courses::width(trajectory.time());
+        let mut found = vec![("predicted", courses::predicted(trajectory, program, width)?)];
+        if let Some(track) = self.truth.as_ref().and_then(|truth| truth.slowest.track.get(program)) {
+            found.push(("simulated", courses::simulated(track, width, self.line)));
+        }
+        Ok(found)
+    }
+
+    /// What a method predicts for the offsets that were simulated.
+    fn predicted_of(&self, method: usize, truth: &Truth) -> Option<SlowdownDistribution> {
+        let slowdowns = &self.answer.methods[method].variability.slowdowns;
+        SlowdownDistribution::new(slowdowns.iter().take(truth.slowdowns.len()).copied().collect()).ok()
+    }
+
+    /// Time to simulate all offsets over the time to predict them.
+    fn speedup(&self, seconds: f64, truth: &Truth) -> f64 {
+        let runs = self.answer.chosen().slowdowns.len() as f64;
+        truth.seconds / truth.slowdowns.len() as f64 * runs / seconds
+    }
+}

@@ -1,0 +1,123 @@
+//! The result as tables for people.
+
+use std::io::{self, Write};
+
+use cachesharing::{Culprit, SlowdownDistribution};
+
+use super::args::Args;
+use super::object::QUANTILES;
+use super::{Findings, Truth};
+use crate::output::OutputDir;
+use crate::report::{align, bytes, percent};
+
+/// Culprits that are listed.
+const CULPRITS: usize = 5;
+
+/// Writes the tables.
+pub(super) fn write(
+    args: &Args,
+    found: &Findings,
+    folder: Option<&OutputDir>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let runs = found.answer.chosen().slowdowns.len();
+    writeln!(out, "{}: {runs} start offsets", found.title())?;
+    for note in &found.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    for program in &found.programs {
+        let (name, windows, phases) = (program.name(), program.window_count(), program.phases().len());
+        writeln!(out, "  {name}: {windows} windows in {phases} phases")?;
+    }
+    writeln!(out)?;
+    write!(out, "{}", align(&distributions(args, found)))?;
+    let cliff = found.answer.chosen().time_on_cliff;
+    if cliff > 0.0 {
+        writeln!(
+            out,
+            "{} of the target's time is predicted on a cliff, where a little cache more or less changes much.",
+            percent(cliff)
+        )?;
+    }
+    writeln!(out)?;
+    write!(out, "{}", align(&methods(found)))?;
+    writeln!(out, "\nWhich phases cost most:")?;
+    for culprit in found.answer.culprits.iter().take(CULPRITS) {
+        writeln!(
+            out,
+            "  phase {} beside {}: {} slower, {} of the time, {} of the whole",
+            culprit.phase,
+            beside(found, culprit),
+            slower(culprit.slowdown),
+            percent(culprit.time_share),
+            percent(culprit.cost),
+        )?;
+    }
+    let of = &found.answer.sensitivity;
+    let share = bytes(found.answer.share as u64);
+    let (less, more) = (percent(of.one_less - 1.0), percent(1.0 - of.one_more));
+    writeln!(
+        out,
+        "The target has {share} of {} on average in its slowest run:",
+        bytes(found.cache.bytes() as u64)
+    )?;
+    writeln!(out, "a way less would cost it {less} of its time, a way more would save {more}.")?;
+    match folder {
+        Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
+        None => writeln!(out, "\nFor pictures, trajectories and all phases that meet, add --out DIR."),
+    }
+}
+
+/// What is predicted and simulated.
+pub(super) fn distributions(args: &Args, found: &Findings) -> Vec<Vec<String>> {
+    let mut header = ["slower by", "mean", "spread"].map(str::to_owned).to_vec();
+    header.extend(QUANTILES.iter().map(|p| format!("{:.0} %", 100.0 * p)));
+    let row = |name: String, of: &SlowdownDistribution| {
+        let mut row = vec![name, slower(of.mean()), percent(of.standard_deviation())];
+        row.extend(QUANTILES.iter().map(|&p| slower(of.quantile(p))));
+        row
+    };
+    let chosen = format!("predicted ({})", args.method.name());
+    let mut rows = vec![header, row(chosen, &found.answer.chosen().distribution)];
+    if let Some(truth) = &found.truth {
+        rows.push(row(format!("simulated ({} runs)", truth.slowdowns.len()), &truth.distribution));
+    }
+    rows
+}
+
+/// The paper's table IV.1 for this one set of programs, and how far each method is off.
+pub(super) fn methods(found: &Findings) -> Vec<Vec<String>> {
+    let mut header = ["method", "invocations", "time"].map(str::to_owned).to_vec();
+    if found.truth.is_some() {
+        header.extend(["speed-up", "error of the mean", "KS distance"].map(str::to_owned));
+    }
+    let mut rows = vec![header];
+    for (number, by) in found.answer.methods.iter().enumerate() {
+        let time = format!("{:.2} ms", 1e3 * by.seconds);
+        let mut row = vec![by.method.name().to_owned(), by.variability.invocations.to_string(), time];
+        if let Some(truth) = &found.truth {
+            row.push(format!("{:.0} x", found.speedup(by.seconds, truth)));
+            row.extend(compared(found, number, truth));
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn compared(found: &Findings, method: usize, truth: &Truth) -> Vec<String> {
+    let Some(predicted) = found.predicted_of(method, truth) else { return Vec::new() };
+    let error = percent(predicted.mean_error(&truth.distribution));
+    vec![error, format!("{:.3}", predicted.kolmogorov_smirnov(&truth.distribution))]
+}
+
+/// A slowdown as what is lost: 1.17 is 17 %.
+pub(super) fn slower(slowdown: f64) -> String {
+    format!("{:.1} %", 100.0 * (slowdown - 1.0))
+}
+
+/// The phases that the target met.
+pub(super) fn beside(found: &Findings, culprit: &Culprit<u64>) -> String {
+    let others = culprit.beside.iter().zip(&found.programs[1..]);
+    let each = others.map(|(phase, program)| format!("phase {phase} of {}", program.name()));
+    each.collect::<Vec<_>>().join(" and ")
+}

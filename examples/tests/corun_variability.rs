@@ -1,0 +1,261 @@
+//! The pipeline `corun_variability` as its users meet it: programs in, a distribution of slowdowns out, held against
+//! what happens when the programs really run together on the simulated chip.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use examples::cli::invoke;
+use examples::pipelines::{cache_pirate, corun_variability, phase_guided_cache};
+use serde_json::Value;
+
+struct Ended {
+    status: u8,
+    out: String,
+    messages: String,
+}
+
+fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
+    let interrupted = Arc::new(AtomicBool::new(interrupted));
+    let arguments = std::iter::once("corun_variability").chain(arguments.iter().copied());
+    let status =
+        invoke(arguments, &mut out, &mut messages, |args: &corun_variability::Args, out, messages| {
+            corun_variability::run_until(&interrupted, args, out, messages)
+        });
+    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let ended = run_with(&[arguments, &["--json"]].concat(), false);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    assert_eq!(ended.out.lines().count(), 1);
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+/// Appends `count` accesses to lines drawn uniformly from `lines`, from byte `base` on.
+fn uniform(text: &mut String, state: &mut u64, base: u64, lines: u64, count: usize) {
+    for _ in 0..count {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        writeln!(text, "0 {:x}", base + 64 * ((*state >> 33) % lines)).unwrap();
+    }
+}
+
+/// Two programs of two phases each, for a cache of 1024 lines: a table that uses all it can get and a small one; and a
+/// small one and one far beyond it.
+fn traces(folder: &Path) -> [String; 2] {
+    let (mut a, mut b, mut state) = (String::new(), String::new(), 7);
+    for _ in 0..2 {
+        uniform(&mut a, &mut state, 0, 1600, 60_000);
+        uniform(&mut a, &mut state, 1 << 20, 60, 60_000);
+    }
+    uniform(&mut b, &mut state, 0, 40, 90_000);
+    uniform(&mut b, &mut state, 1 << 20, 8000, 90_000);
+    [("a.din", a), ("b.din", b)].map(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    })
+}
+
+const CHIP: [&str; 4] = ["--llc-size", "64KiB", "--l1-size", "1KiB"];
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn slowdowns_of_traces_are_as_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = traces(folder.path());
+    let traces = ["--trace", &*a, "--trace", &*b, "--mix", "0.3,0.4", "--offsets", "40", "--window", "3000"];
+    let arguments = [&traces[..], &CHIP].concat();
+    let object = json(&arguments);
+    let (predicted, reference) = (&object["predicted"], &object["reference"]);
+    let slowdowns = |of: &Value| of["slowdowns"].as_array().unwrap().iter().map(number).collect::<Vec<f64>>();
+    let (predicted, reference) = (slowdowns(predicted), slowdowns(reference));
+    assert_eq!((predicted.len(), reference.len()), (40, 40));
+    // Phases meet or do not: there is something to predict.
+    let spread = |of: &[f64]| {
+        of.iter().fold(0.0, |m, &x| f64::max(m, x)) - of.iter().fold(9.0, |m, &x| f64::min(m, x))
+    };
+    assert!(spread(&reference) > 0.03, "{reference:?}");
+    // Uniform accesses are what curves describe best. What is left: the cache's 64 sets are filled unevenly, and
+    // where a phase begins the cache is not yet as it will be; each costs some tenths of a per cent.
+    let methods = object["methods"].as_array().unwrap();
+    for method in methods.iter().filter(|m| m["method"] != "oblivious") {
+        assert!(number(&method["mean_error"]) < 0.01, "{method}");
+    }
+    for (predicted, simulated) in predicted.iter().zip(&reference) {
+        assert!((predicted / simulated - 1.0).abs() < 0.025, "{predicted} {simulated}");
+    }
+    // Who knows no phases misses the spread.
+    let oblivious = methods.iter().find(|m| m["method"] == "oblivious").unwrap();
+    assert!(
+        number(&oblivious["kolmogorov_smirnov"]) > 2.0 * number(&object["comparison"]["kolmogorov_smirnov"])
+    );
+    // Fewer phases meet than windows, and the same do again and again.
+    let invocations: Vec<f64> = methods.iter().map(|m| number(&m["invocations"])).collect();
+    assert!(
+        invocations[0] > invocations[1] && invocations[1] > invocations[2] && invocations[2] > invocations[3]
+    );
+    assert_eq!(number(&object["co_phases"]), invocations[2]);
+}
+
+#[test]
+fn equal_seeds_give_equal_output_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = traces(folder.path());
+    let traces = ["--trace", &*a, "--trace", &*b, "--offsets", "6", "--json"];
+    let with = |more: &[&str]| run_with(&[&traces[..], &CHIP, more].concat(), false).out;
+    let one = with(&["--threads", "1"]);
+    assert!(one.contains("\"reference\":{"), "{one}");
+    assert_eq!(one, with(&["--threads", "3"]));
+    assert_ne!(one, with(&["--seed", "1"]));
+}
+
+#[test]
+fn every_way_to_measure_curves_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = traces(folder.path());
+    let traces = ["--trace", &*a, "--trace", &*b, "--mix", "0.3,0.4", "--offsets", "12", "--window", "3000"];
+    let mean = |curves: &str| {
+        let object = json(&[&traces[..], &CHIP, &["--curves", curves]].concat());
+        (number(&object["predicted"]["mean"]), number(&object["reference"]["mean"]))
+    };
+    // The pirate cannot hold the last of its lines, and StatStack knows no sets: a few points either way.
+    for (curves, tolerance) in [("ways", 0.01), ("pirate", 0.02), ("statstack", 0.03)] {
+        let (predicted, simulated) = mean(curves);
+        assert!((predicted / simulated - 1.0).abs() < tolerance, "{curves}: {predicted} {simulated}");
+    }
+}
+
+#[test]
+fn files_hold_the_figures_and_the_co_phases() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = traces(folder.path());
+    let out = folder.path().join("out");
+    let traces = ["--trace", &*a, "--trace", &*b, "--trace", &*b, "--offsets", "5", "--simulate", "2"];
+    let object = json(&[&traces[..], &CHIP, &["--out", out.to_str().unwrap()]].concat());
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&read("corun.json")).unwrap(), object);
+    for picture in ["slowdowns.svg", "trajectory.svg", "bandwidth.svg"] {
+        assert!(read(picture).starts_with("<svg"), "{picture}");
+        assert!(read("report.html").contains(read(picture).trim()), "{picture}");
+    }
+    let rows = |name: &str| read(name).lines().count() - 1;
+    assert_eq!(rows("slowdowns.csv"), 5);
+    // A row for each of three programs.
+    assert_eq!(rows("cophases.csv") as f64, 3.0 * number(&object["co_phases"]));
+    assert_eq!(rows("culprits.csv") as f64, number(&object["co_phases"]));
+    // Two runs, predicted and simulated, at 101 shares of the time.
+    assert_eq!(rows("bandwidth.csv"), 4 * 101);
+    // What culprits cost adds up to what is lost.
+    let costs = read("culprits.csv")
+        .lines()
+        .skip(1)
+        .map(|row| row.rsplit(',').next().unwrap().parse::<f64>().unwrap())
+        .sum::<f64>();
+    assert!((costs - (number(&object["predicted"]["mean"]) - 1.0)).abs() < 1e-9, "{costs}");
+    // Two runs were simulated, five predicted.
+    assert_eq!(object["reference"]["slowdowns"].as_array().unwrap().len(), 2);
+    assert_eq!(object["predicted"]["slowdowns"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn two_commands_lead_from_a_program_to_its_slowdown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (phases, curve) = (path("phases"), path("curve"));
+    let mut sink = Vec::new();
+    let guided = ["phase_guided_cache", "--workload", "same_code", "--out", &*phases];
+    let status =
+        invoke(guided, &mut sink, &mut Vec::new(), |args: &phase_guided_cache::Args, out, messages| {
+            phase_guided_cache::run(args, out, messages)
+        });
+    assert_eq!(status, 0);
+    let mut trace = String::new();
+    uniform(&mut trace, &mut 3, 0, 20_000, 200_000);
+    fs::write(path("t.din"), trace).unwrap();
+    let trace = path("t.din");
+    let pirate = [
+        "cache_pirate",
+        "--trace",
+        &*trace,
+        "--mix",
+        "0.3",
+        "--sizes",
+        "1MiB,1536KiB,2MiB",
+        "--out",
+        &*curve,
+    ];
+    let status = invoke(pirate, &mut sink, &mut Vec::new(), |args: &cache_pirate::Args, out, messages| {
+        cache_pirate::run_until(&Arc::new(AtomicBool::new(false)), args, out, messages)
+    });
+    assert_eq!(status, 0);
+    let files = [format!("{curve}/curve.json"), format!("{phases}/profile.json")];
+    let object = json(&[&*files[0], &*files[1], "--offsets", "20"]);
+    assert_eq!(object["reference"], Value::Null);
+    assert!(object["notes"][0].as_str().unwrap().contains("has no windows"));
+    let mean = number(&object["predicted"]["mean"]);
+    // Its 1.2 MiB fit alone; beside a table of 4 MiB read at random for a quarter of the time they do not.
+    assert!(mean > 1.02 && mean < 2.0, "{mean}");
+    // It beside itself: two tables of 1.2 MiB, each with half of 2 MiB. Uniform accesses miss by what is not there.
+    let itself = json(&[&*files[0], &*files[0], "--offsets", "3"]);
+    let misses = 1.0 - (1 << 20) as f64 / (20_000.0 * 64.0);
+    let l1 = 512.0 / 20_000.0;
+    let cpi = |misses: f64| 1.0 + 0.3 * (l1 + (1.0 - l1 - misses) * 10.0 + misses * 130.0);
+    let expected = cpi(misses) / cpi(0.0);
+    // The sets of the cache are filled unevenly: some 1 % of the lines do not fit even alone.
+    assert!((number(&itself["predicted"]["mean"]) / expected - 1.0).abs() < 0.03, "{itself} {expected}");
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_str().unwrap().to_owned()
+    };
+    let (other, broken) = (path("other.json", "{\"format\": \"poem\"}"), path("broken.json", "{"));
+    let small = path(
+        "small.json",
+        r#"{"format": "cache-curve", "version": 1, "line_size": 64, "points": [{"bytes": 4096, "cpi": 1.5, "miss_ratio": 0.1}]}"#,
+    );
+    let din = path("one.din", "0 40\n");
+    for (arguments, status, message) in [
+        (&["missing.json", "missing.json"][..], 1, "missing.json: No such file"),
+        (&[&*other, &*other], 1, "neither a cache-curve nor a phase-profile file"),
+        (&[&*broken, &*other], 1, "broken.json: not a profile"),
+        (&[&*small], 2, "give at least two"),
+        (&[&*small, &*small], 1, "measured up to 4096 bytes"),
+        (&["--trace", &*din], 2, "give --trace at least 2 times"),
+        (&["--trace", &*din, "--trace", &*din, "--mix", "0"], 2, "--mix"),
+        (&["--trace", &*din, &*small], 2, "cannot be used with"),
+        (&["--offsets", "0"], 2, "--offsets"),
+        (&["--method", "guess"], 2, "invalid value 'guess'"),
+        (&["--bandwidth=-1"], 2, "--bandwidth"),
+        (&["--", "paths"], 2, "name at least two"),
+        (&["--", "paths", "nonesuch"], 2, "no embedded program \"nonesuch\""),
+    ] {
+        let ended = run_with(arguments, false);
+        assert_eq!(ended.status, status, "{arguments:?}: {}", ended.messages);
+        assert_eq!(ended.messages.lines().count(), 1, "{}", ended.messages);
+        assert!(ended.messages.contains(message), "{arguments:?}: {}", ended.messages);
+        assert!(ended.out.is_empty());
+    }
+    // With extrapolation the small curve serves: it is level, and nobody loses anything.
+    let object = json(&[&*small, &*small, "--extrapolate"]);
+    assert!((number(&object["predicted"]["mean"]) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn an_interrupted_run_ends_at_once() {
+    let ended = run_with(&CHIP, true);
+    assert_eq!(ended.status, 1);
+    assert_eq!(ended.messages, "corun_variability: interrupted before anything was predicted\n");
+}
