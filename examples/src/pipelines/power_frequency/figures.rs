@@ -97,10 +97,8 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     }
 
     let joules = |interval: usize, level: usize| analysis.interval_costs(interval)[level].energy.0;
-    let top = cap((0..intervals)
-        .flat_map(|i| (0..levels).map(move |l| (i, l)))
-        .map(|(i, l)| joules(i, l))
-        .collect());
+    let cells = (0..intervals).flat_map(|interval| (0..levels).map(move |level| (interval, level)));
+    let (low, top) = shown_range(cells.map(|(interval, level)| joules(interval, level)).collect());
     let instructions = intervals as f64 * study.interval as f64;
     let edge = edges(report);
     let mut chart = ChartBuilder::on(&heat)
@@ -123,8 +121,8 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     for level in 0..levels {
         let shade = |column: usize| {
             // By the square root, so that small energies can be told apart.
-            let share = joules(interval_at(column, intervals), level) / top;
-            (share.min(1.0).sqrt() * SHADES).round() as u32
+            let share = (joules(interval_at(column, intervals), level) - low) / (top - low);
+            (share.clamp(0.0, 1.0).sqrt() * SHADES).round() as u32
         };
         let cells = runs((0..COLUMNS).map(shade)).into_iter().map(|(from, to, shade)| {
             let corners = [(x(from), edge[level]), (x(to), edge[level + 1])];
@@ -136,10 +134,13 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     average(report, &side, &edge)
 }
 
-/// The largest that is shown as such: what lies beyond 98 of 100 cells would only make the others pale.
-fn cap(mut values: Vec<f64>) -> f64 {
+/// From the smallest to the largest that is shown as such: what lies beyond 98 of 100 cells would only make the others
+/// pale.
+fn shown_range(mut values: Vec<f64>) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() * 98 / 100).or(values.last()).copied().unwrap_or(0.0).max(f64::MIN_POSITIVE)
+    let low = values.first().copied().unwrap_or(0.0);
+    let high = values.get(values.len() * 98 / 100).or(values.last()).copied().unwrap_or(0.0);
+    (low, if high > low { high } else { low + 1.0 })
 }
 
 /// Bounds between the frequencies, in GHz, with half a step beyond either end.
