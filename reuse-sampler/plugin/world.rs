@@ -330,6 +330,11 @@ pub fn report_all(caller: Option<*mut Thread>, how: End) {
     if is_silent() {
         return;
     }
+    if how == End::Exit {
+        if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
+            send(&Message::Mapped(maps));
+        }
+    }
     HALTED.store(true, Ordering::SeqCst);
     alive.sort_by_key(|thread| number(thread.0));
     let deadline = Instant::now() + HALT;

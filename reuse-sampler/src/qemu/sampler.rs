@@ -221,6 +221,10 @@ impl Sampler for Run {
                     self.replaced = None;
                     return Ok(Some(self.window(*window)));
                 }
+                Some(Message::Mapped(maps)) => {
+                    let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
+                    self.locator.take(&maps, base);
+                }
                 Some(Message::Replaced(path)) => self.replaced = Some(path),
                 Some(Message::Lost { thread }) => self.warnings.push(format!(
                     "thread {thread} could not be halted: its last window and open samples are lost"

@@ -468,6 +468,19 @@ fn executed_code_is_located() {
 }
 
 #[test]
+fn code_is_located_after_a_program_that_was_over_at_once() {
+    if qemu_is_missing() {
+        return;
+    }
+    let mut sampler = sampler("strided", QemuOptions::windows_of(1 << 60));
+    let window = sampler.next_window(&off()).unwrap().unwrap();
+    assert!(sampler.next_window(&off()).unwrap().is_none()); // its mappings are gone with it
+    let hottest = window.code.iter().map(|&(address, weight)| (weight, address)).max().unwrap();
+    let location = sampler.locate(hottest.1).unwrap();
+    assert_eq!(location.file, std::env::current_exe().unwrap().canonicalize().unwrap());
+}
+
+#[test]
 fn auto_finds_the_emulator() {
     if qemu_is_missing() {
         return;

@@ -33,7 +33,10 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, &interrupted)?;
     let ended = target.outcome();
-    if let Some(problem) = too_short(args.window_length(), &run, &ended) {
+    if let Some(mut problem) = too_short(args.window_length(), &run, &ended) {
+        for note in target.notes() {
+            problem = format!("{problem}; {note}");
+        }
         return Err(Failure::Run(problem));
     }
     let curves = RunCurves::fit(&run, args.model.into(), &sizes);
@@ -50,7 +53,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         report::write(&subject, folder)?;
     }
     report::tell(&subject, args.json, folder.as_ref(), out)?;
-    let (status, remark) = ending(&run, &ended);
+    let (status, remark) = ending(&run, &ended, interrupted.load(Ordering::Relaxed));
     if let Some(remark) = remark {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "phase_guided_cache: {remark}");
@@ -127,16 +130,19 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, ended: &Outcome) -> Option
 }
 
 /// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
-/// as a success.
-pub(super) fn ending(run: &GuidedRun, ended: &Outcome) -> (u8, Option<String>) {
+/// as a success. How the program ended says nothing once it was told to end.
+pub(super) fn ending(run: &GuidedRun, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
     match ended {
+        _ if interrupted => {
+            (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
+        }
         Outcome::Signalled(signal) => {
             let remark = format!("the program was killed by {signal}; the report shows the run until then");
             (signal.shell_status(), Some(remark))
         }
         Outcome::Exited(code) if *code != 0 => (u8::try_from(code & 0xFF).unwrap_or(1), None),
         _ if run.incomplete => {
-            (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
+            (INTERRUPTED, Some("the run is incomplete; the report shows it until then".to_owned()))
         }
         _ => (0, None),
     }
@@ -180,5 +186,28 @@ impl From<Model> for Replacement {
             Model::Statstack => Self::Lru,
             Model::Statcache => Self::Random,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_told_to_end_says_so_however_the_program_took_it() {
+        let run = GuidedRun {
+            windows: Vec::new(),
+            phases: Vec::new(),
+            line_size: LineSize::B64,
+            incomplete: true,
+            predictions: (0, 0),
+        };
+        for ended in [Outcome::Unknown, Outcome::Exited(0), Outcome::Exited(1)] {
+            let (status, remark) = ending(&run, &ended, true);
+            assert_eq!(status, INTERRUPTED);
+            assert!(remark.is_some_and(|remark| remark.starts_with("interrupted")));
+        }
+        assert_eq!(ending(&run, &Outcome::Exited(7), false), (7, None));
+        assert_eq!(ending(&GuidedRun { incomplete: false, ..run }, &Outcome::Exited(0), false), (0, None));
     }
 }

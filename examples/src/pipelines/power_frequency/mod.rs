@@ -91,7 +91,7 @@ pub fn run_until(
         let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
         (
             model(&calibration, &setup, args.window(), &run, &mut target)?,
-            phase_guided_cache::ending(&run, &ended),
+            phase_guided_cache::ending(&run, &ended, interrupted.load(Ordering::Relaxed)),
         )
     };
     watch.finish();

@@ -55,7 +55,7 @@ impl Maps {
     }
 
     /// Takes over the content of `/proc/PID/maps`.
-    fn take(&mut self, maps: &str, base: u64) {
+    pub(super) fn take(&mut self, maps: &str, base: u64) {
         for line in maps.lines() {
             if let Some((start, part)) = parse(line, base) {
                 self.parts.insert(start, part);

@@ -1,7 +1,7 @@
 //! Where an executed address comes from: file, symbol and source line.
 //!
 //! The program's mappings are looked at while it lives, when code turns up at an address that was not seen
-//! before, and kept for questions after its end.
+//! before, and when the plugin lists them at its end; they are kept for questions after that.
 
 mod maps;
 #[cfg(feature = "symbols")]
@@ -30,6 +30,11 @@ impl Locator {
     /// the program's address 0 is in the emulator.
     pub(super) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
         self.maps.see(pid, base, code);
+    }
+
+    /// Takes note of the mappings that the process listed before it ended.
+    pub(super) fn take(&mut self, maps: &str, base: u64) {
+        self.maps.take(maps, base);
     }
 
     /// What is at `address`, if a file was mapped there.

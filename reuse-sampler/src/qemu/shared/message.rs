@@ -12,6 +12,9 @@ pub enum Message {
     Hello,
     /// A window of a thread is complete.
     Window(Box<WindowMessage>),
+    /// What is mapped where in the emulator's memory, as the kernel lists it, before the program ends: it may be gone
+    /// when the sampler comes to look.
+    Mapped(String),
     /// The process is replaced by another program, given by its path; nothing more will be seen.
     Replaced(String),
     /// A thread could not be halted; its last window is lost.
@@ -51,6 +54,7 @@ const WINDOW: u64 = 1;
 const REPLACED: u64 = 2;
 const LOST: u64 = 3;
 const END: u64 = 4;
+const MAPPED: u64 = 5;
 
 impl Message {
     /// Appends the message with its length in front, eight bytes, little end first.
@@ -63,11 +67,8 @@ impl Message {
                 put(to, WINDOW);
                 window.encode(to);
             }
-            Self::Replaced(path) => {
-                put(to, REPLACED);
-                put(to, path.len() as u64);
-                to.extend(path.as_bytes());
-            }
+            Self::Mapped(text) => put_text(to, MAPPED, text),
+            Self::Replaced(path) => put_text(to, REPLACED, path),
             Self::Lost { thread } => {
                 put(to, LOST);
                 put(to, u64::from(*thread));
@@ -99,15 +100,24 @@ impl Message {
         Some(match from.get()? {
             HELLO => Self::Hello,
             WINDOW => Self::Window(Box::new(WindowMessage::read(from)?)),
-            REPLACED => {
-                let length = from.get()?;
-                Self::Replaced(String::from_utf8_lossy(from.bytes(length as usize)?).into_owned())
-            }
+            MAPPED => Self::Mapped(get_text(from)?),
+            REPLACED => Self::Replaced(get_text(from)?),
             LOST => Self::Lost { thread: from.get()? as u32 },
             END => Self::End,
             _ => return None,
         })
     }
+}
+
+fn put_text(to: &mut Vec<u8>, kind: u64, text: &str) {
+    put(to, kind);
+    put(to, text.len() as u64);
+    to.extend(text.as_bytes());
+}
+
+fn get_text(from: &mut Reader) -> Option<String> {
+    let length = from.get()?;
+    Some(String::from_utf8_lossy(from.bytes(length as usize)?).into_owned())
 }
 
 impl WindowMessage {
