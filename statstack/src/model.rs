@@ -1,12 +1,14 @@
 //! The fitted model: which reuse distances miss at a size, and how many accesses that is.
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, ReuseDistance, ReuseDistribution,
-    ReuseProfile,
+    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, ReuseDistance, ReuseProfile,
 };
 
 use crate::Error;
+use crate::correction::{Correction, Spread};
 use crate::expected::ExpectedStack;
+use crate::normal;
+use crate::prepared::Prepared;
 
 /// Miss ratios of fully associative LRU caches of every size, from reuse distances.
 ///
@@ -20,15 +22,27 @@ use crate::expected::ExpectedStack;
 ///
 /// The paper sums P(D > j). With distances that count the accesses strictly in between, j places back and not
 /// touched for j or more accesses is what makes an access the last one to its line, so that the first formula
-/// is the one that is exact where its assumption holds: a cyclic scan over L + 1 lines misses L lines on every
-/// access. [`fit_published`](Self::fit_published) keeps the other.
+/// is the one that is exact where its assumption holds: a cyclic scan over L + 1 lines misses in L lines on
+/// every access.
+///
+/// ES takes the accesses between two touches for average ones. Where the profile knows how its samples
+/// [overlap](ReuseProfile::record_overlap), [`fit`](Self::fit) measures by how much they are not: the mean
+/// stack distance at r is ES(r) times a ratio, single stack distances scatter around it log-normally, and an
+/// access misses with the probability that its stack distance is at least L.
+///
+/// | constructor | sum | deviations |
+/// |---|---|---|
+/// | [`fit`](Self::fit) | P(D >= j) | where known |
+/// | [`fit_distances`](Self::fit_distances) | P(D >= j) | left out |
+/// | [`fit_published`](Self::fit_published) | P(D > j) | left out: the paper's model |
 ///
 /// # Cost
-/// O(bins of the profile) to fit and for a curve of any number of sizes, O(log bins) for one size.
+/// O(bins of the profile) to fit and for each size of a curve; O(log bins) for one size where deviations are
+/// left out or not known.
 ///
 /// # References
 /// Eklöv and Hagersten, *StatStack: Efficient Modeling of LRU Caches*, ISPASS 2010 (Eklöv, thesis, Paper I),
-/// equations 1 to 7 and section I.3.5.
+/// equations 1 to 7 and section I.3.5; its section I.5 on what the assumption leaves out.
 #[derive(Clone, Debug)]
 pub struct StatStack {
     line_size: LineSize,
@@ -37,16 +51,55 @@ pub struct StatStack {
     beyond: Vec<f64>, // beyond[k] = probability of masses k.., dangling and unresolved
     unresolved: f64,
     horizon: u64,
-    published: bool,
+    law: Law,
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Published,
+    Distances,
+    Corrected { correction: Correction, pieces: Vec<Piece> },
+}
+
+/// What a mass needs to be judged at any size.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    probability: f64,
+    high: u64,
+    lowest: f64,    // mean stack distance at its lower end
+    highest: f64,   // at its upper end
+    spread: Spread, // at its middle
 }
 
 impl StatStack {
-    /// Fits the model to the samples of `profile`.
+    /// Fits the model to the samples of `profile`, corrected by what overlapping samples tell of stack
+    /// distances, where they tell anything.
     ///
     /// # Errors
     /// [`Error::EmptyProfile`] without samples, [`Error::Clock`] if distances do not count accesses.
     pub fn fit(profile: &ReuseProfile) -> Result<Self, Error> {
-        Self::with(profile, false)
+        let model = Self::fit_distances(profile)?;
+        let Some(correction) = Correction::estimate(profile, &model.masses, &model.expected) else {
+            return Ok(model);
+        };
+        let spread = |distance| correction.spread(ReuseDistance(distance), model.expected.at(distance));
+        let piece = |mass: &DistanceMass| Piece {
+            probability: mass.probability,
+            high: mass.high,
+            lowest: spread(mass.low).mean,
+            highest: spread(mass.high).mean,
+            spread: spread(mass.middle()),
+        };
+        let pieces = model.masses.iter().map(piece).collect();
+        Ok(Self { law: Law::Corrected { correction, pieces }, ..model })
+    }
+
+    /// Fits the model to reuse distances alone.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn fit_distances(profile: &ReuseProfile) -> Result<Self, Error> {
+        Self::with(profile, Law::Distances)
     }
 
     /// Fits the model with the sum as the paper prints it: ES(r) = sum over j = 1..r of P(D > j).
@@ -54,60 +107,73 @@ impl StatStack {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn fit_published(profile: &ReuseProfile) -> Result<Self, Error> {
-        Self::with(profile, true)
+        Self::with(profile, Law::Published)
     }
 
-    fn with(profile: &ReuseProfile, published: bool) -> Result<Self, Error> {
+    fn with(profile: &ReuseProfile, law: Law) -> Result<Self, Error> {
         if profile.is_empty() {
             return Err(Error::EmptyProfile);
         }
         if profile.clock() != Clock::Accesses {
             return Err(Error::Clock { found: profile.clock() });
         }
-        Ok(Self::of(profile.line_size(), &profile.distribution(), published))
-    }
-
-    fn of(line_size: LineSize, distribution: &ReuseDistribution, published: bool) -> Self {
+        let distribution = profile.distribution();
         let masses = distribution.masses().to_vec();
         let mut beyond = vec![distribution.dangling() + distribution.unresolved(); masses.len() + 1];
         for (k, mass) in masses.iter().enumerate().rev() {
             beyond[k] = beyond[k + 1] + mass.probability;
         }
-        Self {
-            line_size,
-            expected: ExpectedStack::new(distribution),
+        Ok(Self {
+            line_size: profile.line_size(),
+            expected: ExpectedStack::new(&distribution),
             masses,
             beyond,
             unresolved: distribution.unresolved(),
             horizon: distribution.horizon(),
-            published,
-        }
+            law,
+        })
     }
 
-    /// Expected number of distinct lines among the accesses between two to the same line, in lines.
+    /// Mean number of distinct lines among the accesses between two touches of a line that are `distance`
+    /// accesses apart, in lines: the expected stack distance, corrected if the model is.
     #[must_use]
     pub fn expected_stack_distance(&self, distance: ReuseDistance) -> f64 {
-        if self.published {
-            self.expected.at(distance.0.saturating_add(1)) - self.expected.at(1)
-        } else {
-            self.expected.at(distance.0)
+        match &self.law {
+            Law::Published => self.expected.at(distance.0.saturating_add(1)) - self.expected.at(1),
+            Law::Distances => self.expected.at(distance.0),
+            Law::Corrected { correction, .. } => {
+                correction.spread(distance, self.expected.at(distance.0)).mean
+            }
         }
     }
 
-    /// Smallest reuse distance that misses in a cache of `size`: every access reused later does too.
+    /// The reuse distance at which the [expected stack distance](Self::expected_stack_distance) reaches
+    /// `size`; the largest one if none does. Without a correction, every access reused later misses and every
+    /// other hits.
     #[must_use]
     pub fn first_miss(&self, size: CacheLines) -> ReuseDistance {
         if size.0 == 0 {
             return ReuseDistance(0);
         }
         let lines = size.0 as f64;
-        ReuseDistance(if self.published {
-            match self.expected.first_reaching(lines + self.expected.at(1)) {
+        ReuseDistance(match &self.law {
+            Law::Published => match self.expected.first_reaching(lines + self.expected.at(1)) {
                 u64::MAX => u64::MAX,
                 distance => distance.saturating_sub(1),
+            },
+            Law::Distances => self.expected.first_reaching(lines),
+            Law::Corrected { .. } => {
+                let (mut low, mut high) = (0, u64::MAX); // reached at `high`, or nowhere
+                while high - low > 1 {
+                    let middle = low + (high - low) / 2;
+                    if self.expected_stack_distance(ReuseDistance(middle)) < lines {
+                        low = middle;
+                    } else {
+                        high = middle;
+                    }
+                }
+                high
             }
-        } else {
-            self.expected.first_reaching(lines)
         })
     }
 
@@ -116,12 +182,15 @@ impl StatStack {
     /// nothing was left unresolved.
     #[must_use]
     pub fn miss_ratio_bounds(&self, size: CacheLines) -> (f64, f64) {
-        let first_miss = self.first_miss(size);
-        let high = self.ratio_from(first_miss);
-        let low = if first_miss.0 > self.horizon { high - self.unresolved } else { high };
-        (low.max(0.0), high)
+        let high = self.miss_ratio(size);
+        let at_horizon = match &self.law {
+            Law::Published | Law::Distances => f64::from(u8::from(self.horizon >= self.first_miss(size).0)),
+            Law::Corrected { correction, .. } => self.corrected(correction, self.horizon, size),
+        };
+        ((high - self.unresolved * (1.0 - at_horizon)).max(0.0), high)
     }
 
+    /// The ratio of accesses that are reused from `first_miss` on, or never.
     fn ratio_from(&self, first_miss: ReuseDistance) -> f64 {
         if first_miss.0 == 0 {
             return 1.0; // not a sum that rounding could leave below
@@ -132,6 +201,59 @@ impl StatStack {
         let missing = (mass.high - first_miss.0.max(mass.low)) as f64 + 1.0;
         (self.beyond[next + 1] + mass.probability * (missing / width)).min(1.0)
     }
+
+    /// The ratio of accesses whose stack distance is at least `size`.
+    fn corrected_ratio(&self, pieces: &[Piece], size: CacheLines) -> f64 {
+        if size.0 == 0 {
+            return 1.0;
+        }
+        // A stack distance is never longer than the reuse distance.
+        let start = pieces.partition_point(|piece| piece.high < size.0);
+        let lines = size.0 as f64;
+        let log_lines = (lines - 0.5).ln();
+        let misses = |piece: &Piece| piece.probability * piece.misses(lines, log_lines);
+        let reused: f64 = pieces[start..].iter().map(misses).sum();
+        (reused + self.beyond[self.masses.len()]).min(1.0)
+    }
+
+    fn corrected(&self, correction: &Correction, distance: u64, size: CacheLines) -> f64 {
+        if distance < size.0 {
+            return 0.0;
+        }
+        let spread = correction.spread(ReuseDistance(distance), self.expected.at(distance));
+        exceeds(spread, size.0 as f64, (size.0 as f64 - 0.5).ln())
+    }
+}
+
+impl Piece {
+    fn misses(&self, lines: f64, log_lines: f64) -> f64 {
+        if self.spread.variance > 0.0 {
+            exceeds(self.spread, lines, log_lines)
+        } else if self.lowest >= lines {
+            1.0
+        } else if self.highest <= lines {
+            f64::from(u8::from(self.highest == lines && self.lowest == self.highest))
+        } else {
+            (self.highest - lines) / (self.highest - self.lowest)
+        }
+    }
+}
+
+/// Probability that a stack distance is at least `lines` (`log_lines` is the logarithm of half a line less:
+/// stack distances are whole numbers).
+fn exceeds(spread: Spread, lines: f64, log_lines: f64) -> f64 {
+    if spread.variance <= 0.0 || lines < 1.0 {
+        return f64::from(u8::from(spread.mean >= lines * (1.0 - 1e-10)));
+    }
+    // The logarithm of the mean is half a variance above the mean of the logarithm.
+    let z = (spread.mean.ln() - 0.5 * spread.variance - log_lines) / spread.variance.sqrt();
+    if z > 6.0 {
+        1.0
+    } else if z < -6.0 {
+        0.0
+    } else {
+        normal::below(z)
+    }
 }
 
 impl CacheModel for StatStack {
@@ -140,11 +262,20 @@ impl CacheModel for StatStack {
     }
 
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
-        Evaluator::step(self.first_miss(size))
+        match &self.law {
+            Law::Corrected { correction, .. } if size.0 > 0 => {
+                let prepared = Prepared::new(size.0, |distance| self.corrected(correction, distance, size));
+                Evaluator::function(move |distance| prepared.at(distance))
+            }
+            _ => Evaluator::step(self.first_miss(size)),
+        }
     }
 
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatStack::miss_ratio_bounds).
     fn miss_ratio(&self, size: CacheLines) -> f64 {
-        self.ratio_from(self.first_miss(size))
+        match &self.law {
+            Law::Corrected { pieces, .. } => self.corrected_ratio(pieces, size),
+            Law::Published | Law::Distances => self.ratio_from(self.first_miss(size)),
+        }
     }
 }

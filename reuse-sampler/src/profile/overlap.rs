@@ -49,6 +49,7 @@ impl Sums {
                 longest: ReuseDistance(longest),
                 samples: self.samples,
                 open: self.open,
+                gap: weight / self.samples as f64,
                 mean: self.lines as f64 / weight,
                 factorial: self.square as f64 / weight,
             }
@@ -67,6 +68,8 @@ pub struct StackEstimate {
     pub samples: u64,
     /// Number of samples counted during all of them: the estimates' precision.
     pub open: u64,
+    /// Mean number of accesses from one sample to the next: a line more is counted once in so many times.
+    pub gap: f64,
     /// Unbiased estimate of the mean of s.
     pub mean: f64,
     /// Unbiased estimate of the mean of s (s - 1).

@@ -1,0 +1,228 @@
+//! The command line, the table and the JSON.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Parser;
+use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::{CacheLines, Line, LineSize, ReusePlan, SampleGap};
+use serde::Serialize;
+
+use super::{Exact, Fit, Settings, exact, fits, samples};
+use crate::cli::{Failure, unless_closed};
+use crate::traces::{TraceFile, format_of};
+use crate::workloads::Workload;
+
+/// Compares the cache models with exact simulation, on recorded traces and embedded workloads.
+///
+/// Errors are those of the whole run's miss ratio, in percentage points, and their mean over the sizes.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "model_accuracy", version)]
+pub struct Args {
+    /// Traces to compare on: x.din, x.lackey, also compressed
+    #[arg(value_name = "TRACE", required_unless_present = "workload")]
+    traces: Vec<PathBuf>,
+    /// Embedded workloads to compare on
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+    /// Windows of equal length that the run is divided into
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    windows: u64,
+    /// One sample in so many accesses on average; 1 measures every access
+    #[arg(long, value_name = "ACCESSES", default_value_t = 1.0)]
+    one_in: f64,
+    /// Read at most so many accesses of each trace
+    #[arg(long, value_name = "N", default_value_t = u64::MAX)]
+    limit: u64,
+    /// Smallest and largest cache, in lines; all powers of two in between are compared
+    #[arg(long, value_name = "LINES", num_args = 2, default_values_t = [64, 16_384])]
+    lines: Vec<u64>,
+    /// Seed of the sampler and of the random caches
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    windows: u64,
+    one_in: f64,
+    seed: u64,
+    lines: Vec<u64>,
+    traces: Vec<Trace>,
+    mean_absolute_error: Vec<Mean>,
+}
+
+#[derive(Serialize)]
+struct Trace {
+    name: String,
+    accesses: u64,
+    touched_lines: u64,
+    samples: u64,
+    exact_lru: Vec<f64>,
+    exact_random: Vec<f64>,
+    models: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    model: &'static str,
+    grouping: &'static str,
+    cache: &'static str,
+    errors: Vec<f64>,
+    mean_absolute_error: f64,
+}
+
+#[derive(Serialize)]
+struct Mean {
+    model: &'static str,
+    grouping: &'static str,
+    cache: &'static str,
+    points: f64,
+}
+
+/// Runs the comparison and writes its result to `out`.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = settings(args)?;
+    let mut traces = Vec::new();
+    for path in &args.traces {
+        let format = format_of(path).map_err(Failure::usage)?;
+        let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
+        let lines = lines_of(&mut file.stream, args.limit)?;
+        traces.push(compare(path.display().to_string(), &lines, &settings)?);
+    }
+    for name in &args.workload {
+        let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
+        let workload = Workload::by_name(name, args.seed, 1).ok_or_else(unknown)?;
+        let lines = lines_of(&mut workload.events().map_err(Failure::run)?, args.limit)?;
+        traces.push(compare(name.clone(), &lines, &settings)?);
+    }
+    let report = Report {
+        windows: args.windows,
+        one_in: args.one_in,
+        seed: args.seed,
+        lines: settings.sizes.iter().map(|size| size.0).collect(),
+        mean_absolute_error: means(&traces),
+        traces,
+    };
+    unless_closed(if args.json { write_json(&report, out) } else { write_tables(&report, out) })?;
+    Ok(0)
+}
+
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let plan = if args.one_in == 1.0 {
+        ReusePlan::Every
+    } else {
+        ReusePlan::Sparse(SampleGap::mean(args.one_in).map_err(Failure::usage)?)
+    };
+    let sizes: Vec<CacheLines> = (0..31)
+        .map(|power| CacheLines(1 << power))
+        .filter(|size| args.lines.first() <= Some(&size.0) && Some(&size.0) <= args.lines.get(1))
+        .collect();
+    if sizes.is_empty() || args.windows == 0 {
+        return Err(Failure::usage("give at least one window, and sizes with a power of two between them"));
+    }
+    Ok(Settings { sizes, windows: args.windows, plan, seed: args.seed, simulations: 7 })
+}
+
+/// The lines touched by at most `limit` accesses, in order.
+fn lines_of(events: &mut impl EventSource, limit: u64) -> Result<Vec<Line>, Failure> {
+    let mut lines = Vec::new();
+    while let Some(event) = events.next_event().map_err(Failure::run)? {
+        if let Event::Access(access) = event {
+            lines.extend(LineSize::B64.lines(&access));
+        }
+        if lines.len() as u64 >= limit {
+            break;
+        }
+    }
+    Ok(lines)
+}
+
+fn compare(name: String, lines: &[Line], settings: &Settings) -> Result<Trace, Failure> {
+    let exact = exact(lines, settings).map_err(Failure::usage)?;
+    let samples = samples(lines, settings).map_err(Failure::run)?;
+    let fits = fits(&samples, &settings.sizes).map_err(Failure::run)?;
+    Ok(Trace {
+        name,
+        accesses: exact.accesses,
+        touched_lines: exact.lines,
+        samples: samples.whole.samples(),
+        models: fits.iter().map(|fit| row(fit, &exact)).collect(),
+        exact_lru: exact.lru,
+        exact_random: exact.random,
+    })
+}
+
+fn row(fit: &Fit, exact: &Exact) -> Row {
+    let truth = if fit.random { &exact.random } else { &exact.lru };
+    let errors: Vec<f64> =
+        fit.ratios.iter().zip(truth).map(|(found, exact)| 100.0 * (found - exact)).collect();
+    Row {
+        model: fit.model,
+        grouping: fit.grouping,
+        cache: if fit.random { "random" } else { "lru" },
+        mean_absolute_error: errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64,
+        errors,
+    }
+}
+
+fn means(traces: &[Trace]) -> Vec<Mean> {
+    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    for trace in traces {
+        for (k, row) in trace.models.iter().enumerate() {
+            *sums.entry(k).or_default() += row.mean_absolute_error / traces.len() as f64;
+        }
+    }
+    let Some(first) = traces.first() else { return Vec::new() };
+    let mean = |(row, points): (&Row, f64)| Mean {
+        model: row.model,
+        grouping: row.grouping,
+        cache: row.cache,
+        points,
+    };
+    first.models.iter().zip(sums.into_values()).map(mean).collect()
+}
+
+fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, report)?;
+    writeln!(out)
+}
+
+fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for trace in &report.traces {
+        let Trace { name, accesses, touched_lines, samples, .. } = trace;
+        writeln!(out, "{name}: {accesses} accesses to {touched_lines} lines, {samples} samples")?;
+        write!(out, "{:44}", "cache size in lines")?;
+        for lines in &report.lines {
+            write!(out, "{lines:>8}")?;
+        }
+        writeln!(out, "    mean")?;
+        for (name, ratios) in [("exact LRU, %", &trace.exact_lru), ("exact random, %", &trace.exact_random)] {
+            write!(out, "{name:44}")?;
+            for ratio in ratios {
+                write!(out, "{:>8.3}", 100.0 * ratio)?;
+            }
+            writeln!(out)?;
+        }
+        for row in &trace.models {
+            write!(out, "{:44}", format!("{}, by {}", row.model, row.grouping))?;
+            for error in &row.errors {
+                write!(out, "{error:>+8.3}")?;
+            }
+            writeln!(out, "{:>8.4}", row.mean_absolute_error)?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "mean absolute error over all traces and sizes, percentage points")?;
+    for mean in &report.mean_absolute_error {
+        writeln!(out, "{:44}{:>8.4}", format!("{}, by {}", mean.model, mean.grouping), mean.points)?;
+    }
+    Ok(())
+}

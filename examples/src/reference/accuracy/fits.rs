@@ -1,0 +1,70 @@
+//! The models that are compared, each under a name.
+
+use reuse_sampler::{CacheLines, CacheModel, Error, Grouped, ReuseProfile};
+use statcache::StatCache;
+use statstack::StatStack;
+
+/// The samples of a run.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// All together.
+    pub whole: ReuseProfile,
+    /// By window, in order.
+    pub windows: Vec<ReuseProfile>,
+}
+
+/// A model's curve.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Name of the model.
+    pub model: &'static str,
+    /// What it was fitted to: the run or its windows.
+    pub grouping: &'static str,
+    /// Whether it models random replacement; LRU otherwise.
+    pub random: bool,
+    /// Miss ratio at each size.
+    pub ratios: Vec<f64>,
+}
+
+/// Fits every model to `samples`; the first of each kind of cache is the one that is used by default.
+///
+/// # Errors
+/// Those of the models: a run without samples.
+pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Box<dyn std::error::Error>> {
+    let lru = [
+        ("StatStack", StatStack::fit as fn(&ReuseProfile) -> _),
+        ("StatStack, distances alone", StatStack::fit_distances),
+        ("StatStack, published", StatStack::fit_published),
+    ];
+    let random = [
+        ("StatCache", StatCache::fit as fn(&ReuseProfile) -> _),
+        ("StatCache, from empty", StatCache::fit_from_empty),
+    ];
+    let mut fits = Vec::new();
+    for (model, fit) in lru {
+        fits.extend(both(model, false, fit, samples, sizes)?);
+    }
+    for (model, fit) in random {
+        // Only a run begins with an empty cache.
+        let all = both(model, true, fit, samples, sizes)?;
+        fits.extend(all.into_iter().filter(|fit| model == "StatCache" || fit.grouping == "run"));
+    }
+    Ok(fits)
+}
+
+fn both<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
+    model: &'static str,
+    random: bool,
+    fit: fn(&ReuseProfile) -> Result<M, E>,
+    samples: &Samples,
+    sizes: &[CacheLines],
+) -> Result<[Fit; 2], E> {
+    let ratios =
+        |model: &dyn CacheModel| model.curve(sizes).points.into_iter().map(|point| point.1).collect();
+    let windows = Grouped::fit(&samples.windows, fit)?;
+    let whole = fit(&samples.whole)?;
+    Ok([
+        Fit { model, grouping: "windows", random, ratios: ratios(&windows) },
+        Fit { model, grouping: "run", random, ratios: ratios(&whole) },
+    ])
+}

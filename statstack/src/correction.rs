@@ -1,0 +1,197 @@
+//! By how much the stack distances of a program deviate from what its reuse distances let one expect.
+//!
+//! The expected stack distance takes every access between two touches of a line for an average one. Programs
+//! touch many lines in bursts, and in bursts reuses are of another length than between them: the mean stack
+//! distance of accesses with one reuse distance is off by tens of percent at small caches, and single
+//! accesses scatter around it. Where samples overlap (see [`ReuseOverlap`](reuse_sampler::ReuseOverlap)) both
+//! can be estimated, as functions of the reuse distance: the ratio of the mean to what is expected, and the
+//! scatter, taken to be log-normal.
+//!
+//! Both are drawn towards "no deviation" as far as the counts do not tell better, by empirical Bayes: how much
+//! the deviations of a profile exceed their noise, taken over all distances, says how much to believe of each.
+//! A profile of few samples gives the plain model, and so does a regular kernel that has no deviations.
+
+use reuse_sampler::{DistanceMass, ReuseDistance, ReuseProfile, StackEstimate};
+
+use crate::expected::ExpectedStack;
+
+/// Neighbouring bins are put together until they have so many samples.
+const SAMPLES: u64 = 32;
+/// Counted samples that speak for no deviation, so that none counted is no infinite one.
+const PRIOR: f64 = 3.0;
+/// Share of the noise of a mean, which takes the samples inside one epoch for one count where epochs overlap in
+/// part, that is believed to be there.
+const NOISE: f64 = 0.3;
+/// Squared relative scatter beyond which an estimate is not believed.
+const WIDEST: f64 = 4.0;
+
+/// The deviation at one reuse distance.
+#[derive(Clone, Copy, Debug)]
+struct Knot {
+    at: f64,        // binary logarithm of distance + 1
+    log_ratio: f64, // natural logarithm of mean stack distance / expected one
+    variance: f64,  // of the logarithm of the stack distance, in [0, ln(1 + WIDEST)]
+}
+
+/// An estimate of a deviation from 0.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    value: f64,
+    noise: f64, // variance of its error, > 0
+}
+
+/// What the samples of one group tell by themselves.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: f64, // as in `Knot`
+    log_ratio: Measured,
+    relative: Measured, // squared coefficient of variation of stack distance / expected one
+}
+
+/// The deviation at every reuse distance.
+#[derive(Clone, Debug)]
+pub struct Correction {
+    knots: Vec<Knot>, // ascending, at least one
+}
+
+/// Mean and scatter of the logarithm of the stack distance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Mean stack distance, in lines.
+    pub mean: f64,
+    /// Variance of its logarithm, 0 where all accesses of a reuse distance have the same.
+    pub variance: f64,
+}
+
+impl Correction {
+    /// What the overlaps in `profile` tell; `None` if they tell nothing.
+    pub fn estimate(
+        profile: &ReuseProfile,
+        masses: &[DistanceMass],
+        expected: &ExpectedStack,
+    ) -> Option<Self> {
+        let accesses = profile.total_weight() as f64;
+        let mut seen = Vec::new();
+        let mut group = Group::default();
+        for estimate in profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0) {
+            group.add(&estimate);
+            if group.samples >= SAMPLES {
+                seen.extend(group.seen(masses, expected, accesses));
+                group = Group::default();
+            }
+        }
+        seen.extend(group.seen(masses, expected, accesses));
+        let ratios = prior_variance(seen.iter().map(|seen| seen.log_ratio));
+        let scatters = prior_variance(seen.iter().map(|seen| seen.relative));
+        let knot = |seen: &Seen| Knot {
+            at: seen.at,
+            log_ratio: believed(seen.log_ratio, ratios, NOISE),
+            variance: believed(seen.relative, scatters, 1.0).min(WIDEST).ln_1p(),
+        };
+        let knots: Vec<Knot> = seen.iter().map(knot).collect();
+        (!knots.is_empty()).then_some(Self { knots })
+    }
+
+    /// What accesses of `distance` have, if `expected` lines are expected of them.
+    pub fn spread(&self, distance: ReuseDistance, expected: f64) -> Spread {
+        let at = (distance.0 as f64 + 1.0).log2();
+        let next = self.knots.partition_point(|knot| knot.at < at);
+        let after = self.knots[next.min(self.knots.len() - 1)];
+        let before = self.knots[next.saturating_sub(1)];
+        let share = if after.at > before.at {
+            ((at - before.at) / (after.at - before.at)).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        let between = |a: f64, b: f64| a + (b - a) * share;
+        // There are at most as many lines as accesses, and one if there is any access.
+        let mean = expected * between(before.log_ratio, after.log_ratio).exp();
+        Spread {
+            mean: mean.clamp(distance.0.min(1) as f64, distance.0 as f64),
+            variance: between(before.variance, after.variance),
+        }
+    }
+}
+
+/// Variance of the true deviations around 0, from their estimates (DerSimonian and Laird's moments).
+fn prior_variance(measured: impl Iterator<Item = Measured>) -> f64 {
+    let (mut excess, mut weight) = (0.0, 0.0);
+    for Measured { value, noise } in measured {
+        excess += value * value / noise - 1.0;
+        weight += 1.0 / noise;
+    }
+    if weight > 0.0 { (excess / weight).max(0.0) } else { 0.0 }
+}
+
+/// The deviation to expect after an estimate of it.
+fn believed(measured: Measured, prior_variance: f64, share: f64) -> f64 {
+    measured.value * prior_variance / (prior_variance + share * measured.noise)
+}
+
+/// Neighbouring bins together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    shortest: u64,
+    longest: u64,
+    samples: u64,
+    gap: f64, // sums over samples, this and those below
+    mean: f64,
+    factorial: f64,
+}
+
+impl Group {
+    fn add(&mut self, estimate: &StackEstimate) {
+        if self.samples == 0 {
+            self.shortest = estimate.shortest.0;
+        }
+        self.longest = estimate.longest.0;
+        let n = estimate.samples as f64;
+        self.samples += estimate.samples;
+        self.gap += n * estimate.gap;
+        self.mean += n * estimate.mean;
+        self.factorial += n * estimate.factorial;
+    }
+
+    fn seen(&self, masses: &[DistanceMass], expected: &ExpectedStack, accesses: f64) -> Option<Seen> {
+        if self.samples == 0 {
+            return None;
+        }
+        let n = self.samples as f64;
+        let (gap, mean, factorial) = (self.gap / n, self.mean / n, self.factorial / n);
+        let (first, second) = self.expected(masses, expected);
+        // The counts behind the mean, and those expected without deviation.
+        let (counted, awaited) = (n * mean / gap, n * first / gap);
+        let ratio = (counted + PRIOR) / (awaited + PRIOR);
+        // E[x^2] / E[x]^2 - 1 of x = stack distance / expected one.
+        let relative = ((factorial + mean) / second) / (mean / first).powi(2) - 1.0;
+        let relative = if relative.is_finite() { relative.max(0.0) } else { 0.0 };
+        // Epochs that overlap share their samples: so many do not.
+        let apart = n.min(accesses / (self.longest as f64 + 1.0)).max(1.0);
+        let count = (first / gap).max(f64::MIN_POSITIVE);
+        let middle = (self.shortest as f64 + 1.0) * (self.longest as f64 + 1.0);
+        Some(Seen {
+            at: 0.5 * middle.log2(),
+            log_ratio: Measured { value: ratio.ln(), noise: (1.0 / count + relative.min(WIDEST)) / apart },
+            relative: Measured { value: relative, noise: (2.0 / count + 4.0 * relative) / (count * apart) },
+        })
+    }
+
+    /// Mean and mean square of the expected stack distance of the profile's accesses in the group.
+    fn expected(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> (f64, f64) {
+        let start = masses.partition_point(|mass| mass.high < self.shortest);
+        let (mut weight, mut first, mut second) = (0.0, 0.0, 0.0);
+        for mass in masses[start..].iter().take_while(|mass| mass.low <= self.longest) {
+            let stack = expected.at(mass.middle());
+            weight += mass.probability;
+            first += mass.probability * stack;
+            second += mass.probability * stack * stack;
+        }
+        if weight > 0.0 {
+            (first / weight, second / weight)
+        } else {
+            // Samples that the profile counts elsewhere.
+            let stack = expected.at(self.shortest + (self.longest - self.shortest) / 2);
+            (stack, stack * stack)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Miss probabilities at one cache size, tabulated: a single answer costs a look-up.
+
+use reuse_sampler::ReuseDistance;
+
+/// Grid points per octave of the distance.
+const PER_OCTAVE: u64 = 32;
+const OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
+
+/// Probabilities on a grid: exact below 64, then 32 points to an octave with straight lines in between.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    start: usize,            // grid index of the first entry; 0 below
+    probabilities: Vec<f64>, // 1 beyond
+}
+
+impl Prepared {
+    /// Tabulates `law`, which is 0 below `from` and 1 from some distance on.
+    pub fn new(from: u64, law: impl Fn(u64) -> f64) -> Self {
+        let start = index_of(from);
+        let mut probabilities = Vec::new();
+        let mut ones = 0;
+        for index in start.. {
+            let Some(distance) = distance_of(index) else { break };
+            let probability = if distance < from { 0.0 } else { law(distance) };
+            probabilities.push(probability);
+            // A whole octave of certain misses: it stays so.
+            ones = if probability > 1.0 - 1e-9 { ones + 1 } else { 0 };
+            if ones > PER_OCTAVE {
+                break;
+            }
+        }
+        Self { start, probabilities }
+    }
+
+    /// Probability that an access of this reuse distance misses.
+    #[inline]
+    pub fn at(&self, distance: ReuseDistance) -> f64 {
+        let index = index_of(distance.0);
+        let Some(k) = index.checked_sub(self.start) else { return 0.0 };
+        let Some(&low) = self.probabilities.get(k) else { return 1.0 };
+        let within = distance.0 - distance_of(index).unwrap_or(distance.0);
+        if within == 0 {
+            return low;
+        }
+        let high = self.probabilities.get(k + 1).copied().unwrap_or(1.0);
+        low + (high - low) * (within as f64 / step_at(distance.0) as f64)
+    }
+}
+
+/// The last grid point at or below `distance`.
+#[inline]
+fn index_of(distance: u64) -> usize {
+    if distance < 2 * PER_OCTAVE {
+        return distance as usize;
+    }
+    let octave = distance.ilog2();
+    (u64::from(octave - OCTAVE_BITS) * PER_OCTAVE + (distance >> (octave - OCTAVE_BITS))) as usize
+}
+
+#[inline]
+fn step_at(distance: u64) -> u64 {
+    if distance < 2 * PER_OCTAVE { 1 } else { 1 << (distance.ilog2() - OCTAVE_BITS) }
+}
+
+/// The distance of a grid point; `None` beyond the largest distance.
+#[inline]
+fn distance_of(index: usize) -> Option<u64> {
+    let index = index as u64;
+    if index < 2 * PER_OCTAVE {
+        return Some(index);
+    }
+    let octaves = index / PER_OCTAVE - 1;
+    (octaves + u64::from(OCTAVE_BITS) < 64).then(|| (index % PER_OCTAVE + PER_OCTAVE) << octaves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grid_points_ascend_to_the_largest_distance() {
+        let mut before = None;
+        let mut index = 0;
+        while let Some(distance) = distance_of(index) {
+            assert_eq!(index_of(distance), index);
+            assert!(before < Some(distance));
+            if let Some(below) = before {
+                assert_eq!(index_of(distance - 1), index - 1);
+                assert_eq!(below + step_at(below), distance);
+            }
+            before = Some(distance);
+            index += 1;
+        }
+        assert_eq!(index_of(u64::MAX), index - 1);
+    }
+
+    /// A smooth law is met within what its curvature makes of a thirty-second of an octave.
+    #[test]
+    fn interpolates() {
+        let law = |distance: u64| 1.0 - (-(distance as f64 - 100.0) / 3000.0).exp();
+        let prepared = Prepared::new(100, law);
+        for distance in [0, 50, 99, 100, 101, 150, 333, 1000, 12_345, 40_000, 1 << 40, u64::MAX] {
+            let expected = if distance < 100 { 0.0 } else { law(distance) };
+            let found = prepared.at(ReuseDistance(distance));
+            assert!((found - expected).abs() < 1e-3, "{distance}: {found} {expected}");
+        }
+    }
+}

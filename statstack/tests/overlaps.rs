@@ -1,0 +1,166 @@
+//! The correction from overlapping samples: its laws, and its gain against exact stack distances.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{AnyProfile, Random, profile_of};
+use quickcheck::{TestResult, quickcheck};
+use reuse_sampler::{CacheLines, CacheModel, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex};
+use statstack::StatStack;
+
+/// Overlaps by definition, of markers chosen with probability 1/`one_in`: for each, how many of the later
+/// ones are not touched again before it ends.
+fn overlaps(lines: &[u64], one_in: u64, random: &mut Random) -> Vec<ReuseOverlap> {
+    let mut next = vec![usize::MAX; lines.len()];
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    for (at, &line) in lines.iter().enumerate().rev() {
+        next[at] = seen.insert(line, at).unwrap_or(usize::MAX);
+    }
+    let markers: Vec<usize> = (0..lines.len()).filter(|_| random.below(one_in) == 0).collect();
+    let mut overlaps = Vec::new();
+    for (k, &marker) in markers.iter().enumerate().filter(|(_, marker)| next[**marker] != usize::MAX) {
+        let during = markers[k + 1..].iter().take_while(|&&later| later < next[marker]);
+        let open = during.filter(|&&later| next[later] > next[marker]).count() as u64;
+        overlaps.push(overlap((next[marker] - marker - 1) as u64, one_in, open));
+    }
+    overlaps
+}
+
+fn overlap(distance: u64, weight: u64, open: u64) -> ReuseOverlap {
+    ReuseOverlap {
+        started_in: WindowIndex(0),
+        shortest: ReuseDistance(distance),
+        longest: ReuseDistance(distance),
+        weight,
+        samples: 1,
+        open,
+        pairs: open * open.saturating_sub(1),
+    }
+}
+
+/// Miss ratio of LRU caches by a list with the line touched last in front.
+fn exact(lines: &[u64], sizes: &[u64]) -> Vec<f64> {
+    let mut list: Vec<u64> = Vec::new();
+    let mut misses = vec![0; sizes.len()];
+    for &line in lines {
+        let depth = list.iter().position(|&other| other == line);
+        for (size, misses) in sizes.iter().zip(&mut misses) {
+            *misses += u64::from(depth.is_none_or(|depth| depth as u64 >= *size));
+        }
+        if let Some(depth) = depth {
+            list.remove(depth);
+        }
+        list.insert(0, line);
+    }
+    misses.into_iter().map(|misses| misses as f64 / lines.len() as f64).collect()
+}
+
+/// Turns of work on few lines and of random accesses to many: what lies in between two touches depends on
+/// where they are.
+fn bursts(random: &mut Random, accesses: usize) -> Vec<u64> {
+    let mut lines = Vec::new();
+    while lines.len() < accesses {
+        let (base, width) = if random.below(2) == 0 { (0, 8) } else { (1000, 400) };
+        for _ in 0..100 + random.below(300) {
+            lines.push(base + random.below(width));
+        }
+    }
+    lines
+}
+
+#[test]
+fn bursts_are_modelled_better_than_by_distances_alone() {
+    let sizes = [8, 16, 32, 64, 100, 150, 200, 250, 300, 350];
+    for seed in 1..=3 {
+        let mut random = Random(seed);
+        let lines = bursts(&mut random, 60_000);
+        let truth = exact(&lines, &sizes);
+        let mut profile = profile_of(&lines);
+        for overlap in overlaps(&lines, 8, &mut random) {
+            profile.record_overlap(&overlap);
+        }
+        let error = |model: StatStack| {
+            let off = |(size, truth): (&u64, &f64)| (model.miss_ratio(CacheLines(*size)) - truth).abs();
+            sizes.iter().zip(&truth).map(off).sum::<f64>() / sizes.len() as f64
+        };
+        let plain = error(StatStack::fit_distances(&profile).unwrap());
+        let corrected = error(StatStack::fit(&profile).unwrap());
+        // The plain model takes both kinds of burst for a mix of them, and is off by points.
+        assert!(plain > 0.01, "seed {seed}: {plain}");
+        assert!(corrected < 0.5 * plain, "seed {seed}: {corrected} against {plain}");
+    }
+}
+
+/// Independent accesses are what the plain model assumes: overlaps must not lead away from it.
+#[test]
+fn without_deviations_nothing_is_corrected() {
+    for seed in 1..=3 {
+        let mut random = Random(seed);
+        let lines: Vec<u64> = (0..60_000).map(|_| random.below(300)).collect();
+        let mut profile = profile_of(&lines);
+        for overlap in overlaps(&lines, 8, &mut random) {
+            profile.record_overlap(&overlap);
+        }
+        let (fitted, plain) =
+            (StatStack::fit(&profile).unwrap(), StatStack::fit_distances(&profile).unwrap());
+        for size in [16, 64, 128, 192, 256, 290] {
+            // Binomial scatter of single stack distances is all that there is to find: at most a point.
+            let (a, b) = (fitted.miss_ratio(CacheLines(size)), plain.miss_ratio(CacheLines(size)));
+            assert!((a - b).abs() < 0.01, "seed {seed}, {size} lines: {a} against {b}");
+        }
+    }
+}
+
+fn with_overlaps(profile: &ReuseProfile, drawn: &[(u32, u16, u8)]) -> ReuseProfile {
+    let mut profile = profile.clone();
+    for &(distance, open, weight) in drawn {
+        let distance = u64::from(distance >> (weight % 32));
+        profile.record_overlap(&overlap(distance, u64::from(weight) + 1, u64::from(open).min(distance)));
+    }
+    profile
+}
+
+fn sizes() -> impl Iterator<Item = CacheLines> {
+    (0..40).map(|k| CacheLines(if k < 8 { k } else { 1 << (k - 5) }))
+}
+
+quickcheck! {
+    /// Whatever the overlaps say, even what no stream could: a ratio that never rises, from 1 to what is
+    /// never reused.
+    fn laws_hold_for_any_overlaps(profile: AnyProfile, drawn: Vec<(u32, u16, u8)>) -> bool {
+        let profile = with_overlaps(&profile.0, &drawn);
+        let model = StatStack::fit(&profile).unwrap();
+        let distribution = profile.distribution();
+        let never = distribution.dangling() + distribution.unresolved();
+        let ratios: Vec<f64> = sizes().map(|size| model.miss_ratio(size)).collect();
+        ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio))
+            && ratios.windows(2).all(|pair| pair[0] >= pair[1])
+            && ratios[0] == 1.0
+            && ratios.iter().all(|&ratio| ratio >= never - 1e-9)
+            && (model.miss_ratio(CacheLines(u64::MAX)) - never).abs() < 1e-9
+    }
+
+    fn bounds_lie_around_the_ratio(profile: AnyProfile, drawn: Vec<(u32, u16, u8)>) -> bool {
+        let model = StatStack::fit(&with_overlaps(&profile.0, &drawn)).unwrap();
+        sizes().all(|size| {
+            let (low, high) = model.miss_ratio_bounds(size);
+            (0.0..=high).contains(&low) && high == model.miss_ratio(size)
+        })
+    }
+
+    fn single_accesses_add_up_to_the_miss_ratio(profile: AnyProfile, drawn: Vec<(u32, u16, u8)>) -> TestResult {
+        let profile = with_overlaps(&profile.0, &drawn);
+        let masses = profile.distribution().masses().to_vec();
+        if masses.iter().any(|mass| mass.low < mass.high) {
+            return TestResult::discard(); // a bin may be cut by a knee
+        }
+        let model = StatStack::fit(&profile).unwrap();
+        // Single answers are tabulated: straight lines over a thirty-second of an octave.
+        TestResult::from_bool(sizes().all(|size| {
+            (model.miss_ratio(size) - model.miss_ratio_of(&profile, size)).abs() < 0.02
+        }))
+    }
+}
