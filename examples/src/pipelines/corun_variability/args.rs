@@ -8,7 +8,7 @@ use clap::Parser;
 use cachesharing::Method;
 
 use super::solo::Curves;
-use crate::cli::{ChipArgs, Common, TraceArgs, parse_bytes};
+use crate::cli::{ChipArgs, Common, Replacement, TraceArgs, parse_bytes};
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.
@@ -46,6 +46,9 @@ pub struct Args {
     /// Tell how long predicting and simulating took in the JSON object too: without, equal seeds give equal output
     #[arg(long)]
     pub(super) timings: bool,
+    /// Predict and simulate six embedded programs beside four of them, as the paper's table IV.1 does
+    #[arg(long, conflicts_with_all = ["files", "profiles", "embedded"])]
+    pub(super) evaluate: bool,
     #[command(flatten)]
     pub(super) files: FileArgs,
     #[command(flatten)]
@@ -55,6 +58,16 @@ pub struct Args {
     /// Embedded programs, the target first
     #[arg(last = true, value_name = "NAME", conflicts_with_all = ["files", "profiles"])]
     pub(super) embedded: Vec<String>,
+}
+
+impl Args {
+    /// How the cache is shared.
+    pub(super) fn model(&self) -> Model {
+        self.sharing.unwrap_or(match self.chip.policy() {
+            Replacement::Random => Model::Random,
+            _ => Model::Age,
+        })
+    }
 }
 
 /// What concerns profiles.

@@ -4,6 +4,7 @@
 mod args;
 mod courses;
 mod embedded;
+mod evaluation;
 mod figures;
 mod files;
 mod ground;
@@ -33,7 +34,7 @@ use indicatif::ProgressBar;
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Recorded, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 use crate::report::bytes;
 
@@ -81,6 +82,10 @@ pub fn run_until(
     // Found before the run, not after.
     let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
     let watch = Watch::new(interrupted);
+    if args.evaluate {
+        evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
+        return Ok(0);
+    }
     let found = find(args, &watch)?;
     watch.clear();
     if let Some(folder) = &folder {
@@ -137,11 +142,16 @@ impl<'a> Watch<'a> {
     }
 }
 
+fn threads(args: &Args) -> NonZeroUsize {
+    args.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+}
+
 fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     let threads =
         args.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let offsets = Offsets::random(args.offsets as usize, args.common.seed);
-    let (mut ground, played) = ground(args)?;
+    let mut ground = ground(args)?;
+    let played = played(args, &ground)?;
     let mut notes = Vec::new();
     let (programs, cache_bytes) = if played.is_empty() {
         let files = &args.files;
@@ -163,10 +173,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     if let Some(limit) = args.bandwidth {
         cache = cache.with_memory(MemoryLimit::new(limit).map_err(Failure::usage)?);
     }
-    let model = args.sharing.unwrap_or(match args.chip.policy() {
-        Replacement::Random => Model::Random,
-        _ => Model::Age,
-    });
+    let model = args.model();
     watch.tell("predicting");
     watch.go_on()?;
     let question = Question {
@@ -189,39 +196,36 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     Ok(Findings { programs, cache, line, model, offsets, answer, truth, notes, interrupted })
 }
 
-/// The chip, and the programs that are to be played on it: none where profiles are given.
-fn ground(args: &Args) -> Result<(Ground, Vec<Recorded>), Failure> {
-    let seed = args.common.seed;
-    let mut settings = args.chip.settings(seed)?;
+/// The chip.
+fn ground(args: &Args) -> Result<Ground, Failure> {
+    let mut settings = args.chip.settings(args.common.seed)?;
+    let line = f64::from(args.chip.line_size().bytes());
+    settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / line);
+    let threshold = args.played.phase_threshold;
+    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold })
+}
+
+/// The programs that are to be played on the chip: none where profiles are given.
+fn played(args: &Args, ground: &Ground) -> Result<Vec<Recorded>, Failure> {
     let line_size = args.chip.line_size();
-    settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / f64::from(line_size.bytes()));
-    let bytes = settings.shared.geometry.bytes();
-    let ground = Ground {
-        settings,
-        base_cpi: args.chip.base_cpi(),
-        window: 1,
-        threshold: args.played.phase_threshold,
+    if !args.traces.is_empty() {
+        return args.traces.load(2, line_size);
+    }
+    match args.profiles.len() {
+        0 => {}
+        1 => return Err(Failure::usage("one profile shares with nobody: give at least two, or one twice")),
+        _ => return Ok(Vec::new()),
+    }
+    let names: Vec<&str> = match args.embedded.as_slice() {
+        [] => embedded::DEFAULT.to_vec(),
+        [only] if only == "embedded" => embedded::DEFAULT.to_vec(),
+        names => names.iter().map(String::as_str).collect(),
     };
-    let played = if !args.traces.is_empty() {
-        args.traces.load(2, line_size)?
-    } else if args.profiles.is_empty() {
-        let names: Vec<&str> = match args.embedded.as_slice() {
-            [] => embedded::DEFAULT.to_vec(),
-            [only] if only == "embedded" => embedded::DEFAULT.to_vec(),
-            names => names.iter().map(String::as_str).collect(),
-        };
-        if names.len() < 2 {
-            return Err(Failure::usage("one program shares with nobody: name at least two"));
-        }
-        names.iter().map(|name| embedded::program(name, bytes, line_size, seed)).collect::<Result<_, _>>()?
-    } else if args.profiles.len() < 2 {
-        return Err(Failure::usage(
-            "one profile shares with nobody: give at least two (a program may share with itself)",
-        ));
-    } else {
-        Vec::new()
-    };
-    Ok((ground, played))
+    if names.len() < 2 {
+        return Err(Failure::usage("one program shares with nobody: name at least two"));
+    }
+    let bytes = ground.settings.shared.geometry.bytes();
+    names.iter().map(|name| embedded::program(name, bytes, line_size, args.common.seed)).collect()
 }
 
 fn simulate(

@@ -57,15 +57,22 @@ impl Answer {
 }
 
 impl Question<'_> {
+    /// The slowdowns by every method, in the order of [`MethodName::ALL`].
+    pub fn methods(&self) -> Result<Vec<ByMethod>, Failure> {
+        let mut methods = Vec::new();
+        for method in MethodName::ALL {
+            // From the programs on: what is remembered is part of the cost.
+            let began = Instant::now();
+            let run = self.co_run(method.method())?;
+            let variability = variability(&run, self.offsets, self.threads).map_err(Failure::run)?;
+            methods.push(ByMethod { method, variability, seconds: began.elapsed().as_secs_f64() });
+        }
+        Ok(methods)
+    }
+
     /// Answers it by all methods; the rest by `method`.
     pub fn answer(&self, method: MethodName) -> Result<Answer, Failure> {
-        let mut methods = Vec::new();
-        for name in MethodName::ALL {
-            let run = self.co_run(name.method())?;
-            let began = Instant::now();
-            let variability = variability(&run, self.offsets, self.threads).map_err(Failure::run)?;
-            methods.push(ByMethod { method: name, variability, seconds: began.elapsed().as_secs_f64() });
-        }
+        let methods = self.methods()?;
         let chosen = MethodName::ALL.iter().position(|name| *name == method).unwrap_or(0);
         let slowdowns = &methods[chosen].variability.slowdowns;
         let by_slowdown = |a: &usize, b: &usize| slowdowns[*a].total_cmp(&slowdowns[*b]);
