@@ -218,3 +218,27 @@ fn a_program_is_traced() {
     assert_eq!((missing.status, missing.messages.lines().count()), (1, 1), "{}", missing.messages);
     assert!(missing.messages.contains("cannot trace /nonexistent/program"));
 }
+
+/// The quality row on real programs, where there is an emulator: one pass over a program with phases finds what a
+/// clustering of the whole run finds.
+#[test]
+fn one_pass_agrees_with_a_batch_clustering_of_a_real_program() {
+    let shell = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; for r in 1 2 3; do \
+                 s=; for k in 1 2 3 4 5 6 7 8 9; do s=\"$s$s$k\"; done; case $s in *x*) ;; esac; \
+                 i=0; while [ $i -lt 4000 ]; do i=$((i*1+1)); done; done";
+    let arguments = ["--experiment", "agreement", "--window", "200000", "--json", "--", "sh", "-c", shell];
+    let ended = run(&arguments);
+    if ended.status != 0 {
+        assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {}", ended.messages);
+        eprintln!("skipped: {}", ended.messages);
+        return;
+    }
+    let object: Value = serde_json::from_str(&ended.out).unwrap();
+    let rows = object["tables"][0]["rows"].as_array().unwrap();
+    let (windows, agreement) = (rows[0][1].as_u64().unwrap(), rows[0][3].as_f64().unwrap());
+    assert!(windows > 50, "{windows}");
+    assert!(agreement >= 0.9, "{agreement}");
+    // and run lengths are no worse than the last value by more than a point
+    let predicted = |column: usize| rows.last().unwrap()[column].as_f64().unwrap();
+    assert!(predicted(6) >= predicted(7) - 0.01, "{} {}", predicted(6), predicted(7));
+}

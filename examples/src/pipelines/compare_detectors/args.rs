@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reuse_sampler::trace::TraceFormat;
 
 use crate::cli::{Common, Failure};
+use crate::guided;
 use crate::target::EMBEDDED_WINDOW;
 use crate::traces::format_of;
 
@@ -47,6 +48,9 @@ pub struct Args {
     /// Samples in a window, where code is sampled
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) samples: u64,
+    /// Threshold of leader-follower for vectors that count everything, as a fraction of the largest possible distance
+    #[arg(long, value_name = "T", default_value_t = guided::THRESHOLD)]
+    pub(super) threshold: f64,
     /// Entries of the large stride vectors (10000 in the paper)
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(super) stride_entries: usize,
@@ -72,7 +76,8 @@ pub enum Experiment {
     Wavelet,
     /// POP's selection of counters on two configurations of the reference chip (POP, table I)
     Counters,
-    /// Leader-follower against an independent batch clustering into as many phases, and predictors against each other
+    /// Leader-follower against batch clusterings into as many phases, and predictors against each other; asked for alone,
+    /// PROGRAM runs under the emulator, for its code is enough
     Agreement,
     /// Parallel programs: phases per thread against the number of threads (Paper II); embedded programs of its own
     Threads,

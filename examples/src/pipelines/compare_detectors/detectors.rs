@@ -15,7 +15,6 @@ use phase_detect::{
 
 use super::code::{CodeKind, CodeSource};
 use super::recording::{Recording, Window};
-use crate::guided;
 
 /// Phases of k-means: those of the wavelet paper.
 const K: usize = 10;
@@ -33,8 +32,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// Leader-follower at the threshold for vectors that count everything.
-    pub const COUNTED: Self = Self::LeaderFollower(guided::THRESHOLD);
     /// Leader-follower at the threshold for vectors of a few hundred samples.
     pub const SAMPLED: Self = Self::LeaderFollower(phase_detect::cluster::DEFAULT_THRESHOLD);
 

@@ -41,7 +41,13 @@ pub fn run_until(
 ) -> Result<u8, Failure> {
     // Found before the run, not after.
     let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
-    let setting = Setting { samples: args.samples, seed: args.common.seed };
+    let setting = Setting { samples: args.samples, threshold: args.threshold, seed: args.common.seed };
+    if !(0.0..=1.0).contains(&args.threshold) {
+        return Err(Failure::Usage(format!(
+            "--threshold {}: it is a fraction of the largest possible distance, from 0 to 1",
+            args.threshold
+        )));
+    }
     let asked: Vec<Experiment> = Experiment::EACH.into_iter().filter(|&e| args.asks_for(e)).collect();
     let mut tables = Vec::new();
     let mut incomplete = false;
@@ -50,12 +56,19 @@ pub fn run_until(
         tables.extend(threads);
         incomplete |= !whole;
     }
+    // A program's code needs no trace of its accesses.
+    let code_only = !args.program.is_empty() && asked == [Experiment::Agreement];
+    if code_only {
+        let (program, interrupted) = source::code(args, interrupted)?;
+        incomplete |= interrupted;
+        tables.push(experiments::agreement::of(&[program], setting).map_err(Failure::run)?);
+    }
     // Wavelets of all sizes are recorded in a run of their own: they take long, and nothing else needs them.
     for grid in [false, true] {
         let wanted: Vec<Experiment> =
             asked.iter().copied().filter(|&e| (e == Experiment::Wavelet) == grid).collect();
         // What was interrupted is over.
-        if wanted.is_empty() || incomplete {
+        if wanted.is_empty() || incomplete || code_only {
             continue;
         }
         let recordings = source::record(args, grid, interrupted)?;

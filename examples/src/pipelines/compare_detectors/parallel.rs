@@ -1,7 +1,7 @@
 //! Parallel programs (Sembrant, Black-Schaffer, Hagersten, *Phase Behavior in Serial and Parallel Applications*, IISWC
 //! 2012, section II.5): the phases of each thread, found by one clusterer, against the number of threads.
 //!
-//! Two embedded programs share out the same work among 1 to 8 threads, each on a core of its own of the reference chip,
+//! Two embedded programs share out the same work among 1 to 48 threads, each on a core of its own of the reference chip,
 //! with one shared cache. Data-parallel: every thread does all steps on its part of the data, so that steps get shorter
 //! the more threads there are. Pipeline-parallel: every thread does one step on all of the data, or a part of it if
 //! threads are more than steps. Left out: waiting for each other.
@@ -25,11 +25,9 @@ use crate::guided;
 use crate::reference::chip::{Chip, ChipSettings, CoreSettings, Program, Reference};
 use crate::workloads::{EventStream, Kernel, Segment, Workload};
 
-/// Numbers of threads.
-const THREADS: [usize; 4] = [1, 2, 4, 8];
 /// How often the steps are gone through.
-const ROUNDS: usize = 6;
-/// Windows of these programs are shorter than usual by this factor: eight threads share work of a few seconds.
+const ROUNDS: usize = 12;
+/// Windows of these programs are shorter than usual by this factor: many threads share work of a few seconds.
 const SHORTER: u64 = 5;
 
 /// How work is shared out.
@@ -44,6 +42,14 @@ impl Style {
         match self {
             Self::Data => "data-parallel",
             Self::Pipeline => "pipeline-parallel",
+        }
+    }
+
+    /// Numbers of threads: as many as leave a thread about a window in each round, or twice the steps.
+    const fn threads(self) -> &'static [usize] {
+        match self {
+            Self::Data => &[1, 2, 4, 8, 16, 32, 48],
+            Self::Pipeline => &[1, 2, 4, 8],
         }
     }
 
@@ -80,10 +86,10 @@ const STEPS: usize = 4;
 /// A step on one of `parts` parts of its data.
 fn step_kernel(step: usize, parts: usize) -> Kernel {
     match step {
-        0 => Kernel::Stream { length: (64 << 10) / parts, passes: 1 },
-        1 => Kernel::Quicksort { keys: (48 << 10) / parts },
-        2 => Kernel::HashJoin { build: (32 << 10) / parts, probe: (96 << 10) / parts },
-        _ => Kernel::PageRank { vertices: (24 << 10) / parts, degree: 8, iterations: 2 },
+        0 => Kernel::Stream { length: (32 << 10) / parts, passes: 1 },
+        1 => Kernel::Quicksort { keys: (24 << 10) / parts },
+        2 => Kernel::HashJoin { build: (16 << 10) / parts, probe: (48 << 10) / parts },
+        _ => Kernel::PageRank { vertices: (12 << 10) / parts, degree: 8, iterations: 2 },
     }
 }
 
@@ -124,7 +130,7 @@ pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Tabl
                 "last value",
             ],
         );
-        for threads in THREADS {
+        for &threads in style.threads() {
             let Some(seen) = observe(style.programs(threads, seed), window, seed, interrupted)? else {
                 return Ok((tables, false));
             };
@@ -294,4 +300,76 @@ fn stays(windows: &[(u64, PhaseId)]) -> (Option<f64>, f64) {
     }
     let followed = windows.len() - last.len().min(windows.len());
     ((followed > 0).then(|| same as f64 / followed as f64), windows.len() as f64 / runs.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(length: usize, region: u16) -> Workload {
+        let step = |kernel| Segment { kernel, region, repeat: 1 };
+        let stream = Kernel::Stream { length, passes: 2 };
+        let gather = Kernel::Gather { length: 64, picks: 4 * length };
+        Workload::new(vec![step(stream), step(gather), step(stream)], 3)
+    }
+
+    fn instructions(program: &Workload) -> u64 {
+        let mut instructions = 0;
+        program.run(&mut |event| {
+            if let Event::Block { instructions: n, .. } = event {
+                instructions += u64::from(n);
+            }
+        });
+        instructions
+    }
+
+    /// Two threads of one program on lines of their own, in a cache that holds both: each is what it is alone.
+    #[test]
+    fn threads_that_share_nothing_are_as_if_alone() {
+        let go = AtomicBool::new(false);
+        let alone = observe(vec![program(4000, 0)], 10_000, 1, &go).unwrap().unwrap();
+        let together = observe(vec![program(4000, 0), program(4000, 1)], 10_000, 1, &go).unwrap().unwrap();
+        let whole = instructions(&program(4000, 0)) / 10_000;
+        // windows end with a block, so that they are a little longer than 10,000 instructions
+        assert!((whole - 1..=whole).contains(&(alone.len() as u64)), "{} of {whole}", alone.len());
+        assert_eq!(together.len(), 2 * alone.len());
+        for thread in 0..2 {
+            let own: Vec<&Seen> = together.iter().filter(|seen| seen.thread == thread).collect();
+            assert!(own.iter().zip(&alone).all(|(a, b)| a.signature == b.signature));
+            for (a, b) in own.iter().zip(&alone) {
+                assert!((a.cpi - b.cpi).abs() < 1e-9, "{} {}", a.cpi, b.cpi);
+            }
+        }
+        assert!(observe(vec![program(4000, 0)], 10_000, 1, &AtomicBool::new(true)).unwrap().is_none());
+    }
+
+    #[test]
+    fn windows_in_a_row_are_counted_by_thread() {
+        let phases = |text: &str| -> Vec<(u64, PhaseId)> {
+            // thread 0 and thread 1 in turn
+            (0_u64..).zip(text.bytes()).map(|(at, b)| (at % 2, PhaseId::new(u32::from(b - b'a')))).collect()
+        };
+        // thread 0: a a a b; thread 1: c c d c
+        let windows = phases("acacadbc");
+        let (same, runs) = stays(&windows);
+        assert_eq!((same, runs), (Some(3.0 / 6.0), 8.0 / 5.0));
+        let last = accuracy(PrivateHistories::new(phase_detect::LastValue::new()), &windows);
+        assert_eq!(last, same);
+    }
+
+    /// However many threads, the work is the same but for what does not divide.
+    #[test]
+    fn work_is_shared_out() {
+        let total = |style: Style, threads| -> u64 {
+            style.programs(threads, 1).iter().map(instructions).sum::<u64>()
+        };
+        for style in [Style::Data, Style::Pipeline] {
+            let one = total(style, 1) as f64;
+            for threads in [2, 4] {
+                let ratio = total(style, threads) as f64 / one;
+                // sorting parts takes fewer comparisons than sorting all
+                assert!((0.85..1.1).contains(&ratio), "{style:?}, {threads} threads: {ratio}");
+            }
+        }
+    }
 }

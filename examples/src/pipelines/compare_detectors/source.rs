@@ -10,13 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
-use reuse_sampler::LineSize;
+use phase_detect::CodeVector;
 use reuse_sampler::replay::EventSource;
 use reuse_sampler::trace::{TraceContent, TraceFormat, TraceReader};
+use reuse_sampler::{LineSize, WindowPlan};
 
 use super::args::Args;
+use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::Failure;
+use crate::guided;
+use crate::target::{Target, TargetOptions};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Sink, Workload};
 
@@ -44,6 +48,40 @@ pub fn record(args: &Args, grid: bool, interrupted: &AtomicBool) -> Result<Vec<R
         bar.finish_and_clear();
     }
     recorded
+}
+
+/// The code of all windows of a program, observed by whatever this machine has; of threads, the first.
+pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program, bool), Failure> {
+    let options = TargetOptions {
+        window: args.window(),
+        line_size: LineSize::B64,
+        seed: args.common.seed,
+        output_to_stderr: true,
+    };
+    let mut target = Target::program(&args.program, options).map_err(Failure::run)?;
+    let mut vector = CodeVector::new(guided::ENTRIES, args.common.seed).map_err(Failure::run)?;
+    let mut signatures = Vec::new();
+    let plan = WindowPlan::count_only();
+    let mut stopped = false;
+    while let Some(window) = target.sampler().next_window(&plan).map_err(Failure::run)? {
+        if window.thread.0 == 0 {
+            vector.extend(window.code.iter().map(|&(address, instructions)| (address, instructions as f64)));
+            signatures.extend(vector.finish().ok());
+        }
+        let enough = args.limit.is_some_and(|limit| signatures.len() >= limit);
+        if !stopped && (enough || interrupted.load(Ordering::Relaxed)) {
+            stopped = true;
+            target.sampler().stop().map_err(Failure::run)?;
+        }
+    }
+    if signatures.len() < 2 {
+        let (name, window) = (target.name(), args.window());
+        return Err(Failure::Run(format!(
+            "{name} makes {} windows of {window} instructions: give shorter windows with --window",
+            signatures.len()
+        )));
+    }
+    Ok(((target.name().to_owned(), signatures), interrupted.load(Ordering::Relaxed)))
 }
 
 struct Run<'a> {
@@ -109,27 +147,28 @@ impl Run<'_> {
     fn drive(&self, name: &str, mut source: impl EventSource) -> Result<Recording, Failure> {
         let mut recorder = Recorder::new(name, self.options)?;
         let mut events = 0_u64;
-        let stopped = source
-            .drive(|event| {
-                recorder.event(event);
-                events += 1;
-                if events % LOOK != 0 {
-                    return ControlFlow::Continue(());
-                }
-                if let Some(bar) = &self.bar {
-                    bar.set_message(format!("{name}: {} windows", recorder.windows()));
-                    bar.tick();
-                }
-                if self.interrupted.load(Ordering::Relaxed) {
-                    return ControlFlow::Break(true);
-                }
-                if self.limit.is_some_and(|limit| recorder.windows() >= limit) {
-                    return ControlFlow::Break(false);
-                }
-                ControlFlow::Continue(())
-            })
-            .map_err(|error| Failure::Run(format!("{name}: {error}")))?;
-        recorder.finish(stopped == Some(true))
+        let stopped = source.drive(|event| {
+            recorder.event(event);
+            events += 1;
+            if events % LOOK != 0 {
+                return ControlFlow::Continue(());
+            }
+            if let Some(bar) = &self.bar {
+                bar.set_message(format!("{name}: {} windows", recorder.windows()));
+                bar.tick();
+            }
+            let enough = self.limit.is_some_and(|limit| recorder.windows() >= limit);
+            if enough || self.interrupted.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        // Ctrl-C reaches a tracer, too, whose trace then ends anywhere.
+        let interrupted = self.interrupted.load(Ordering::Relaxed);
+        if let (Err(error), false) = (&stopped, interrupted) {
+            return Err(Failure::Run(format!("{name}: {error}")));
+        }
+        recorder.finish(interrupted)
     }
 }
 

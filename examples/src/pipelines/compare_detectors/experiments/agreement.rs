@@ -12,37 +12,64 @@ use super::Setting;
 /// Most windows that the batch clustering looks at: its time grows with their cube.
 const MOST: usize = 1200;
 
+/// What it is of: names and signatures of all blocks.
+pub type Program = (String, Vec<Signature>);
+
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
+    let programs: Vec<Program> = recordings
+        .iter()
+        .map(|recording| {
+            let mut source = CodeSource::new(CodeKind::Bbv, recording, setting.seed)?;
+            let windows = recording.windows();
+            let signatures = windows.iter().filter_map(|window| source.signature(window, 0)).collect();
+            Ok((recording.name.clone(), signatures))
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(vec![of(&programs, setting)?])
+}
+
+/// The table for programs of which only the code is known.
+pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
     let mut table = Table::new(
         "agreement",
         "Leader-follower on all blocks against batch clusterings into as many phases".to_owned(),
-        "Adjusted Rand index with average linkage by Manhattan distance, and with k-means. Predicted: share of windows \
+        "Adjusted Rand index with average linkage by Manhattan distance and with k-means, and of those two with each other: where \
+         they disagree, the windows have no phases to agree on. Predicted: share of windows \
          foreseen by run lengths and by the last value; the last row is over all windows.",
-        &["program", "windows", "phases", "average linkage", "k-means", "run lengths", "last value"],
+        &[
+            "program",
+            "windows",
+            "phases",
+            "average linkage",
+            "k-means",
+            "those two",
+            "run lengths",
+            "last value",
+        ],
     );
     let (mut right, mut stayed, mut all) = (0.0, 0.0, 0_u64);
-    for recording in recordings {
-        let mut windows = recording.windows();
-        windows.truncate(MOST);
-        let mut source = CodeSource::new(CodeKind::Bbv, recording, setting.seed)?;
-        let signatures: Vec<Signature> =
-            windows.iter().filter_map(|window| source.signature(window, 0)).collect();
+    for (name, signatures) in programs {
+        let signatures = &signatures[..signatures.len().min(MOST)];
         let wrapped: Vec<_> = signatures.iter().cloned().map(Some).collect();
-        let labels: Vec<PhaseId> =
-            Method::COUNTED.labels(&wrapped, setting.seed)?.into_iter().flatten().collect();
+        let labels: Vec<PhaseId> = Method::LeaderFollower(setting.threshold)
+            .labels(&wrapped, setting.seed)?
+            .into_iter()
+            .flatten()
+            .collect();
         let phases = labels.iter().max().map_or(0, |most| most.index() + 1);
-        let linked = average_linkage(&signatures, phases);
-        let kmeans = KMeans { clusters: phases, seed: setting.seed, ..KMeans::default() }.fit(&signatures)?;
+        let linked = average_linkage(signatures, phases);
+        let kmeans = KMeans { clusters: phases, seed: setting.seed, ..KMeans::default() }.fit(signatures)?;
         let score = score_predictor(&mut RunLengthMarkov::default(), labels.iter().copied());
         right += score.right as f64;
         stayed += (score.windows - score.changes) as f64;
         all += score.windows;
         table.rows.push(vec![
-            Cell::Text(recording.name.clone()),
-            Cell::Count(windows.len()),
+            Cell::Text(name.clone()),
+            Cell::Count(signatures.len()),
             Cell::Count(phases),
             Cell::Number(adjusted_rand_index(&labels, &linked)?),
             Cell::Number(adjusted_rand_index(&labels, &kmeans.labels)?),
+            Cell::Number(adjusted_rand_index(&linked, &kmeans.labels)?),
             score.accuracy().into(),
             last_value(&score).into(),
         ]);
@@ -50,14 +77,15 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
     let share = |part: f64| if all == 0 { Cell::None } else { Cell::Share(part / all as f64) };
     table.rows.push(vec![
         "all".into(),
-        Cell::Count(all as usize + recordings.len()),
+        Cell::Count(all as usize + programs.len()),
+        Cell::None,
         Cell::None,
         Cell::None,
         Cell::None,
         share(right),
         share(stayed),
     ]);
-    Ok(vec![table])
+    Ok(table)
 }
 
 /// Agglomerative clustering down to `clusters`: the two whose members lie nearest on average become one.

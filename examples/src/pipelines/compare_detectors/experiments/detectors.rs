@@ -98,7 +98,8 @@ fn microseconds(seconds: Option<f64>) -> Cell {
 
 /// Every detector on every signature it can be used with.
 fn outcomes(recording: &Recording, windows: &[Window], setting: Setting) -> Result<Vec<Outcome>, Error> {
-    let Setting { samples, seed } = setting;
+    let Setting { samples, threshold, seed } = setting;
+    let counted = Method::LeaderFollower(threshold);
     let mut outcomes = Vec::new();
     for kind in [CodeKind::Bbv].into_iter().chain(CodeKind::SAMPLED) {
         let mut source = CodeSource::new(kind, recording, seed)?;
@@ -106,7 +107,7 @@ fn outcomes(recording: &Recording, windows: &[Window], setting: Setting) -> Resu
         let signatures: Vec<_> = windows.iter().map(|w| source.signature(w, samples)).collect();
         let seconds = start.elapsed().as_secs_f64();
         let methods = match kind {
-            CodeKind::Bbv => &[Method::COUNTED, Method::SimPoint, Method::KMeans][..],
+            CodeKind::Bbv => &[counted, Method::SimPoint, Method::KMeans][..],
             _ => &[Method::SAMPLED],
         };
         for &method in methods {
@@ -126,14 +127,14 @@ fn outcomes(recording: &Recording, windows: &[Window], setting: Setting) -> Resu
     for memory in &recording.memory {
         let frequencies = memory.windows.iter().flatten().next().map(Signature::kind)
             == Some(phase_detect::SignatureKind::Frequency);
-        let methods = if frequencies { &[Method::COUNTED, Method::KMeans][..] } else { &[Method::KMeans] };
+        let methods = if frequencies { &[counted, Method::KMeans][..] } else { &[Method::KMeans] };
         for &method in methods {
             outcomes.push(Outcome::of(&memory.name, method, &memory.windows, Some(memory.seconds), seed)?);
         }
     }
-    let counted: Vec<_> = windows.iter().map(counters).collect();
+    let counts: Vec<_> = windows.iter().map(counters).collect();
     for method in [Method::Pop, Method::KMeans] {
-        outcomes.push(Outcome::of("8 counters", method, &counted, None, seed)?);
+        outcomes.push(Outcome::of("8 counters", method, &counts, None, seed)?);
     }
     Ok(outcomes)
 }

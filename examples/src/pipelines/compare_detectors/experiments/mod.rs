@@ -1,6 +1,6 @@
 //! What is compared, one experiment a file; each gives tables that can be laid beside a paper's.
 
-mod agreement;
+pub mod agreement;
 mod counters;
 mod detectors;
 mod interval;
@@ -20,6 +20,8 @@ use super::table::Table;
 pub struct Setting {
     /// Samples in a window, where code is sampled.
     pub samples: u64,
+    /// Threshold of leader-follower for vectors that count everything.
+    pub threshold: f64,
     pub seed: u64,
 }
 
