@@ -6,7 +6,7 @@ pub mod counts;
 pub mod curve;
 mod error;
 pub mod measure;
-#[cfg(all(feature = "native", target_os = "linux"))]
+#[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 pub mod native;
 mod plan;

@@ -105,6 +105,7 @@ impl std::error::Error for PerfError {
 /// Counters of one thread.
 #[derive(Debug)]
 pub struct PerfCounters {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     codes: Vec<EventCode>,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     thread: Option<i32>,

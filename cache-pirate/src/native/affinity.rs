@@ -1,7 +1,5 @@
 //! Where threads run, and with what priority.
 
-use std::fs;
-
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -30,17 +28,6 @@ pub(super) fn one(cpu: usize) -> Result<CpuSet, PirateError> {
 /// Pins the calling thread.
 pub(super) fn pin_here(cpu: usize) -> Result<(), PirateError> {
     set(0, &one(cpu)?)
-}
-
-/// Threads of a process; only the process itself if they cannot be listed.
-pub(super) fn threads_of(pid: i32) -> Vec<i32> {
-    let listed: Vec<i32> = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    if listed.is_empty() { vec![pid] } else { listed }
 }
 
 /// Gives the calling thread precedence over all ordinary ones of its processor.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use nix::unistd::gettid;
 
 use super::affinity;
-use super::memory::{self, Pages, Region};
+use super::memory::{self, Region};
+use super::params::{Pages, Placement};
 use super::self_check::{Snapshot, StretchTimes};
 use crate::error::PirateError;
 
@@ -20,20 +21,6 @@ const STRETCH: usize = 4096;
 const SHORT_STRETCH: usize = 512;
 /// Share of a period that a time-sliced pirate takes at most.
 const TURN: f64 = 0.5;
-
-/// Where the pirate runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// On other cores than the target, all the time.
-    Beside,
-    /// On the target's own processor, under `SCHED_FIFO`: once in each period it walks all its lines, for half of
-    /// the period at most. For machines where no other core shares the cache; the target's time is its own
-    /// processor time. What the target can bring in within a period, it can take from the pirate.
-    TimeSliced {
-        /// Time from one turn to the next.
-        period: Duration,
-    },
-}
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;

@@ -9,21 +9,11 @@ use std::ptr::{self, NonNull};
 
 use nix::libc;
 
+use super::params::Pages;
 use crate::error::PirateError;
 
 /// Bytes of a huge page where the kernel does not tell: x86-64 and most aarch64 machines.
 const HUGE_PAGE: usize = 2 << 20;
-
-/// What pages the pirate's memory is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// Reserved huge pages (`vm.nr_hugepages`).
-    Huge,
-    /// Transparent huge pages for at least half of it.
-    Transparent,
-    /// Pages of the usual size.
-    Small,
-}
 
 /// A mapping of its own, written to once so that every page is there.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Real programs on the machine at hand (Linux).
+//! Real programs on the machine at hand: on Linux. Elsewhere everything is here by name, and making a testbed answers
+//! [`PirateError::Unsupported`](crate::PirateError::Unsupported).
 //!
 //! [`NativeTestbed`] starts a program or attaches to one, pins it, and pins the pirate's threads to other cores
 //! that share its last-level cache. Between two runs of the technique everything stands still: the target by
@@ -15,24 +16,41 @@
 //! Sets are stolen from evenly only as far as the pirate's pages lie evenly: huge pages see to that. Caches
 //! that are not inclusive keep part of the pirate's lines in its private caches ([`topology::Warning`]).
 
+#[cfg(target_os = "linux")]
 mod affinity;
+#[cfg(target_os = "linux")]
 mod crew;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod guardian;
+#[cfg(target_os = "linux")]
 mod memory;
+mod params;
+#[cfg(target_os = "linux")]
 mod perf;
+#[cfg(target_os = "linux")]
 mod probe;
 mod progress;
 pub mod resctrl;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod self_check;
+#[cfg(target_os = "linux")]
 mod suspend;
+#[cfg(target_os = "linux")]
 mod target;
+#[cfg(target_os = "linux")]
 mod testbed;
+mod threads;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub mod topology;
 
-pub use self::crew::Placement;
-pub use self::memory::Pages;
+#[cfg(not(target_os = "linux"))]
+pub use self::elsewhere::{NativeTestbed, ping_pong};
+pub use self::params::{NativeParams, Pages, Placement, Suspension};
+#[cfg(target_os = "linux")]
 pub use self::probe::ping_pong;
 pub use self::progress::{FileCounter, IoBytes, Progress, ProgressCounter};
 pub use self::self_check::LineTimes;
-pub use self::suspend::Suspension;
-pub use self::testbed::{NativeParams, NativeTestbed};
+#[cfg(target_os = "linux")]
+pub use self::testbed::NativeTestbed;

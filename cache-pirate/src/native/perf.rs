@@ -11,7 +11,7 @@ use std::os::fd::FromRawFd;
 
 use nix::libc;
 
-use super::affinity;
+use super::threads::threads_of;
 use crate::counts::MemoryCounts;
 use crate::error::PirateError;
 
@@ -138,7 +138,7 @@ struct MemoryCounters {
 impl TargetCounters {
     /// Counts what process `pid` and its later threads and children do.
     pub(super) fn open(pid: i32) -> Result<Self, PirateError> {
-        let threads = affinity::threads_of(pid);
+        let threads = threads_of(pid);
         let open = |event| Counter::open(event, &threads, true);
         let refused = |source: io::Error| {
             let remedy = match source.raw_os_error() {

@@ -1,8 +1,7 @@
 //! How far the target has come, where instructions cannot be counted.
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use crate::error::PirateError;
@@ -77,7 +76,8 @@ impl FileCounter {
 impl ProgressCounter for FileCounter {
     fn read(&mut self) -> io::Result<u64> {
         let mut word = [0; 8];
-        match self.file.read_exact_at(&mut word, 0) {
+        self.file.rewind()?;
+        match self.file.read_exact(&mut word) {
             Ok(()) => self.last = u64::from_ne_bytes(word),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(error) => return Err(error),

@@ -91,7 +91,7 @@ impl Resctrl {
         let mask = (u64::MAX >> (64 - ways)) << low;
         let all: Vec<String> = self.domains.iter().map(|domain| format!("{domain}={mask:x}")).collect();
         fs::write(folder.join("schemata"), format!("L3:{}\n", all.join(";"))).map_err(refused)?;
-        for thread in super::affinity::threads_of(pid) {
+        for thread in super::threads::threads_of(pid) {
             // One at a time, as the kernel asks; a thread may have ended meanwhile, the process must not.
             let moved = fs::write(folder.join("tasks"), thread.to_string());
             if thread == pid {

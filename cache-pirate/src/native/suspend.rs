@@ -9,22 +9,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::PirateError;
 
-/// How the target is suspended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Suspension {
-    /// SIGSTOP and SIGCONT. The target's parent may notice; a target that started in a group of its own is
-    /// stopped with all its children.
-    #[default]
-    Signals,
-    /// The cgroup freezer, of either version: a group of its own below this folder (the mount point of the
-    /// `freezer` controller, or a folder of the unified hierarchy that may be written). Nobody notices, and
-    /// children are frozen too.
-    Freezer {
-        /// Folder below which the group is made.
-        root: PathBuf,
-    },
-}
-
 /// A cgroup with a target in it.
 #[derive(Debug)]
 pub(super) struct Freezer {

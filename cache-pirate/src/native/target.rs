@@ -14,7 +14,9 @@ use nix::unistd::Pid;
 
 use super::affinity;
 use super::guardian::{Duty, Guardian};
-use super::suspend::{Freezer, Suspension};
+use super::params::Suspension;
+use super::suspend::Freezer;
+use super::threads::threads_of;
 use crate::error::PirateError;
 
 /// How long a target may take to stand still.
@@ -69,7 +71,7 @@ impl Target {
         }
         let mut before = Vec::new();
         let here = affinity::one(cpu)?;
-        for thread in affinity::threads_of(pid) {
+        for thread in threads_of(pid) {
             if let Ok(set) = affinity::get(thread) {
                 before.push((thread, set));
             }
@@ -190,7 +192,7 @@ impl Target {
 
     fn stands_still(&mut self) -> bool {
         self.ended()
-            || affinity::threads_of(self.pid)
+            || threads_of(self.pid)
                 .into_iter()
                 .filter_map(|thread| read_stat(&format!("/proc/{}/task/{thread}/stat", self.pid)))
                 .all(|stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))

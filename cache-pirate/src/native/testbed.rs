@@ -1,20 +1,18 @@
 //! The machine at hand as a [`Testbed`].
 
 use std::io;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, Placement};
-use super::memory::Pages;
+use super::crew::Crew;
+use super::params::{NativeParams, Pages, Placement, Suspension};
 use super::perf::{self, Counter, TargetCounters};
 use super::probe::ping_pong;
 use super::progress::{Progress, ProgressCounter};
 use super::self_check::LineTimes;
-use super::suspend::Suspension;
 use super::target::Target;
 use super::topology::{Topology, Warning};
 use crate::counts::{PirateCounts, Reading, TargetCounts};
@@ -26,48 +24,6 @@ const LONGEST_LOOK: Duration = Duration::from_millis(20);
 const SHORTEST_LOOK: Duration = Duration::from_micros(200);
 /// Lines put out of the caches to learn what one from memory costs.
 const CALIBRATION_BYTES: u64 = 8 << 20;
-
-/// How to use the machine.
-#[derive(Debug)]
-pub struct NativeParams {
-    /// Processor for the target: the one with the most companions if `None`, the lowest of equals.
-    pub target_cpu: Option<usize>,
-    /// Processors for the pirate's threads: one of each other core that shares the last-level cache if `None`.
-    pub pirate_cpus: Option<Vec<usize>>,
-    /// Size of the shared cache in bytes, where the kernel's word is not to be taken for it (a virtual machine
-    /// that has a part of a large one).
-    pub cache_bytes: Option<u64>,
-    /// Where the pirate runs.
-    pub placement: Placement,
-    /// How the target is suspended.
-    pub suspension: Suspension,
-    /// What the target's work is counted in.
-    pub progress: Progress,
-    /// Time in nanoseconds for a line to go to another core and back up to which the two are taken to share a
-    /// cache; `None` leaves the probe out.
-    pub shared_round_trip: Option<f64>,
-    /// Where sysfs and procfs are.
-    pub root: PathBuf,
-    /// Set by someone else when the measurement is to end: runs then end as if the target had.
-    pub stop: Option<Arc<AtomicBool>>,
-}
-
-impl Default for NativeParams {
-    /// Pirate beside the target, signals, instructions, the probe at 250 ns.
-    fn default() -> Self {
-        Self {
-            target_cpu: None,
-            pirate_cpus: None,
-            cache_bytes: None,
-            placement: Placement::Beside,
-            suspension: Suspension::Signals,
-            progress: Progress::Instructions,
-            shared_round_trip: Some(250.0),
-            root: PathBuf::from("/"),
-            stop: None,
-        }
-    }
-}
 
 /// A program on this machine beside a pirate.
 ///
