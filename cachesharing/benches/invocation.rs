@@ -39,6 +39,7 @@ fn models() -> Vec<(&'static str, Box<dyn SharingModel>)> {
 
 fn invocation(c: &mut Criterion) {
     let cache = SharedCache::new(WAYS * WAY).unwrap();
+    let sets = cache.with_ways(WAYS as u32).unwrap();
     let programs: Vec<CacheCurve> = (0..8)
         .map(|i| {
             let i = f64::from(i);
@@ -48,7 +49,13 @@ fn invocation(c: &mut Criterion) {
     for (name, model) in models() {
         for count in [2, 4, 8] {
             let curves: Vec<&CacheCurve> = programs.iter().skip(2).chain(&programs).take(count).collect();
-            for (probes, label) in [(Probes::One, "one"), (Probes::Cliffs, "cliffs")] {
+            let kinds = [
+                (cache, Probes::One, "one"),
+                (cache, Probes::Cliffs, "cliffs"),
+                (sets, Probes::One, "one, of sets"),
+                (sets, Probes::Cliffs, "cliffs, of sets"),
+            ];
+            for (cache, probes, label) in kinds {
                 let mut sharing = Sharing::default();
                 c.bench_function(&format!("{name}/{count} programs/{label}"), |b| {
                     b.iter(|| {

@@ -7,6 +7,7 @@ use crate::error::{Error, above_zero};
 pub struct SharedCache {
     bytes: f64, // > 0
     memory: Option<MemoryLimit>,
+    ways: Option<f64>, // >= 1
 }
 
 impl SharedCache {
@@ -15,7 +16,7 @@ impl SharedCache {
     /// # Errors
     /// [`Error::Value`] for 0 bytes.
     pub fn new(bytes: u64) -> Result<Self, Error> {
-        Ok(Self { bytes: above_zero("a shared cache in bytes", bytes as f64)?, memory: None })
+        Ok(Self { bytes: above_zero("a shared cache in bytes", bytes as f64)?, memory: None, ways: None })
     }
 
     /// The same before a memory of limited bandwidth.
@@ -23,6 +24,27 @@ impl SharedCache {
     pub const fn with_memory(mut self, limit: MemoryLimit) -> Self {
         self.memory = Some(limit);
         self
+    }
+
+    /// The same with `ways` lines in a set; without, any line may lie anywhere.
+    ///
+    /// In a set, by chance, now more and now fewer lines of others come in before a line is used again, which costs a
+    /// program that just fits some of what it holds. Only [`EvictionAge`](crate::EvictionAge) looks at it.
+    ///
+    /// # Errors
+    /// [`Error::Count`] for 0.
+    pub fn with_ways(mut self, ways: u32) -> Result<Self, Error> {
+        if ways == 0 {
+            return Err(Error::Count { what: "ways", count: 0, remedy: "at least one" });
+        }
+        self.ways = Some(f64::from(ways));
+        Ok(self)
+    }
+
+    /// Lines in a set, if there are sets.
+    #[must_use]
+    pub const fn ways(&self) -> Option<f64> {
+        self.ways
     }
 
     /// Size in bytes.

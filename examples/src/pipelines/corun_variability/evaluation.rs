@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use cachesharing::{Offsets, Program, SharedCache, SlowdownDistribution};
+use cachesharing::{Offsets, Program, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::{Args, MethodName};
@@ -95,7 +95,7 @@ fn pair(
     let both = [programs[target].clone(), programs[interferer].clone()];
     let question = Question {
         programs: &both,
-        cache: SharedCache::new(cache.bytes()).map_err(Failure::usage)?,
+        cache: ground.cache()?,
         way: (cache.bytes() / cache.ways()) as f64,
         model: args.model(),
         extrapolate: false,

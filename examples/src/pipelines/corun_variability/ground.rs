@@ -1,9 +1,9 @@
 //! What all runs on the chip have in common: the chip, how windows are cut, and how programs are warmed up.
 
-use crate::cli::Failure;
-use crate::reference::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+use cachesharing::SharedCache;
 
-use crate::cli::Recorded;
+use crate::cli::{Failure, Recorded};
+use crate::reference::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
 
 /// The chip and how programs are played on it.
 #[derive(Clone, Debug)]
@@ -22,6 +22,14 @@ impl Ground {
     /// end of its recording, since programs start over.
     pub fn warm_up(&self, played: &Recorded) -> u64 {
         played.recording.references().min(WARM_UP * self.settings.shared.geometry.lines().0)
+    }
+
+    /// The shared cache as a prediction sees it.
+    pub fn cache(&self) -> Result<SharedCache, Failure> {
+        let geometry = self.settings.shared.geometry;
+        SharedCache::new(geometry.bytes())
+            .and_then(|cache| cache.with_ways(u32::try_from(geometry.ways()).unwrap_or(u32::MAX)))
+            .map_err(Failure::usage)
     }
 
     /// Accesses of each window of a pass. A last window of less than half the length goes with the one before it.

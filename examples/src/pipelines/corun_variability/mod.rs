@@ -153,11 +153,11 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     let mut ground = ground(args)?;
     let played = played(args, &ground)?;
     let mut notes = Vec::new();
-    let (programs, cache_bytes) = if played.is_empty() {
+    let (programs, mut cache) = if played.is_empty() {
         let files = &args.files;
         let read = profiles::read(&args.profiles, files.cache, files.untrusted, &ground)?;
         notes = read.notes;
-        (read.programs, read.cache_bytes)
+        (read.programs, SharedCache::new(read.cache_bytes).map_err(Failure::usage)?)
     } else {
         let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
         ground.window = args.played.window.unwrap_or((longest / 200).max(1));
@@ -167,9 +167,8 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
             watch.go_on()?;
             programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
         }
-        (programs, ground.settings.shared.geometry.bytes())
+        (programs, ground.cache()?)
     };
-    let mut cache = SharedCache::new(cache_bytes).map_err(Failure::usage)?;
     if let Some(limit) = args.bandwidth {
         cache = cache.with_memory(MemoryLimit::new(limit).map_err(Failure::usage)?);
     }

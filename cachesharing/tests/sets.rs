@@ -1,0 +1,92 @@
+//! A cache of sets against a simulated one: what fits only just is lost where others come in unevenly.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use cachesharing::{EvictionAge, Probes, SharedCache, Sharing, share};
+use common::{Draws, LINE, scan, stream, uniform};
+
+const WAYS: usize = 16;
+const SETS: u64 = 64;
+const CACHE: u64 = WAYS as u64 * SETS * LINE;
+const MIX: f64 = 0.3;
+
+/// Times per instruction of two programs whose accesses are drawn uniformly from so many lines each, in an LRU cache
+/// of sets, by playing them.
+fn played(lines: [u64; 2], accesses: usize) -> [f64; 2] {
+    let mut draws = Draws(88_172_645_463_325_252);
+    let mut sets: Vec<Vec<(usize, u64)>> = vec![Vec::new(); SETS as usize];
+    let (mut clocks, mut counted) = ([0.0; 2], [(0.0, 0.0); 2]);
+    for tick in 0..accesses {
+        let who = usize::from(clocks[1] < clocks[0]);
+        let line = draws.below(lines[who]);
+        let set = &mut sets[(line % SETS) as usize];
+        let found = set.iter().position(|&entry| entry == (who, line));
+        let time = 1.0 / MIX + if found.is_some() { 10.0 } else { 130.0 };
+        match found {
+            Some(place) => drop(set.remove(place)),
+            None if set.len() == WAYS => drop(set.remove(0)),
+            None => {}
+        }
+        set.push((who, line));
+        clocks[who] += time;
+        if tick > accesses / 2 {
+            counted[who].0 += time;
+            counted[who].1 += 1.0 / MIX;
+        }
+    }
+    counted.map(|(time, instructions)| time / instructions)
+}
+
+fn predicted(lines: [u64; 2], ways: Option<u32>) -> [f64; 2] {
+    let mut cache = SharedCache::new(CACHE).unwrap();
+    if let Some(ways) = ways {
+        cache = cache.with_ways(ways).unwrap();
+    }
+    let curves = lines.map(|lines| uniform(1.0, MIX, (lines * LINE) as f64, CACHE));
+    let mut sharing = Sharing::default();
+    share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::One, &mut sharing);
+    assert!(sharing.converged(), "{}", sharing.residual());
+    [sharing.shares()[0].cpi, sharing.shares()[1].cpi]
+}
+
+#[test]
+fn telling_sets_apart_comes_nearer_to_the_truth() {
+    // Ten or eleven of sixteen ways, beside lines that hardly ever come back.
+    for lines in [640, 672, 704] {
+        let lines = [lines, 200_000];
+        let (truth, alike, apart) =
+            (played(lines, 1_500_000), predicted(lines, None), predicted(lines, Some(16)));
+        let error = |of: [f64; 2]| (of[0] / truth[0] - 1.0).abs();
+        assert!(error(alike) > 0.03, "nothing to correct: {truth:?} {alike:?}");
+        assert!(error(apart) < 0.8 * error(alike), "{truth:?} {alike:?} {apart:?}");
+        // It does not touch who has nothing to lose.
+        assert!((apart[1] / truth[1] - 1.0).abs() < 0.005, "{truth:?} {apart:?}");
+    }
+}
+
+#[test]
+fn many_ways_are_one_set() {
+    for lines in [[640, 200_000], [3000, 900]] {
+        let (alike, apart) = (predicted(lines, None), predicted(lines, Some(1 << 20)));
+        for (a, b) in alike.iter().zip(apart) {
+            // The lognormal's variance is a millionth.
+            assert!((a / b - 1.0).abs() < 1e-3, "{alike:?} {apart:?}");
+        }
+    }
+    assert!(SharedCache::new(CACHE).unwrap().with_ways(0).is_err());
+}
+
+#[test]
+fn whoever_is_alone_has_the_whole() {
+    let cache = SharedCache::new(CACHE).unwrap().with_ways(16).unwrap();
+    for curve in
+        [uniform(0.4, MIX, 2.0 * CACHE as f64, CACHE), stream(0.2, MIX, CACHE), scan(0.3, MIX, 3000.0, CACHE)]
+    {
+        let mut sharing = Sharing::default();
+        share(&EvictionAge::default(), &cache, &[&curve], Probes::Cliffs, &mut sharing);
+        assert!((sharing.shares()[0].bytes / CACHE as f64 - 1.0).abs() < 1e-6);
+        assert!((sharing.shares()[0].cpi / curve.cpi(CACHE as f64) - 1.0).abs() < 1e-6);
+    }
+}
