@@ -152,6 +152,8 @@ fn files_hold_what_is_printed() {
     assert!(csv.lines().nth(1).unwrap().starts_with("dual,"));
     assert!(ended.out.contains("CPI from few profiled windows"));
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let picture = fs::read_to_string(folder.path().join("02_profiling.svg")).unwrap();
+    assert!(page.contains(&picture) && picture.matches("<polyline").count() >= 3);
     assert!(page.contains("<h2>CPI from few profiled windows</h2>") && !page.contains("src="));
 }
 

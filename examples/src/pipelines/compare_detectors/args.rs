@@ -68,7 +68,7 @@ pub enum Experiment {
     Samples,
     /// The dynamic sample rate: samples, unclassified windows, CCoV (ScarPhase, figures I.8 and I.9)
     Rate,
-    /// CPI from one window per phase against periodic sampling (ScarPhase, figures I.11 and I.13)
+    /// CPI from one window per phase against periodic sampling (ScarPhase, figures I.11 to I.13)
     Profiling,
     /// CoV and STAB against the length of windows (POP, figure 5)
     Interval,

@@ -107,15 +107,21 @@ fn tell(args: &Args, tables: &[Table], incomplete: bool, out: &mut dyn Write) ->
 
 fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result<(), Failure> {
     for (number, table) in tables.iter().enumerate() {
-        let name = format!("{:02}_{}.csv", number + 1, table.name);
-        folder.write(&name, |out| out.write_all(table.csv().as_bytes())).map_err(Failure::run)?;
+        let name = format!("{:02}_{}", number + 1, table.name);
+        let write = |extension: &str, text: &str| {
+            folder.write(&format!("{name}.{extension}"), |out| out.write_all(text.as_bytes()))
+        };
+        write("csv", &table.csv()).map_err(Failure::run)?;
+        if let Some(picture) = &table.picture {
+            write("svg", picture).map_err(Failure::run)?;
+        }
     }
     let state = if incomplete { "<p class=\"incomplete\">Interrupted: incomplete.</p>" } else { "" };
     let sections: String = tables.iter().map(Table::html).collect();
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>Phase detectors compared</title><style>\n{STYLE}</style></head><body><main>\n\
+         <title>Phase detectors compared</title><style>\n{STYLE}\nmain {{ max-width: 1500px; }}</style></head><body><main>\n\
          <h1>Phase detectors compared</h1>\n{state}\n{sections}</main></body></html>\n"
     );
     folder.write("report.html", |out| out.write_all(page.as_bytes())).map_err(Failure::run)

@@ -14,6 +14,8 @@ pub struct Table {
     pub note: String,
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Cell>>,
+    /// A picture that belongs to it, as an SVG text.
+    pub picture: Option<String>,
 }
 
 /// One cell.
@@ -69,7 +71,7 @@ impl Table {
     /// An empty table.
     pub fn new(name: &str, title: String, note: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
-        Self { name: name.to_owned(), title, note: note.to_owned(), columns, rows: Vec::new() }
+        Self { name: name.to_owned(), title, note: note.to_owned(), columns, rows: Vec::new(), picture: None }
     }
 
     /// As text.
@@ -116,7 +118,10 @@ impl Table {
 
     /// As a section of a page.
     pub fn html(&self) -> String {
-        let class = |at: usize| if at == 0 { " class=\"left\"" } else { "" };
+        // Words to the left, numbers to the right.
+        let words =
+            |at: usize| self.rows.first().is_some_and(|row| matches!(row.get(at), Some(Cell::Text(_))));
+        let class = |at: usize| if words(at) { " class=\"left\"" } else { "" };
         let header: String = self
             .columns
             .iter()
@@ -136,9 +141,10 @@ impl Table {
             })
             .collect();
         format!(
-            "<h2>{}</h2>\n<p>{}</p>\n<div class=\"scroll\"><table><thead><tr>{header}</tr></thead><tbody>\n{rows}</tbody></table></div>\n",
+            "<h2>{}</h2>\n<p>{}</p>\n<div class=\"scroll\"><table><thead><tr>{header}</tr></thead><tbody>\n{rows}</tbody></table></div>\n{}",
             escape(&self.title),
-            escape(&self.note)
+            escape(&self.note),
+            self.picture.as_ref().map_or(String::new(), |picture| format!("<figure>{picture}</figure>\n"))
         )
     }
 }

@@ -6,6 +6,7 @@ mod detectors;
 mod interval;
 mod profiling;
 mod rate;
+mod reconstruction;
 mod samples;
 mod wavelet;
 

@@ -1,4 +1,4 @@
-//! ScarPhase, figures I.11 and I.13: CPI from one window per phase against as many windows at equal distances.
+//! ScarPhase, figures I.11 to I.13: CPI from one window per phase against as many windows at equal distances.
 
 use phase_detect::Error;
 use phase_detect::metrics::{
@@ -8,29 +8,42 @@ use phase_detect::metrics::{
 use super::super::detectors::scarphase;
 use super::super::recording::{Recording, Window};
 use super::super::table::{Cell, Table};
+use super::reconstruction::{Reconstruction, draw};
 use super::{Setting, mean};
 
 /// Windows in which a phase must have been seen before it is profiled.
 const SEEN_BEFORE: usize = 2;
 
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
-    let columns =
-        ["program", "profiled", "periodic", "static", "dynamic", "average", "periodic", "static", "dynamic"];
+    let columns = [
+        "program",
+        "profiled",
+        "mean: periodic",
+        "mean: static",
+        "mean: dynamic",
+        "window: average",
+        "window: periodic",
+        "window: static",
+        "window: dynamic",
+    ];
     let mut table = Table::new(
         "profiling",
         "CPI from few profiled windows".to_owned(),
-        "Profiled: share of the windows, each phase once when it is predicted, and as many at equal distances. First three: \
-         relative error of the program's mean CPI (figure I.11; the paper has 8 % periodic and 3 % by phase). Last four: mean \
+        "Profiled: share of the windows, each phase once when it is predicted, and as many at equal distances. Mean: \
+         relative error of the program's mean CPI (figure I.11; the paper has 8 % periodic and 3 % by phase). Window: mean \
          relative error of each window's CPI (figure I.13; the paper has 32 % by the average, 24 % periodic, 10 to 11 % by \
          phase).",
         &columns,
     );
-    let mut sums = Vec::new();
+    let (mut sums, mut pictures) = (Vec::new(), Vec::new());
     for recording in recordings {
-        let values = errors(recording, setting)?;
+        let (values, reconstruction) = errors(recording, setting)?;
         table.rows.push(row(&recording.name, values));
         sums.push(values);
+        pictures.push(reconstruction);
     }
+    // The numbers stand without it.
+    table.picture = draw(&pictures).ok();
     let means = std::array::from_fn(|at| mean(sums.iter().map(|values| values[at])));
     table.rows.push(row("mean", means));
     Ok(vec![table])
@@ -40,7 +53,7 @@ fn row(name: &str, values: [f64; 8]) -> Vec<Cell> {
     std::iter::once(name.into()).chain(values.map(Cell::Share)).collect()
 }
 
-fn errors(recording: &Recording, setting: Setting) -> Result<[f64; 8], Error> {
+fn errors(recording: &Recording, setting: Setting) -> Result<([f64; 8], Reconstruction), Error> {
     let windows = recording.windows();
     let cpi: Vec<f64> = windows.iter().map(Window::cpi).collect();
     let whole = cpi.iter().sum::<f64>() / cpi.len() as f64;
@@ -54,15 +67,21 @@ fn errors(recording: &Recording, setting: Setting) -> Result<[f64; 8], Error> {
         }
         let mean = estimate_from_phases(&run.labels, &cpi, &profiled)?;
         let each = reconstruct_from_phases(&run.labels, &cpi, &profiled)?;
-        Ok::<_, Error>((profiled.len(), off(mean), mean_relative_error(&cpi, &each)?))
+        let error = mean_relative_error(&cpi, &each)?;
+        Ok::<_, Error>((profiled.len(), off(mean), error, each))
     };
-    let (profiled, fixed_mean, fixed_each) = by_phase(false)?;
-    let (_, dynamic_mean, dynamic_each) = by_phase(true)?;
+    let (profiled, fixed_mean, fixed_each, by_phase_each) = by_phase(false)?;
+    let (_, dynamic_mean, dynamic_each, _) = by_phase(true)?;
     // The middle of each of as many equal stretches.
     let periodic: Vec<usize> = (0..profiled).map(|k| (2 * k + 1) * cpi.len() / (2 * profiled)).collect();
     let periodic_mean = periodic.iter().map(|&w| cpi[w]).sum::<f64>() / profiled as f64;
-    let lines = mean_relative_error(&cpi, &interpolate(&cpi, &periodic)?)?;
+    let straight = interpolate(&cpi, &periodic)?;
+    let lines = mean_relative_error(&cpi, &straight)?;
     let average = mean_relative_error(&cpi, &vec![whole; cpi.len()])?;
     let share = profiled as f64 / cpi.len() as f64;
-    Ok([share, off(periodic_mean), fixed_mean, dynamic_mean, average, lines, fixed_each, dynamic_each])
+    let values =
+        [share, off(periodic_mean), fixed_mean, dynamic_mean, average, lines, fixed_each, dynamic_each];
+    let name = recording.name.clone();
+    let reconstruction = Reconstruction { name, measured: cpi, by_phase: by_phase_each, periodic: straight };
+    Ok((values, reconstruction))
 }
