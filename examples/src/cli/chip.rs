@@ -78,6 +78,10 @@ impl ChipArgs {
             Replacement::Nehalem => Policy::Nehalem,
         };
         let LatencyList { l1, shared, memory } = self.latency;
+        if l1 == 0.0 && self.base_cpi == 0.0 {
+            let remedy = "give --base-cpi or the first of --latency above 0";
+            return Err(Failure::Usage(format!("accesses that hit take no time: {remedy}")));
+        }
         let mut settings = ChipSettings::paper().map_err(Failure::usage)?;
         settings.l1 = cache("--l1-size", self.l1_size, self.l1_ways)?;
         settings.shared = cache("--llc-size", self.llc_size, self.llc_ways)?.with_policy(policy);

@@ -23,7 +23,8 @@ pub struct TraceArgs {
     #[arg(long, value_parser = formats(), requires = "files")]
     format: Option<TraceFormat>,
     /// Memory accesses per instruction of each trace, or one number for all
-    #[arg(long, value_name = "M,...", value_delimiter = ',', default_value = "1", value_parser = mix)]
+    #[arg(long, value_name = "M,...", value_delimiter = ',', default_value = "1", value_parser = mix,
+          requires = "files")]
     mix: Vec<f64>,
 }
 

@@ -7,3 +7,4 @@ pub mod detect_phases;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;
 pub mod power_frequency;
+pub mod statcc_accuracy;

@@ -30,6 +30,8 @@ pub struct CoWindow {
     pub windows: Vec<u64>,
     /// Per core, what was counted in the stretch. A core may have made no access in it.
     pub counters: Vec<Counters>,
+    /// Per core, lines of the shared cache that it held at the end of the stretch.
+    pub lines: Vec<u64>,
 }
 
 /// Plays one program once, on an otherwise idle chip with cold caches.
@@ -102,7 +104,8 @@ pub fn run<P: Program>(chip: &mut Chip<P>, until: Until, window: u64, mut stretc
         let now = read(chip);
         if now.iter().zip(&last).any(|(now, last)| now.accesses > last.accesses) {
             let counters = now.iter().zip(&last).map(|(&now, &last)| now - last).collect();
-            stretch(CoWindow { windows: windows.clone(), counters });
+            let lines = (0..now.len()).map(|core| chip.occupancy(core).0).collect();
+            stretch(CoWindow { windows: windows.clone(), counters, lines });
         }
         let ended = |core: usize| now[core].passes > first[core].passes;
         match event {

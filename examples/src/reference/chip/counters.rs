@@ -1,6 +1,7 @@
 //! What a core counts.
 
-use std::ops::Sub;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 
 /// Counts of one core since it started. Subtract two readings to get those of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -97,5 +98,32 @@ impl Sub for Counters {
             stall_cycles: self.stall_cycles - earlier.stall_cycles,
             passes: self.passes - earlier.passes,
         }
+    }
+}
+
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            instructions: self.instructions + other.instructions,
+            cycles: self.cycles + other.cycles,
+            accesses: self.accesses + other.accesses,
+            stores: self.stores + other.stores,
+            l1_misses: self.l1_misses + other.l1_misses,
+            shared_accesses: self.shared_accesses + other.shared_accesses,
+            shared_misses: self.shared_misses + other.shared_misses,
+            prefetches: self.prefetches + other.prefetches,
+            inclusion_victims: self.inclusion_victims + other.inclusion_victims,
+            bandwidth_stall: self.bandwidth_stall + other.bandwidth_stall,
+            stall_cycles: self.stall_cycles + other.stall_cycles,
+            passes: self.passes + other.passes,
+        }
+    }
+}
+
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(counters: I) -> Self {
+        counters.fold(Self::default(), |sum, next| sum + next)
     }
 }

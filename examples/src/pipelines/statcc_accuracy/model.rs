@@ -1,0 +1,58 @@
+//! Which cache model stands for which replacement policy.
+
+use super::timeline;
+use crate::cli::Replacement;
+
+/// The model of the shared cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// LRU.
+    StatStack,
+    /// Random replacement.
+    StatCache,
+}
+
+impl Model {
+    /// The model of a policy, or the nearest to it: FIFO misses about as often as random replacement, and the
+    /// accessed bit approximates LRU.
+    #[must_use]
+    pub const fn of(policy: Replacement) -> Self {
+        match policy {
+            Replacement::Lru | Replacement::Nehalem => Self::StatStack,
+            Replacement::Random | Replacement::Fifo => Self::StatCache,
+        }
+    }
+
+    /// Whether it only comes near to a policy.
+    #[must_use]
+    pub const fn approximates(self, policy: Replacement) -> bool {
+        matches!(policy, Replacement::Fifo | Replacement::Nehalem)
+    }
+
+    /// The policy that it models.
+    #[must_use]
+    pub const fn policy(self) -> &'static str {
+        match self {
+            Self::StatStack => "LRU",
+            Self::StatCache => "random replacement",
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StatStack => "statstack",
+            Self::StatCache => "statcache",
+        }
+    }
+
+    /// How it takes lines to leave.
+    #[must_use]
+    pub const fn replacement(self) -> timeline::Replacement {
+        match self {
+            Self::StatStack => timeline::Replacement::Lru,
+            Self::StatCache => timeline::Replacement::Random,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Results as tables, as JSON, as CSV and as pictures.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::args::Args;
+use super::model::Model;
+use super::played::Played;
+use super::suite::{Group, Results};
+use crate::cli::Failure;
+use crate::output::OutputDir;
+use crate::report::percent;
+
+/// One JSON object with an entry for each trace.
+pub fn played_json(args: &Args, model: Model, programs: &[Played]) -> Value {
+    json!({
+        "model": model.name(),
+        "windows": args.windows,
+        "seed": args.common.seed,
+        "programs": programs,
+    })
+}
+
+/// A table with a row for each trace.
+pub fn played_table(out: &mut dyn Write, model: Model, programs: &[Played]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<24} {:>23}  {:>32}  {:>32}",
+        "", "alone", "together, simulated", "together, predicted"
+    )?;
+    let columns = ["miss ratio", "CPI", "miss ratio", "CPI", "lines", "miss ratio", "CPI", "lines"];
+    writeln!(
+        out,
+        "{:<24} {:>12} {:>10}  {:>12} {:>10} {:>8}  {:>12} {:>10} {:>8}  CPI error",
+        "program",
+        columns[0],
+        columns[1],
+        columns[2],
+        columns[3],
+        columns[4],
+        columns[5],
+        columns[6],
+        columns[7]
+    )?;
+    for Played { name, solo, predicted, simulated, .. } in programs {
+        writeln!(
+            out,
+            "{name:<24} {:>12} {:>10.4}  {:>12} {:>10.4} {:>8.0}  {:>12} {:>10.4} {:>8.0}  {:+.2} %",
+            percent(solo.miss_ratio),
+            solo.cpi,
+            percent(simulated.miss_ratio),
+            simulated.cpi,
+            simulated.share_lines,
+            percent(predicted.miss_ratio),
+            predicted.cpi,
+            predicted.share_lines,
+            100.0 * (predicted.cpi / simulated.cpi - 1.0)
+        )?;
+    }
+    writeln!(
+        out,
+        "\nmiss ratio: shared-cache misses per memory access; predicted by StatCC with {}",
+        model.name()
+    )
+}
+
+/// All of the suite in one JSON object.
+pub fn suite_json(args: &Args, model: Model, results: &Results) -> Value {
+    let candidates: Vec<Value> = results
+        .choices
+        .iter()
+        .map(|c| {
+            let rise = c.half - c.whole;
+            json!({ "name": c.candidate.name, "miss_ratio": c.whole, "rise": rise, "chosen": c.chosen })
+        })
+        .collect();
+    json!({
+        "model": model.name(),
+        "windows": args.windows,
+        "accesses": args.suite.accesses,
+        "seed": args.common.seed,
+        "candidates": candidates,
+        "programs": results.programs,
+        "pairs": results.pairs,
+        "pair_errors": results.pair_errors(),
+        "mixes": results.mixes,
+        "mix_errors": results.mix_errors(),
+        "wrong_cpi_models": results.wrong_models,
+        "sampled": results.sampled,
+    })
+}
+
+/// The paper's tables.
+pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
+    writeln!(
+        out,
+        "Programs, by the rise of their miss ratio from the whole cache to half of it (StatStack)"
+    )?;
+    for choice in &results.choices {
+        let mark = if choice.chosen { '*' } else { ' ' };
+        let (name, rise) = (choice.candidate.name, 100.0 * (choice.half - choice.whole));
+        writeln!(out, "{mark} {name:<20} {:>10}  {rise:+8.3} points", percent(choice.whole))?;
+    }
+    writeln!(out, "\nErrors of the predicted CPI in pairs (Eklöv, thesis, Paper II, table 2)")?;
+    writeln!(out, "  {:<20} {:>9} {:>9} {:>9} {:>9}", "", "average", "median", "std. dev.", "largest")?;
+    let rows = results.programs.iter().map(|program| (program.name.as_str(), program.errors));
+    let all = [("all pairs", results.pair_errors()), ("mixes of four", results.mix_errors())];
+    for (name, errors) in rows.chain(all).filter(|(_, errors)| errors.count > 0) {
+        let [mean, median, deviation, max] = [errors.mean, errors.median, errors.deviation, errors.max]
+            .map(|error| format!("{:.2} %", 100.0 * error));
+        writeln!(out, "  {name:<20} {mean:>9} {median:>9} {deviation:>9} {max:>9}")?;
+    }
+    writeln!(out, "\nIncrease of the errors when CPI models are wrong by a factor (table 3)")?;
+    writeln!(out, "  {:>6} {:>7} {:>12} {:>10}", "first", "second", "miss ratio", "CPI")?;
+    for cell in &results.wrong_models {
+        let (miss_ratio, cpi) = (100.0 * cell.miss_ratio, 100.0 * cell.cpi);
+        writeln!(out, "  {:>6} {:>7} {miss_ratio:>+10.3} % {cpi:>+8.2} %", cell.first, cell.second)?;
+    }
+    if !results.sampled.is_empty() {
+        writeln!(out, "\nErrors that sampling adds (figure 10): 95 % are within")?;
+        for sampled in &results.sampled {
+            let (cpi, ratio) = (100.0 * sampled.cpi.p95, 100.0 * sampled.miss_ratio.p95);
+            writeln!(out, "  rate {:<6} CPI {cpi:.2} %, miss ratio {ratio:.3} points", sampled.rate)?;
+        }
+    }
+    out.flush()
+}
+
+/// Writes `pairs.csv`, `mixes.csv` and `scatter.svg` (the paper's figure 8).
+pub fn suite_files(folder: &OutputDir, results: &Results) -> Result<(), Failure> {
+    let picture = super::scatter::draw(&results.pairs).map_err(Failure::Run)?;
+    for (name, groups) in [("pairs.csv", &results.pairs), ("mixes.csv", &results.mixes)] {
+        folder.write(name, |out| csv(out, groups)).map_err(Failure::run)?;
+    }
+    folder.write("scatter.svg", |out| out.write_all(picture.as_bytes())).map_err(Failure::run)
+}
+
+/// Writes `programs.csv`.
+pub fn played_files(folder: &OutputDir, programs: &[Played]) -> Result<(), Failure> {
+    folder
+        .write("programs.csv", |out| {
+            let mut csv = csv::Writer::from_writer(out);
+            csv.write_record([
+                "name",
+                "mix",
+                "accesses",
+                "solo_miss_ratio",
+                "solo_cpi",
+                "predicted_miss_ratio",
+                "predicted_cpi",
+                "predicted_lines",
+                "simulated_miss_ratio",
+                "simulated_cpi",
+                "simulated_lines",
+            ])?;
+            for p in programs {
+                let numbers = [
+                    p.mix,
+                    p.accesses as f64,
+                    p.solo.miss_ratio,
+                    p.solo.cpi,
+                    p.predicted.miss_ratio,
+                    p.predicted.cpi,
+                    p.predicted.share_lines,
+                    p.simulated.miss_ratio,
+                    p.simulated.cpi,
+                    p.simulated.share_lines,
+                ];
+                csv.write_record(std::iter::once(p.name.clone()).chain(numbers.map(|n| n.to_string())))?;
+            }
+            csv.flush()
+        })
+        .map_err(Failure::run)
+}
+
+fn csv(out: &mut dyn Write, groups: &[Group]) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record([
+        "group",
+        "name",
+        "miss_ratio",
+        "predicted_miss_ratio",
+        "cpi",
+        "predicted_cpi",
+        "lines",
+        "predicted_lines",
+        "error",
+    ])?;
+    for (number, group) in groups.iter().enumerate() {
+        for o in group {
+            let numbers = [
+                o.miss_ratio,
+                o.predicted_miss_ratio,
+                o.cpi,
+                o.predicted_cpi,
+                o.lines,
+                o.predicted_lines,
+                o.error,
+            ];
+            let names = [number.to_string(), o.name.clone()];
+            csv.write_record(names.into_iter().chain(numbers.map(|n| n.to_string())))?;
+        }
+    }
+    csv.flush()
+}

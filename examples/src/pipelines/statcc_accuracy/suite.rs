@@ -1,0 +1,344 @@
+//! The paper's three experiments on embedded programs: all pairs, sampled profiles, wrong CPI models; and mixes
+//! of four.
+
+use rand::rngs::StdRng;
+use rand::seq::index;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+
+use super::distances::{Distances, Pass};
+use super::model::Model;
+use super::parallel::parallel;
+use super::programs::{Choice, choose};
+use super::sets::Dispersion;
+use super::statistics::Summary;
+use super::subject::Known;
+use super::timeline::{self, Predicted};
+use super::truth::{Machine, Simulated, Solo};
+use crate::cli::{Failure, Recorded};
+use crate::reference::chip::corun::Until;
+
+/// Sample rates of the paper's figure 10, as mean gaps.
+pub const GAPS: [f64; 2] = [100.0, 1000.0];
+/// Errors of the CPI models in the paper's table 3.
+pub const ALPHAS: [f64; 3] = [0.9, 1.0, 1.1];
+/// Programs in a mix.
+const MIX: usize = 4;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// The chip.
+    pub machine: Machine,
+    /// What predicts.
+    pub model: Model,
+    /// Accesses of each program.
+    pub accesses: u64,
+    /// Windows of each program.
+    pub windows: u64,
+    /// Mixes of four.
+    pub mixes: u32,
+    /// Samplings at each rate.
+    pub repetitions: u32,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+}
+
+/// A program chosen, alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Alone {
+    /// Its name.
+    pub name: String,
+    /// Accesses per instruction.
+    pub mix: f64,
+    /// Misses per access.
+    pub miss_ratio: f64,
+    /// Cycles per instruction.
+    pub cpi: f64,
+    /// Errors of all predictions of it in pairs: a row of table 2.
+    pub errors: Summary,
+}
+
+/// One program in one group.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// Misses per access, simulated.
+    pub miss_ratio: f64,
+    /// And predicted.
+    pub predicted_miss_ratio: f64,
+    /// Cycles per instruction, simulated.
+    pub cpi: f64,
+    /// And predicted.
+    pub predicted_cpi: f64,
+    /// Lines of the shared cache held on average, simulated.
+    pub lines: f64,
+    /// And predicted.
+    pub predicted_lines: f64,
+    /// (simulated CPI - predicted CPI) / simulated CPI: the paper's equation 4.
+    pub error: f64,
+}
+
+/// Changes of CPI and miss ratio.
+type Changes = Vec<(f64, f64)>;
+
+/// Programs that ran together.
+pub type Group = Vec<Outcome>;
+
+/// A cell of table 3: what changes when the CPI models of a pair are wrong by these factors.
+#[derive(Clone, Debug, Serialize)]
+pub struct WrongModels {
+    /// Factor on the first program's CPI.
+    pub first: f64,
+    /// Factor on the second's.
+    pub second: f64,
+    /// Increase of the average absolute error of the miss ratio.
+    pub miss_ratio: f64,
+    /// Increase of the average relative error of the CPI.
+    pub cpi: f64,
+}
+
+/// Figure 10: what sampling adds to the errors.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sampled {
+    /// Share of the accesses that were sampled.
+    pub rate: f64,
+    /// Change of the predicted CPI, relative to the simulated one.
+    pub cpi: Summary,
+    /// Change of the predicted miss ratio.
+    pub miss_ratio: Summary,
+}
+
+/// All results.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// What was chosen from what.
+    pub choices: Vec<Choice>,
+    /// The programs chosen.
+    pub programs: Vec<Alone>,
+    /// All pairs, those of a program with itself included.
+    pub pairs: Vec<Group>,
+    /// Mixes of four different programs.
+    pub mixes: Vec<Group>,
+    /// Table 3.
+    pub wrong_models: Vec<WrongModels>,
+    /// Figure 10.
+    pub sampled: Vec<Sampled>,
+}
+
+impl Results {
+    /// Errors of all pairs.
+    #[must_use]
+    pub fn pair_errors(&self) -> Summary {
+        Summary::of(self.pairs.iter().flatten().map(|outcome| outcome.error))
+    }
+
+    /// Errors of all mixes.
+    #[must_use]
+    pub fn mix_errors(&self) -> Summary {
+        Summary::of(self.mixes.iter().flatten().map(|outcome| outcome.error))
+    }
+}
+
+/// A program with all that is known of it.
+struct Subject {
+    recorded: Recorded,
+    distances: Distances,
+    solo: Solo,
+    window: u64,
+    known: Known,
+    dispersion: Dispersion,
+}
+
+/// A group that was simulated, and what was predicted of it.
+struct Judged {
+    members: Vec<usize>,
+    simulated: Vec<Simulated>,
+    predicted: Vec<Predicted>,
+}
+
+impl Suite {
+    /// Does all of it. `tell` is told what is being done.
+    ///
+    /// # Errors
+    /// [`Failure`] if the chip cannot be built or a program cannot be recorded.
+    pub fn run(&self, tell: &(dyn Fn(&str) + Sync)) -> Result<Results, Failure> {
+        let size = self.machine.chip.shared.geometry.lines();
+        let line_size = self.machine.chip.line_size();
+        tell("choosing programs");
+        let choices = choose(size, self.accesses, line_size, self.seed)?;
+        tell("running the programs alone");
+        let chosen: Vec<Choice> = choices.iter().copied().filter(|choice| choice.chosen).collect();
+        let subjects = parallel(&chosen, |choice| self.subject(choice));
+        let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
+        let count = subjects.len();
+        let pairs: Vec<Vec<usize>> = (0..count).flat_map(|a| (a..count).map(move |b| vec![a, b])).collect();
+        tell("running all pairs");
+        let pairs = self.judge(&subjects, &pairs)?;
+        tell("running mixes of four");
+        let mixes = self.judge(&subjects, &self.draw_mixes(count))?;
+        tell("predicting with wrong CPI models");
+        let wrong_models = self.wrong_models(&subjects, &pairs);
+        let mut sampled = Vec::new();
+        for gap in GAPS.into_iter().filter(|_| self.repetitions > 0) {
+            tell(&format!("predicting from one access in {gap}"));
+            sampled.push(self.sampled(&subjects, &pairs, gap)?);
+        }
+        let groups =
+            |judged: &[Judged]| -> Vec<Group> { judged.iter().map(|g| group(&subjects, g)).collect() };
+        let (pairs, mixes) = (groups(&pairs), groups(&mixes));
+        let programs = subjects.iter().map(|subject| alone(subject, &pairs)).collect();
+        Ok(Results { choices, programs, pairs, mixes, wrong_models, sampled })
+    }
+
+    fn subject(&self, choice: &Choice) -> Result<Subject, Failure> {
+        let recorded = choice.candidate.record(self.accesses, self.machine.chip.line_size(), self.seed)?;
+        let distances = Distances::of(&recorded.recording);
+        let window = distances.references().div_ceil(self.windows);
+        let solo = self.machine.alone(&recorded, window, 1)?;
+        let profiles = distances.profiles(window, Pass::First);
+        let dispersion = Dispersion::of(&recorded.recording, self.machine.chip.shared.geometry);
+        let known =
+            Known::new(&self.machine, recorded.mix, &solo, window, dispersion.clone(), &profiles, &[])?;
+        Ok(Subject { recorded, distances, solo, window, known, dispersion })
+    }
+
+    /// Simulates groups of programs until the first has ended, and predicts the same.
+    fn judge(&self, subjects: &[Subject], groups: &[Vec<usize>]) -> Result<Vec<Judged>, Failure> {
+        let judged = parallel(groups, |members| -> Result<Judged, Failure> {
+            let programs: Vec<&Recorded> = members.iter().map(|&m| &subjects[m].recorded).collect();
+            let simulated = self.machine.together(&programs, Until::FirstEnded)?;
+            let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
+            let predicted = self.predict(&known, &[]);
+            Ok(Judged { members: members.clone(), simulated, predicted })
+        });
+        judged.into_iter().collect()
+    }
+
+    fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Vec<Predicted> {
+        let geometry = self.machine.chip.shared.geometry;
+        timeline::predict(known, geometry, self.model.replacement(), Until::FirstEnded, cpi_errors)
+    }
+
+    /// Mixes of different programs; each program is in about as many as any other.
+    fn draw_mixes(&self, count: usize) -> Vec<Vec<usize>> {
+        let mut random = StdRng::seed_from_u64(self.seed);
+        let mut deck: Vec<usize> = Vec::new();
+        (0..self.mixes)
+            .map(|_| {
+                let mut mix: Vec<usize> = Vec::new();
+                while mix.len() < MIX.min(count) {
+                    if !deck.iter().any(|card| !mix.contains(card)) {
+                        deck.extend(index::sample(&mut random, count, count));
+                    }
+                    let at = random.random_range(0..deck.len());
+                    if !mix.contains(&deck[at]) {
+                        mix.push(deck.swap_remove(at));
+                    }
+                }
+                mix
+            })
+            .collect()
+    }
+
+    fn wrong_models(&self, subjects: &[Subject], pairs: &[Judged]) -> Vec<WrongModels> {
+        let mean = |predicted: &[Vec<Predicted>], error: &dyn Fn(&Simulated, &Predicted) -> f64| -> f64 {
+            let errors = pairs.iter().zip(predicted).flat_map(|(pair, predicted)| {
+                pair.simulated.iter().zip(predicted).map(|(s, p)| error(s, p).abs()).collect::<Vec<_>>()
+            });
+            Summary::of(errors).mean
+        };
+        let ratio = |s: &Simulated, p: &Predicted| p.miss_ratio() - s.counters.miss_ratio();
+        let right: Vec<Vec<Predicted>> = pairs.iter().map(|pair| pair.predicted.clone()).collect();
+        let mut cells = Vec::new();
+        for first in ALPHAS {
+            for second in ALPHAS.into_iter().filter(|&second| second != first) {
+                let wrong: Vec<Vec<Predicted>> = parallel(pairs, |pair| {
+                    let known: Vec<&Known> = pair.members.iter().map(|&m| &subjects[m].known).collect();
+                    self.predict(&known, &[first, second])
+                });
+                cells.push(WrongModels {
+                    first,
+                    second,
+                    miss_ratio: mean(&wrong, &ratio) - mean(&right, &ratio),
+                    cpi: mean(&wrong, &error) - mean(&right, &error),
+                });
+            }
+        }
+        cells
+    }
+
+    /// Samples every program anew for each repetition, and predicts all pairs from that.
+    fn sampled(&self, subjects: &[Subject], pairs: &[Judged], gap: f64) -> Result<Sampled, Failure> {
+        let repetitions: Vec<u64> = (0..u64::from(self.repetitions)).collect();
+        let changes = parallel(&repetitions, |repetition| -> Result<Changes, Failure> {
+            let sampled = subjects.iter().enumerate().map(|(number, subject)| {
+                let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
+                let profiles = subject.distances.sampled(subject.window, Pass::First, gap, seed);
+                Known::new(
+                    &self.machine,
+                    subject.recorded.mix,
+                    &subject.solo,
+                    subject.window,
+                    subject.dispersion.clone(),
+                    &profiles,
+                    &[],
+                )
+            });
+            let sampled: Vec<Known> = sampled.collect::<Result<_, _>>()?;
+            let mut changes = Vec::new();
+            for pair in pairs {
+                let known: Vec<&Known> = pair.members.iter().map(|&m| &sampled[m]).collect();
+                let predicted = self.predict(&known, &[]);
+                for ((sampled, full), simulated) in predicted.iter().zip(&pair.predicted).zip(&pair.simulated)
+                {
+                    let cpi = (sampled.cpi() - full.cpi()) / simulated.counters.cpi();
+                    changes.push((cpi, sampled.miss_ratio() - full.miss_ratio()));
+                }
+            }
+            Ok(changes)
+        });
+        let changes: Vec<Changes> = changes.into_iter().collect::<Result<_, _>>()?;
+        Ok(Sampled {
+            rate: gap.recip(),
+            cpi: Summary::of(changes.iter().flatten().map(|change| change.0)),
+            miss_ratio: Summary::of(changes.iter().flatten().map(|change| change.1)),
+        })
+    }
+}
+
+/// The paper's equation 4.
+fn error(simulated: &Simulated, predicted: &Predicted) -> f64 {
+    let truth = simulated.counters.cpi();
+    (truth - predicted.cpi()) / truth
+}
+
+fn group(subjects: &[Subject], judged: &Judged) -> Group {
+    let outcomes = judged.members.iter().zip(&judged.simulated).zip(&judged.predicted);
+    outcomes
+        .map(|((&member, simulated), predicted)| Outcome {
+            name: subjects[member].recorded.name.clone(),
+            miss_ratio: simulated.counters.miss_ratio(),
+            predicted_miss_ratio: predicted.miss_ratio(),
+            cpi: simulated.counters.cpi(),
+            predicted_cpi: predicted.cpi(),
+            lines: simulated.lines,
+            predicted_lines: predicted.lines(),
+            error: error(simulated, predicted),
+        })
+        .collect()
+}
+
+fn alone(subject: &Subject, pairs: &[Group]) -> Alone {
+    let name = &subject.recorded.name;
+    let errors = pairs.iter().flatten().filter(|outcome| &outcome.name == name).map(|outcome| outcome.error);
+    let counters = subject.solo.counters;
+    Alone {
+        name: name.clone(),
+        mix: subject.recorded.mix,
+        miss_ratio: counters.miss_ratio(),
+        cpi: counters.cpi(),
+        errors: Summary::of(errors),
+    }
+}
