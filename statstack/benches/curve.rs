@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use reuse_sampler::{CacheLines, CacheModel, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile};
+use reuse_sampler::{
+    CacheLines, CacheModel, LineSize, Outcome, Reuse, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex,
+};
 use statstack::StatStack;
 
 /// Distances over seven decades, some never reused.
@@ -31,6 +33,28 @@ fn profile_of(outcomes: &[Outcome]) -> ReuseProfile {
     profile
 }
 
+/// Overlaps of a tenth of the samples, at 1 in 100: stack distances that scatter by a factor of two.
+fn with_overlaps(profile: &ReuseProfile, outcomes: &[Outcome]) -> ReuseProfile {
+    let plain = StatStack::fit(profile).unwrap();
+    let mut profile = profile.clone();
+    for (k, outcome) in outcomes.iter().enumerate().step_by(10) {
+        if let Outcome::Reused(distance) = *outcome {
+            let factor = if k % 20 == 0 { 0.5 } else { 1.5 };
+            let open = (plain.expected_stack_distance(distance) * factor / 100.0) as u64;
+            profile.record_overlap(&ReuseOverlap {
+                started_in: WindowIndex(0),
+                shortest: distance,
+                longest: distance,
+                weight: 100,
+                samples: 1,
+                open,
+                pairs: open * open.saturating_sub(1),
+            });
+        }
+    }
+    profile
+}
+
 fn sizes() -> Vec<CacheLines> {
     (0..64).map(|k| CacheLines((64.0 * 1.15_f64.powi(k)) as u64)).collect()
 }
@@ -47,6 +71,14 @@ fn benches(c: &mut Criterion) {
     c.bench_function("curve of 64 sizes", |b| b.iter(|| model.curve(black_box(&sizes))));
     let at = model.at(CacheLines(4096));
     c.bench_function("miss probability at a prepared size", |b| {
+        b.iter(|| at.miss_probability(black_box(Reuse::Distance(ReuseDistance(100_000)))));
+    });
+    let profile = with_overlaps(&profile, &outcomes);
+    let model = StatStack::fit(&profile).unwrap();
+    c.bench_function("fit, corrected", |b| b.iter(|| StatStack::fit(black_box(&profile)).unwrap()));
+    c.bench_function("curve of 64 sizes, corrected", |b| b.iter(|| model.curve(black_box(&sizes))));
+    let at = model.at(CacheLines(4096));
+    c.bench_function("miss probability at a prepared size, corrected", |b| {
         b.iter(|| at.miss_probability(black_box(Reuse::Distance(ReuseDistance(100_000)))));
     });
 }

@@ -18,13 +18,11 @@ const OCTAVE_BITS: u32 = 7;
 #[inline]
 #[must_use]
 pub const fn bin_of(distance: u64) -> usize {
-    if distance < EXACT {
-        distance as usize
-    } else {
-        let octave = distance.ilog2();
-        let within = (distance >> (octave - OCTAVE_BITS)) & (PER_OCTAVE - 1);
-        (EXACT + (octave - EXACT_BITS) as u64 * PER_OCTAVE + within) as usize
-    }
+    // Both are computed and one is chosen: which it is cannot be predicted.
+    let octave = (distance | EXACT).ilog2();
+    let within = (distance >> (octave - OCTAVE_BITS)) & (PER_OCTAVE - 1);
+    let far = EXACT + (octave - EXACT_BITS) as u64 * PER_OCTAVE + within;
+    if distance < EXACT { distance as usize } else { far as usize }
 }
 
 /// Smallest and largest distance in `bin`, which is below [`BINS`].

@@ -1,7 +1,7 @@
 //! When each line was touched last: exact reuse distances of every access.
 //!
 //! Lines are kept in pages of 64, because programs touch neighbours: one look-up of the page serves all of
-//! them, and the page found last is tried first.
+//! them. The page found last is not tried first: whether it is the one again is harder to predict than a look-up.
 
 const LINES: usize = 64;
 const LINE_BITS: u32 = 6;
@@ -10,24 +10,17 @@ const FREE: u64 = u64::MAX;
 /// Number of the access that touched each line last; 0 for lines not touched.
 #[derive(Clone, Debug)]
 pub struct Touches {
-    keys: Vec<u64>,  // page numbers, FREE where empty; length a power of two, at most half used
-    slots: Vec<u32>, // index into `pages`, by position of the key
+    // Page numbers (FREE where empty) with their indexes into `pages`; length a power of two, at most a
+    // quarter used: a second probe is hard to predict.
+    seats: Vec<(u64, u32)>,
     pages: Vec<[u64; LINES]>,
-    shift: u32, // 64 - binary logarithm of keys.len()
-    last: (u64, u32),
-    open: u64, // lines with a touch
+    shift: u32, // 64 - binary logarithm of seats.len()
+    open: u64,  // lines with a touch
 }
 
 impl Default for Touches {
     fn default() -> Self {
-        Self {
-            keys: vec![FREE; 1 << 10],
-            slots: vec![0; 1 << 10],
-            pages: Vec::new(),
-            shift: 64 - 10,
-            last: (FREE, 0),
-            open: 0,
-        }
+        Self { seats: vec![(FREE, 0); 1 << 10], pages: Vec::new(), shift: 64 - 10, open: 0 }
     }
 }
 
@@ -36,6 +29,14 @@ impl Touches {
     #[must_use]
     pub const fn open(&self) -> u64 {
         self.open
+    }
+
+    /// What is kept of `line`, if it or a neighbour was touched before. One that is not 0 may be changed to
+    /// another that is not.
+    #[inline]
+    pub fn entry(&mut self, line: u64) -> Option<&mut u64> {
+        let slot = self.find(line >> LINE_BITS)?;
+        self.pages.get_mut(slot as usize).map(|page| &mut page[line as usize % LINES])
     }
 
     /// Records that `line` is touched by access number `now` (at least 1) and returns the number of the
@@ -71,15 +72,10 @@ impl Touches {
 
     #[inline]
     fn page(&mut self, page: u64) -> u32 {
-        if self.last.0 == page {
-            return self.last.1;
-        }
-        let slot = match self.find(page) {
+        match self.find(page) {
             Some(slot) => slot,
             None => self.add(page),
-        };
-        self.last = (page, slot);
-        slot
+        }
     }
 
     #[inline]
@@ -91,40 +87,39 @@ impl Touches {
     fn find(&self, page: u64) -> Option<u32> {
         let mut at = self.home(page);
         loop {
-            if self.keys[at] == page {
-                return Some(self.slots[at]);
+            let (key, slot) = self.seats[at];
+            if key == page {
+                return Some(slot);
             }
-            if self.keys[at] == FREE {
+            if key == FREE {
                 return None;
             }
-            at = (at + 1) & (self.keys.len() - 1);
+            at = (at + 1) & (self.seats.len() - 1);
         }
     }
 
     #[cold]
     fn add(&mut self, page: u64) -> u32 {
-        if (self.pages.len() + 1) * 2 > self.keys.len() {
-            let (keys, slots) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.slots));
-            self.keys = vec![FREE; keys.len() * 2];
-            self.slots = vec![0; keys.len() * 2];
+        if (self.pages.len() + 1) * 4 > self.seats.len() {
+            let doubled = vec![(FREE, 0); self.seats.len() * 2];
+            let seats = std::mem::replace(&mut self.seats, doubled);
             self.shift -= 1;
-            for (key, slot) in keys.into_iter().zip(slots).filter(|&(key, _)| key != FREE) {
-                self.place(key, slot);
+            for seat in seats.into_iter().filter(|seat| seat.0 != FREE) {
+                self.place(seat);
             }
         }
         self.pages.push([0; LINES]);
         let slot = (self.pages.len() - 1) as u32;
-        self.place(page, slot);
+        self.place((page, slot));
         slot
     }
 
-    fn place(&mut self, page: u64, slot: u32) {
-        let mut at = self.home(page);
-        while self.keys[at] != FREE {
-            at = (at + 1) & (self.keys.len() - 1);
+    fn place(&mut self, seat: (u64, u32)) {
+        let mut at = self.home(seat.0);
+        while self.seats[at].0 != FREE {
+            at = (at + 1) & (self.seats.len() - 1);
         }
-        self.keys[at] = page;
-        self.slots[at] = slot;
+        self.seats[at] = seat;
     }
 }
 

@@ -87,7 +87,7 @@ const MARKERS: Rate = Rate::Sparse { mean: 32.0 };
 pub struct Tracker {
     now: u64,       // accesses shown so far; the number of the latest one
     next: u64,      // number of the access that starts the next sample; u64::MAX if none
-    every: bool,    // every access is a sample in this window
+    direct: bool,   // every access is a sample, and no others are open
     touching: bool, // `touches` is in use, in this window or with samples open from an earlier one
     began: u64,     // `now` when the window began
     window: u64,
@@ -103,7 +103,7 @@ pub struct Tracker {
     history: u64,            // `now` when every-access tracking began without a gap since
     first: [u64; 2],         // first touches by loads and by stores, while `whole`
     starts: Vec<(u64, u64)>, // (`began`, window) of every-access windows, ascending
-    within: [Vec<u64>; 2],   // by bin: reuses inside this window, of loads and of stores
+    within: Vec<u64>,        // reuses inside this window by bin: first those of loads, then those of stores
     across: FastMap<u64, u64>, // reuses from earlier windows, by `crossing`
     unseen: Vec<(u64, bool)>, // (age of the history, store): lines without a touch in the history
     left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse
@@ -116,7 +116,7 @@ impl Tracker {
         Self {
             now: 0,
             next: u64::MAX,
-            every: false,
+            direct: false,
             touching: false,
             began: 0,
             window: 0,
@@ -132,7 +132,7 @@ impl Tracker {
             history: 0,
             first: [0; 2],
             starts: Vec::new(),
-            within: [Vec::new(), Vec::new()],
+            within: Vec::new(),
             across: FastMap::default(),
             unseen: Vec::new(),
             left: BTreeMap::new(),
@@ -150,11 +150,9 @@ impl Tracker {
                 self.starts.clear();
             }
             Mode::Every => {
-                if !self.every {
+                if !self.every() {
                     self.history = self.now;
-                    for bins in &mut self.within {
-                        bins.resize(bins::BINS, 0);
-                    }
+                    self.within.resize(2 * bins::BINS, 0);
                 }
                 self.starts.push((self.now, window));
             }
@@ -164,14 +162,19 @@ impl Tracker {
             self.overlaps.restart();
         }
         self.mode = mode;
-        self.every = mode == Mode::Every;
-        self.whole &= self.every;
-        self.touching = self.every || self.touches.open() > 0;
+        self.whole &= self.every();
+        self.direct = self.every() && self.watches.open() == 0;
+        self.touching = self.every() || self.touches.open() > 0;
         self.choose(match mode {
             Mode::Off | Mode::Watch => None,
             Mode::Sample(rate) => Some(rate),
             Mode::Every => Some(MARKERS),
         });
+    }
+
+    /// Whether every access is a sample in this window.
+    const fn every(&self) -> bool {
+        matches!(self.mode, Mode::Every)
     }
 
     /// Chooses accesses at `rate` from now on.
@@ -196,11 +199,31 @@ impl Tracker {
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
     pub fn access(&mut self, line: u64, pc: u64, store: bool) {
         self.now += 1;
-        if self.touching {
+        if self.direct {
+            self.access_direct(line, store);
+        } else if self.touching {
             self.access_touching(line, pc, store);
         } else if self.watches.may_watch(line) || self.now == self.next {
             self.access_watched(line, pc, store);
         }
+    }
+
+    /// An access that is a sample like those before it. The common case comes first and calls nothing, so that
+    /// it has no registers to save.
+    #[inline(never)]
+    fn access_direct(&mut self, line: u64, store: bool) {
+        if let Some(entry) = self.touches.entry(line) {
+            let before = *entry >> 1;
+            if *entry & 1 == 0 && before > self.began && self.now != self.next {
+                *entry = self.now << 1;
+                let bin = bins::bin_of(self.now.wrapping_sub(before).wrapping_sub(1));
+                if let Some(count) = self.within.get_mut(bin + bins::BINS * usize::from(store)) {
+                    *count += 1;
+                }
+                return;
+            }
+        }
+        self.touch(line, store);
     }
 
     /// An access that may close a sample or start one.
@@ -216,7 +239,7 @@ impl Tracker {
     /// An access while `touches` is in use: every one is a sample, or was until a window ago.
     #[inline(never)]
     fn access_touching(&mut self, line: u64, pc: u64, store: bool) {
-        if self.every {
+        if self.every() {
             if self.watches.may_watch(line) {
                 self.close(line, pc, store);
             }
@@ -229,14 +252,15 @@ impl Tracker {
 
     /// Ends the window and tells what happened in it.
     pub fn end_window(&mut self) -> Report {
-        let arrivals = self.every.then(|| self.arrivals());
+        let arrivals = self.every().then(|| self.arrivals());
         let mut counts: BTreeMap<(u64, Fate), u64> = std::mem::take(&mut self.left);
         for (key, count) in self.across.drain() {
             let (start, bin, _) = crossed(key);
             let window = self.starts.get(start).map_or(0, |start| start.1);
             *counts.entry((window, Fate::Reused(bins::middle(bin)))).or_default() += count;
         }
-        let [loads, stores] = &mut self.within;
+        let half = self.within.len() / 2;
+        let (loads, stores) = self.within.split_at_mut(half);
         for (bin, (loads, stores)) in loads.iter_mut().zip(stores).enumerate() {
             let count = std::mem::take(loads) + std::mem::take(stores);
             if count > 0 {
@@ -305,14 +329,14 @@ impl Tracker {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn touch(&mut self, line: u64, store: bool) {
         // The lowest bit of what is kept of a line says whether its last touch is a marker.
         let entry = self.touches.touch(line, self.now << 1);
         let before = entry >> 1;
         let distance = self.now.wrapping_sub(before).wrapping_sub(1);
         if before > self.began {
-            self.within[usize::from(store)][bins::bin_of(distance)] += 1;
+            self.within[bins::bin_of(distance) + bins::BINS * usize::from(store)] += 1;
         } else if before > 0 {
             let crossing = crossing(start_of(&self.starts, before), bins::bin_of(distance), store);
             *self.across.entry(crossing).or_default() += 1;
@@ -363,7 +387,9 @@ impl Tracker {
                     *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
                 }
             }
-            for (bin, &count) in self.within[usize::from(store)].iter().enumerate().filter(|(_, c)| **c > 0) {
+            let (loads, stores) = self.within.split_at(self.within.len() / 2);
+            let within = if store { stores } else { loads };
+            for (bin, &count) in within.iter().enumerate().filter(|(_, c)| **c > 0) {
                 *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
             }
             for &(age, _) in self.unseen.iter().filter(|unseen| unseen.1 == store) {
