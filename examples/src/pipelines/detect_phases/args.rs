@@ -15,6 +15,10 @@ use crate::guided;
 /// (--signatures), or runs PROGRAM unmodified, under qemu-user where the machine has no better way. Without any of them
 /// an embedded workload runs. With --json one object is printed per window, as soon as its phase is known, and a last
 /// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
+///
+/// The object of a window is {"window": its number from 0, "phase": its phase, "predicted_next": the phase predicted for
+/// the next window of its thread, "confidence": 0 to 1}; the last two are null while there is nothing to predict from. A
+/// "thread" follows for all threads but the first. The last line is {"summary": {...}}.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "detect_phases", version)]
 pub struct Args {
