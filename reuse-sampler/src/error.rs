@@ -31,6 +31,16 @@ pub enum Error {
         /// Samples asked for in a burst.
         samples: u64,
     },
+    /// Settings of a bootstrap that give no interval.
+    #[error(
+        "intervals at level {level} from {resamples} draws: give a level between 0 and 1, and at least 100 draws"
+    )]
+    Bootstrap {
+        /// The level asked for.
+        level: f64,
+        /// Number of draws asked for.
+        resamples: usize,
+    },
     /// A window of no instructions or accesses.
     #[error("a window of length 0: give at least 1")]
     WindowLength,

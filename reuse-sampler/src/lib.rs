@@ -6,6 +6,7 @@ mod access;
 #[cfg(feature = "qemu")]
 #[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
 pub mod auto;
+mod confidence;
 mod distance;
 mod engine;
 mod error;
@@ -27,6 +28,7 @@ pub mod trace;
 mod window;
 
 pub use access::{Access, AccessKind, Line, LineSize};
+pub use confidence::{Bootstrap, Interval};
 pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
 pub use error::Error;
 pub use grouped::{Grouped, GroupedProfiles};
