@@ -345,3 +345,40 @@ fn files_hold_what_was_told() {
     assert!(csv.lines().nth(2).unwrap().contains(&cpi), "{csv}");
     assert!(ended.out.contains("a.din") && ended.out.contains("CPI error"));
 }
+
+#[test]
+fn the_suite_is_predicted_to_the_papers_accuracy() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let chip = ["--llc-size", "128KiB", "--l1-size", "2KiB"];
+    let small =
+        ["--accesses", "400000", "--windows", "32", "--mixes", "4", "--repetitions", "1", "--json", "--out"];
+    let ended = ended(&[&chip[..], &small, &[out.to_str().unwrap()]].concat());
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    let answer: Value = serde_json::from_str(&ended.out).unwrap();
+    let rows = |what: &str| answer[what].as_array().unwrap().len();
+    assert_eq!((rows("programs"), rows("pairs"), rows("mixes"), rows("sampled")), (10, 55, 4, 2));
+    assert_eq!((rows("wrong_cpi_models"), rows("candidates")), (6, 18));
+    // Ranked by the rise of the miss ratio: seven of the most, three of the least.
+    let candidates = answer["candidates"].as_array().unwrap();
+    let rises: Vec<f64> = candidates.iter().map(|c| c["rise"].as_f64().unwrap()).collect();
+    assert!(rises.is_sorted_by(|a, b| a >= b), "{rises:?}");
+    assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 10);
+    // What the means are made of.
+    let errors: Vec<f64> = answer["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|pair| pair.as_array().unwrap())
+        .map(|o| (1.0 - o["predicted_cpi"].as_f64().unwrap() / o["cpi"].as_f64().unwrap()).abs())
+        .collect();
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    assert_eq!(errors.len(), 110);
+    assert!((mean - answer["pair_errors"]["mean"].as_f64().unwrap()).abs() < 1e-9);
+    // What is asked for at full size: 1.5 % on average, 0.4 % for half of them, 3 % in mixes.
+    assert!(mean <= 0.015, "{mean}");
+    assert!(answer["pair_errors"]["median"].as_f64().unwrap() <= 0.004, "{}", answer["pair_errors"]);
+    assert!(answer["mix_errors"]["mean"].as_f64().unwrap() <= 0.03, "{}", answer["mix_errors"]);
+    assert_eq!(fs::read_to_string(out.join("pairs.csv")).unwrap().lines().count(), 111);
+    assert!(fs::read_to_string(out.join("scatter.svg")).unwrap().contains("predicted CPI"));
+}

@@ -11,6 +11,7 @@ pub mod programs;
 mod scatter;
 pub mod sets;
 pub mod statistics;
+pub mod steady;
 pub mod subject;
 pub mod suite;
 pub mod timeline;

@@ -84,6 +84,8 @@ pub fn suite_json(args: &Args, model: Model, results: &Results) -> Value {
         "programs": results.programs,
         "pairs": results.pairs,
         "pair_errors": results.pair_errors(),
+        "pair_errors_one_profile": results.steady_errors(false),
+        "pair_errors_on_cliffs": results.steady_errors(true),
         "mixes": results.mixes,
         "mix_errors": results.mix_errors(),
         "wrong_cpi_models": results.wrong_models,
@@ -105,12 +107,18 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
     writeln!(out, "\nErrors of the predicted CPI in pairs (Eklöv, thesis, Paper II, table 2)")?;
     writeln!(out, "  {:<20} {:>9} {:>9} {:>9} {:>9}", "", "average", "median", "std. dev.", "largest")?;
     let rows = results.programs.iter().map(|program| (program.name.as_str(), program.errors));
-    let all = [("all pairs", results.pair_errors()), ("mixes of four", results.mix_errors())];
+    let all = [
+        ("all pairs", results.pair_errors()),
+        ("mixes of four", results.mix_errors()),
+        ("pairs, one profile", results.steady_errors(false)),
+        ("one profile, cliffs", results.steady_errors(true)),
+    ];
     for (name, errors) in rows.chain(all).filter(|(_, errors)| errors.count > 0) {
         let [mean, median, deviation, max] = [errors.mean, errors.median, errors.deviation, errors.max]
             .map(|error| format!("{:.2} %", 100.0 * error));
         writeln!(out, "  {name:<20} {mean:>9} {median:>9} {deviation:>9} {max:>9}")?;
     }
+    writeln!(out, "  one profile: of each whole program, solved once; cliffs: those it flags as such")?;
     writeln!(out, "\nIncrease of the errors when CPI models are wrong by a factor (table 3)")?;
     writeln!(out, "  {:>6} {:>7} {:>12} {:>10}", "first", "second", "miss ratio", "CPI")?;
     for cell in &results.wrong_models {

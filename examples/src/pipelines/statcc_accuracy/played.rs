@@ -6,6 +6,7 @@ use super::distances::{Distances, Pass};
 use super::model::Model;
 use super::parallel::parallel;
 use super::sets::Dispersion;
+use super::steady::{self, Steady};
 use super::subject::Known;
 use super::timeline::predict;
 use super::truth::{Machine, Solo};
@@ -50,6 +51,8 @@ pub struct Played {
     pub predicted: SharedFigures,
     /// And as simulated.
     pub simulated: SharedFigures,
+    /// As predicted from one profile of the whole trace.
+    pub steady: Steady,
 }
 
 /// A program alone.
@@ -83,25 +86,28 @@ pub fn play(
     let geometry = machine.chip.shared.geometry;
     let predicted = predict(&known, geometry, model.replacement(), Until::AllEnded, &[]);
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;
-    let together = subjects.iter().zip(predicted).zip(simulated);
-    let played = programs.iter().zip(together).map(|(program, ((subject, predicted), simulated))| {
-        let solo = subject.solo.counters;
-        Played {
-            name: program.name.clone(),
-            mix: program.mix,
-            accesses: solo.accesses,
-            solo: Figures { miss_ratio: solo.miss_ratio(), cpi: solo.cpi() },
-            predicted: SharedFigures {
-                miss_ratio: predicted.miss_ratio(),
-                cpi: predicted.cpi(),
-                share_lines: predicted.lines(),
-            },
-            simulated: SharedFigures {
-                miss_ratio: simulated.counters.miss_ratio(),
-                cpi: simulated.counters.cpi(),
-                share_lines: simulated.lines,
-            },
-        }
-    });
+    let steady = steady::solve(&known, geometry.lines(), model.replacement())?;
+    let together = subjects.iter().zip(predicted).zip(simulated).zip(steady);
+    let played =
+        programs.iter().zip(together).map(|(program, (((subject, predicted), simulated), steady))| {
+            let solo = subject.solo.counters;
+            Played {
+                name: program.name.clone(),
+                mix: program.mix,
+                accesses: solo.accesses,
+                solo: Figures { miss_ratio: solo.miss_ratio(), cpi: solo.cpi() },
+                predicted: SharedFigures {
+                    miss_ratio: predicted.miss_ratio(),
+                    cpi: predicted.cpi(),
+                    share_lines: predicted.lines(),
+                },
+                simulated: SharedFigures {
+                    miss_ratio: simulated.counters.miss_ratio(),
+                    cpi: simulated.counters.cpi(),
+                    share_lines: simulated.lines,
+                },
+                steady,
+            }
+        });
     Ok(played.collect())
 }

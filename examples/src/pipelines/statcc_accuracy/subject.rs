@@ -2,7 +2,7 @@
 //! accesses the private caches serve.
 
 use reuse_sampler::ReuseProfile;
-use statcc::{LinearLatency, PrivateLevel};
+use statcc::{LinearLatency, PrivateLevel, Program};
 
 use super::sets::Dispersion;
 use super::truth::{Machine, Solo};
@@ -22,6 +22,7 @@ pub struct Known {
     later: Vec<Window>, // and of every later one
     first_cpi: Vec<LinearLatency>,
     later_cpi: Vec<LinearLatency>,
+    whole: Program, // its first pass without windows
 }
 
 impl Known {
@@ -52,7 +53,14 @@ impl Known {
             windows.iter().map(|window| cpi_model(machine, mix, 1.0 - window.beyond_private)).collect()
         };
         let lines: u64 = first.iter().map(ReuseProfile::dangling_weight).sum();
+        let mut all = ReuseProfile::new(machine.chip.line_size());
+        for profile in first {
+            all.merge(profile).map_err(Failure::run)?;
+        }
+        let whole = cpi_model(machine, mix, 1.0 - solo.counters.l1_miss_ratio())?;
+        let whole = Program::in_order(&all, mix, whole).map_err(Failure::run)?;
         Ok(Self {
+            whole,
             mix,
             window: window.max(1),
             accesses: solo.counters.accesses.max(1),
@@ -63,6 +71,12 @@ impl Known {
             first: first_windows,
             later: later_windows,
         })
+    }
+
+    /// Its first pass as one program of one speed.
+    #[must_use]
+    pub const fn whole(&self) -> &Program {
+        &self.whole
     }
 
     /// Memory accesses per instruction.

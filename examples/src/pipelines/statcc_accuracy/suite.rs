@@ -12,6 +12,7 @@ use super::parallel::parallel;
 use super::programs::{Choice, choose};
 use super::sets::Dispersion;
 use super::statistics::Summary;
+use super::steady::{self, Steady};
 use super::subject::Known;
 use super::timeline::{self, Predicted};
 use super::truth::{Machine, Simulated, Solo};
@@ -78,6 +79,10 @@ pub struct Outcome {
     pub predicted_lines: f64,
     /// (simulated CPI - predicted CPI) / simulated CPI: the paper's equation 4.
     pub error: f64,
+    /// The same for one profile of each whole program.
+    pub steady_error: f64,
+    /// Whether that was flagged as sitting on a cliff.
+    pub cliff: bool,
 }
 
 /// Changes of CPI and miss ratio.
@@ -134,6 +139,14 @@ impl Results {
         Summary::of(self.pairs.iter().flatten().map(|outcome| outcome.error))
     }
 
+    /// Errors of all pairs, predicted from one profile of each whole program: of those not flagged as sitting
+    /// on a cliff, and of those that are.
+    #[must_use]
+    pub fn steady_errors(&self, cliff: bool) -> Summary {
+        let outcomes = self.pairs.iter().flatten().filter(|outcome| outcome.cliff == cliff);
+        Summary::of(outcomes.map(|outcome| outcome.steady_error))
+    }
+
     /// Errors of all mixes.
     #[must_use]
     pub fn mix_errors(&self) -> Summary {
@@ -156,6 +169,7 @@ struct Judged {
     members: Vec<usize>,
     simulated: Vec<Simulated>,
     predicted: Vec<Predicted>,
+    steady: Vec<Steady>,
 }
 
 impl Suite {
@@ -211,7 +225,9 @@ impl Suite {
             let simulated = self.machine.together(&programs, Until::FirstEnded)?;
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
             let predicted = self.predict(&known, &[]);
-            Ok(Judged { members: members.clone(), simulated, predicted })
+            let steady =
+                steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
+            Ok(Judged { steady, members: members.clone(), simulated, predicted })
         });
         judged.into_iter().collect()
     }
@@ -315,9 +331,9 @@ fn error(simulated: &Simulated, predicted: &Predicted) -> f64 {
 }
 
 fn group(subjects: &[Subject], judged: &Judged) -> Group {
-    let outcomes = judged.members.iter().zip(&judged.simulated).zip(&judged.predicted);
+    let outcomes = judged.members.iter().zip(&judged.simulated).zip(&judged.predicted).zip(&judged.steady);
     outcomes
-        .map(|((&member, simulated), predicted)| Outcome {
+        .map(|(((&member, simulated), predicted), steady)| Outcome {
             name: subjects[member].recorded.name.clone(),
             miss_ratio: simulated.counters.miss_ratio(),
             predicted_miss_ratio: predicted.miss_ratio(),
@@ -326,6 +342,8 @@ fn group(subjects: &[Subject], judged: &Judged) -> Group {
             lines: simulated.lines,
             predicted_lines: predicted.lines(),
             error: error(simulated, predicted),
+            steady_error: 1.0 - steady.cpi / simulated.counters.cpi(),
+            cliff: steady.cliff,
         })
         .collect()
 }
