@@ -31,7 +31,7 @@ fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let ended = run_with(&[arguments, &["--json"]].concat(), false);
+    let ended = run_with(&[&["--json"], arguments].concat(), false);
     assert_eq!(ended.status, 0, "{}", ended.messages);
     assert_eq!(ended.out.lines().count(), 1);
     serde_json::from_str(&ended.out).unwrap()
@@ -164,6 +164,26 @@ fn files_hold_the_figures_and_the_co_phases() {
     // Two runs were simulated, five predicted.
     assert_eq!(object["reference"]["slowdowns"].as_array().unwrap().len(), 2);
     assert_eq!(object["predicted"]["slowdowns"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_schedule_is_the_cheapest_of_all_pairings() {
+    let names = ["--", "store", "sorter", "joiner", "mixed"];
+    let chip = ["--llc-size", "32KiB", "--l1-size", "512", "--offsets", "5", "--simulate", "0", "--schedule"];
+    let object = json(&[&chip[..], &names].concat());
+    let schedule = &object["schedule"];
+    let cost = |a: usize, b: usize| {
+        let mean = |a: usize, b: usize| number(&schedule["mean_slowdowns"][a][b]);
+        mean(a, b) + mean(b, a)
+    };
+    let totals = [cost(0, 1) + cost(2, 3), cost(0, 2) + cost(1, 3), cost(0, 3) + cost(1, 2)];
+    let least = totals.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = totals.iter().copied().fold(0.0, f64::max);
+    assert!((number(&schedule["best_by_total"]["total"]) - least).abs() < 1e-9, "{schedule} {totals:?}");
+    assert!((number(&schedule["worst_by_total"]["total"]) - most).abs() < 1e-9, "{schedule} {totals:?}");
+    // The target of the whole prediction is the first beside all others, which cost it more than any one.
+    assert!(number(&object["predicted"]["mean"]) > number(&schedule["mean_slowdowns"][0][3]));
+    assert_eq!(object["reference"], Value::Null);
 }
 
 #[test]

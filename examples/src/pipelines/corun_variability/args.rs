@@ -43,6 +43,9 @@ pub struct Args {
     /// Bytes per unit of time that memory delivers to all programs together [default: without limit]
     #[arg(long, value_name = "B", value_parser = positive)]
     pub(super) bandwidth: Option<f64>,
+    /// Predict every program beside every other, too, and who should run beside whom
+    #[arg(long, conflicts_with = "evaluate")]
+    pub(super) schedule: bool,
     /// Tell how long predicting and simulating took in the JSON object too: without, equal seeds give equal output
     #[arg(long)]
     pub(super) timings: bool,

@@ -15,6 +15,7 @@ mod predict;
 mod profiles;
 mod reference;
 mod reuse;
+mod schedule;
 mod solo;
 mod tables;
 
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use cachesharing::{MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
+use cachesharing::{CoSchedule, MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
 use indicatif::ProgressBar;
 
 use self::courses::Bin;
@@ -56,6 +57,7 @@ struct Findings {
     model: Model,
     offsets: Offsets,
     answer: Answer,
+    schedule: Option<CoSchedule>,
     truth: Option<Truth>,
     notes: Vec<String>,
     interrupted: bool,
@@ -185,6 +187,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
         threads,
     };
     let answer = question.answer(args.method)?;
+    let schedule = args.schedule.then(|| schedule::of(&question)).transpose()?;
     let truth = if played.is_empty() {
         None
     } else {
@@ -192,7 +195,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     };
     let interrupted = watch.is_interrupted();
     let line = f64::from(ground.settings.line_size().bytes());
-    Ok(Findings { programs, cache, line, model, offsets, answer, truth, notes, interrupted })
+    Ok(Findings { programs, cache, line, model, offsets, answer, schedule, truth, notes, interrupted })
 }
 
 /// The chip.

@@ -4,7 +4,7 @@ use cachesharing::{BandwidthDistribution, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::Args;
-use super::{Findings, Truth};
+use super::{Findings, Truth, schedule};
 
 /// Quantiles that are told.
 pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
@@ -48,6 +48,9 @@ pub(super) fn object(args: &Args, found: &Findings) -> Value {
         "notes": found.notes,
         "incomplete": found.interrupted,
     });
+    if let Some(schedule) = &found.schedule {
+        object["schedule"] = schedule::object(schedule);
+    }
     if args.timings {
         if let Some(truth) = &found.truth {
             object["reference_seconds"] = json!(truth.seconds);

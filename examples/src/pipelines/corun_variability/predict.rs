@@ -98,23 +98,27 @@ impl Question<'_> {
         Ok(Answer { methods, chosen, fastest, slowest, culprits, co_phases, share, sensitivity })
     }
 
-    fn co_run(&self, method: Method) -> Result<CoRun<'_, u64, Box<dyn SharingModel>>, Failure> {
+    /// How far a method looks, and what it makes of curves that end too early.
+    pub fn settings(&self, method: Method) -> Settings {
         // Windows are many and each is solved once for each meeting: other states are looked for by phase only.
         let probes = match method {
             Method::Phase | Method::Oblivious => Probes::Cliffs,
             Method::Window | Method::DynamicWindow => Probes::One,
         };
-        let settings = Settings { method, probes, extrapolate: self.extrapolate };
-        let programs: Vec<&Program<u64>> = self.programs.iter().collect();
-        CoRun::new(self.cache, &programs, model(self.model), settings).map_err(Failure::run)
+        Settings { method, probes, extrapolate: self.extrapolate }
     }
-}
 
-/// The model of that name.
-fn model(name: Model) -> Box<dyn SharingModel> {
-    match name {
-        Model::Age => Box::new(EvictionAge::default()),
-        Model::Lru => Box::new(LruPartition::default()),
-        Model::Random => Box::new(Random),
+    /// The model of how the cache is shared.
+    pub fn sharing_model(&self) -> Box<dyn SharingModel> {
+        match self.model {
+            Model::Age => Box::new(EvictionAge::default()),
+            Model::Lru => Box::new(LruPartition::default()),
+            Model::Random => Box::new(Random),
+        }
+    }
+
+    fn co_run(&self, method: Method) -> Result<CoRun<'_, u64, Box<dyn SharingModel>>, Failure> {
+        let programs: Vec<&Program<u64>> = self.programs.iter().collect();
+        CoRun::new(self.cache, &programs, self.sharing_model(), self.settings(method)).map_err(Failure::run)
     }
 }

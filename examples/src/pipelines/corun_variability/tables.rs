@@ -6,7 +6,7 @@ use cachesharing::{Culprit, SlowdownDistribution};
 
 use super::args::Args;
 use super::object::QUANTILES;
-use super::{Findings, Truth};
+use super::{Findings, Truth, schedule};
 use crate::output::OutputDir;
 use crate::report::{align, bytes, percent};
 
@@ -62,6 +62,12 @@ pub(super) fn write(
         bytes(found.cache.bytes() as u64)
     )?;
     writeln!(out, "a way less would cost it {less} of its time, a way more would save {more}.")?;
+    if let Some(schedule) = &found.schedule {
+        write!(out, "\n{}", align(&schedule::table(schedule)))?;
+        for line in schedule::pairings(schedule) {
+            writeln!(out, "{line}")?;
+        }
+    }
     match folder {
         Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
         None => writeln!(out, "\nFor pictures, trajectories and all phases that meet, add --out DIR."),
