@@ -66,9 +66,9 @@ enum Law {
 struct Piece {
     probability: f64,
     high: u64,
-    lowest: f64,    // mean stack distance at its lower end
-    highest: f64,   // at its upper end
-    spread: Spread, // at its middle
+    lowest: f64,              // mean stack distance at its lower end
+    highest: f64,             // at its upper end
+    scatter: Option<Scatter>, // at its middle
 }
 
 impl StatStack {
@@ -88,7 +88,7 @@ impl StatStack {
             high: mass.high,
             lowest: spread(mass.low).mean,
             highest: spread(mass.high).mean,
-            spread: spread(mass.middle()),
+            scatter: Scatter::of(spread(mass.middle())),
         };
         let pieces = model.masses.iter().map(piece).collect();
         Ok(Self { law: Law::Corrected { correction, pieces }, ..model })
@@ -221,14 +221,18 @@ impl StatStack {
             return 0.0;
         }
         let spread = correction.spread(ReuseDistance(distance), self.expected.at(distance));
-        exceeds(spread, size.0 as f64, (size.0 as f64 - 0.5).ln())
+        let lines = size.0 as f64;
+        match Scatter::of(spread) {
+            Some(scatter) if lines >= 1.0 => scatter.exceeds((lines - 0.5).ln()),
+            _ => f64::from(u8::from(spread.mean >= lines * (1.0 - 1e-10))),
+        }
     }
 }
 
 impl Piece {
     fn misses(&self, lines: f64, log_lines: f64) -> f64 {
-        if self.spread.variance > 0.0 {
-            exceeds(self.spread, lines, log_lines)
+        if let Some(scatter) = &self.scatter {
+            scatter.exceeds(log_lines)
         } else if self.lowest >= lines {
             1.0
         } else if self.highest <= lines {
@@ -239,20 +243,34 @@ impl Piece {
     }
 }
 
-/// Probability that a stack distance is at least `lines` (`log_lines` is the logarithm of half a line less:
-/// stack distances are whole numbers).
-fn exceeds(spread: Spread, lines: f64, log_lines: f64) -> f64 {
-    if spread.variance <= 0.0 || lines < 1.0 {
-        return f64::from(u8::from(spread.mean >= lines * (1.0 - 1e-10)));
+/// Stack distances whose logarithms are normal.
+#[derive(Clone, Copy, Debug)]
+struct Scatter {
+    middle: f64,    // mean of the logarithm
+    steepness: f64, // 1 / its standard deviation
+}
+
+impl Scatter {
+    /// `None` without scatter.
+    fn of(spread: Spread) -> Option<Self> {
+        // The logarithm of the mean is half a variance above the mean of the logarithm.
+        (spread.variance > 0.0).then(|| Self {
+            middle: spread.mean.ln() - 0.5 * spread.variance,
+            steepness: 1.0 / spread.variance.sqrt(),
+        })
     }
-    // The logarithm of the mean is half a variance above the mean of the logarithm.
-    let z = (spread.mean.ln() - 0.5 * spread.variance - log_lines) / spread.variance.sqrt();
-    if z > 6.0 {
-        1.0
-    } else if z < -6.0 {
-        0.0
-    } else {
-        normal::below(z)
+
+    /// Probability that a stack distance is at least `size`, at least 1; `log_lines` is the logarithm of half a
+    /// line less: stack distances are whole numbers.
+    fn exceeds(&self, log_lines: f64) -> f64 {
+        let z = (self.middle - log_lines) * self.steepness;
+        if z > 6.0 {
+            1.0
+        } else if z < -6.0 {
+            0.0
+        } else {
+            normal::below(z)
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! crate, where every backend drives it, and into the plugin that the `qemu` backend loads into the emulator.
 //! Property tests of the one are tests of the other.
 
+#[cfg_attr(not(feature = "replay"), allow(dead_code))] // the tracker uses all of it
 pub mod bins;
 #[cfg(feature = "replay")]
 pub mod gaps;

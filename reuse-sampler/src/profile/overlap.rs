@@ -35,6 +35,7 @@ impl Sums {
         self.square = self.square.saturating_add(other.square);
     }
 
+    #[cfg(feature = "serde")]
     pub(super) const fn is_empty(&self) -> bool {
         self.samples == 0
     }
