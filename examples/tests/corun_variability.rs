@@ -3,6 +3,8 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -10,31 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use examples::cli::invoke;
-use examples::pipelines::{cache_pirate, corun_variability, phase_guided_cache};
+use examples::pipelines::corun_variability::{Args, run_until};
+use examples::pipelines::{cache_pirate, phase_guided_cache};
 use serde_json::Value;
-
-struct Ended {
-    status: u8,
-    out: String,
-    messages: String,
-}
+use support::{Ended, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let interrupted = Arc::new(AtomicBool::new(interrupted));
-    let arguments = std::iter::once("corun_variability").chain(arguments.iter().copied());
-    let status =
-        invoke(arguments, &mut out, &mut messages, |args: &corun_variability::Args, out, messages| {
-            corun_variability::run_until(&interrupted, args, out, messages)
-        });
-    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let ended = run_with(&[&["--json"], arguments].concat(), false);
-    assert_eq!(ended.status, 0, "{}", ended.messages);
-    assert_eq!(ended.out.lines().count(), 1);
-    serde_json::from_str(&ended.out).unwrap()
+    run_with(&[&["--json"], arguments].concat(), false).object()
 }
 
 /// Appends `count` accesses to lines drawn uniformly from `lines`, from byte `base` on.

@@ -3,6 +3,8 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,22 +13,12 @@ use std::sync::atomic::AtomicBool;
 use examples::cli::invoke;
 use examples::pipelines::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
+use support::{Ended, run_pipeline};
 use tempfile::TempDir;
 
-struct Ended {
-    status: u8,
-    out: String,
-    messages: String,
-}
-
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let interrupted = AtomicBool::new(interrupted);
-    let arguments = std::iter::once("miss_ratio_curve").chain(arguments.iter().copied());
-    let status = invoke(arguments, &mut out, &mut messages, |args: &Args, out, messages| {
-        run_until(&interrupted, args, out, messages)
-    });
-    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
 }
 
 fn run(arguments: &[&str]) -> Ended {
@@ -35,10 +27,7 @@ fn run(arguments: &[&str]) -> Ended {
 
 /// Runs with `--json`, expects success and a single line, and gives the object.
 fn json(arguments: &[&str]) -> Value {
-    let ended = run(&[arguments, &["--json"]].concat());
-    assert_eq!(ended.status, 0, "{}", ended.messages);
-    assert_eq!(ended.out.lines().count(), 1);
-    serde_json::from_str(&ended.out).unwrap()
+    run(&[arguments, &["--json"]].concat()).object()
 }
 
 fn ratios(object: &Value) -> Vec<f64> {

@@ -2,6 +2,8 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +14,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cache_pirate::curve::CurveFile;
-use examples::cli::invoke;
 use examples::pipelines::cache_pirate::{Args, run_until};
 use examples::reference::exact::ExactLru;
 use examples::testbed::modelled::modelled_curve;
@@ -20,28 +21,15 @@ use examples::testbed::truth::alone_with_ways;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, Line, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::Value;
-
-struct Ended {
-    status: u8,
-    out: String,
-    messages: String,
-}
+use support::{Ended, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let interrupted = Arc::new(AtomicBool::new(interrupted));
-    let arguments = std::iter::once("cache_pirate").chain(arguments.iter().copied());
-    let status = invoke(arguments, &mut out, &mut messages, |args: &Args, out, messages| {
-        run_until(&interrupted, args, out, messages)
-    });
-    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let ended = run_with(&[arguments, &["--json"]].concat(), false);
-    assert_eq!(ended.status, 0, "{}", ended.messages);
-    assert_eq!(ended.out.lines().count(), 1);
-    serde_json::from_str(&ended.out).unwrap()
+    run_with(&[arguments, &["--json"]].concat(), false).object()
 }
 
 /// A walk over `lines` lines, `times` times, as a din trace.

@@ -3,11 +3,12 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use examples::cli::invoke;
 use examples::guided::{GuidedOptions, run_guided};
 use examples::pipelines::power_frequency::accuracy::{self, Row, Table};
 use examples::pipelines::power_frequency::calibrate::{Calibration, INTERVAL};
@@ -19,6 +20,7 @@ use powersleuth::Hertz;
 use powersleuth::analysis::{Goal, Objective};
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use serde_json::Value;
+use support::{Ended, run_pipeline};
 
 const SEED: u64 = 0;
 
@@ -107,20 +109,9 @@ fn without_counters_the_effect_of_the_clock_is_modelled_within_a_tenth() {
     assert!(slowdown <= 0.1, "{errors:?}");
 }
 
-struct Ended {
-    status: u8,
-    out: String,
-    messages: String,
-}
-
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let interrupted = Arc::new(AtomicBool::new(interrupted));
-    let arguments = std::iter::once("power_frequency").chain(arguments.iter().copied());
-    let status = invoke(arguments, &mut out, &mut messages, |args: &Args, out, messages| {
-        run_until(&interrupted, args, out, messages)
-    });
-    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
 }
 
 #[test]

@@ -3,38 +3,27 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use examples::cli::invoke;
 use examples::pipelines::statcc_accuracy::{Args, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-
-struct Ended {
-    status: u8,
-    out: String,
-    messages: String,
-}
+use support::{Ended, run_pipeline};
 
 fn ended(arguments: &[&str]) -> Ended {
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
-    let arguments = std::iter::once("statcc_accuracy").chain(arguments.iter().copied());
-    let status =
-        invoke(arguments, &mut out, &mut messages, |args: &Args, out, messages| run(args, out, messages));
-    Ended { status, out: String::from_utf8(out).unwrap(), messages: String::from_utf8(messages).unwrap() }
+    run_pipeline(arguments, |args: &Args, out, messages| run(args, out, messages))
 }
 
 /// The programs in the answer to `arguments`.
 fn programs(arguments: &[&str]) -> Vec<Value> {
-    let ended = ended(&[arguments, &["--json"]].concat());
-    assert_eq!(ended.status, 0, "{}", ended.messages);
-    assert_eq!(ended.out.lines().count(), 1);
-    let answer: Value = serde_json::from_str(&ended.out).unwrap();
+    let answer = ended(&[arguments, &["--json"]].concat()).object();
     answer["programs"].as_array().unwrap().clone()
 }
 

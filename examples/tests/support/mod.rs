@@ -1,5 +1,7 @@
 //! A pipeline as its users meet it: arguments in; output, messages and exit status out.
 
+#![allow(dead_code)] // each test uses its part
+
 use std::io::Write;
 
 use clap::Parser;
@@ -25,6 +27,13 @@ pub fn run_pipeline<A: Parser>(
 }
 
 impl Ended {
+    /// The only line of the output of a run that succeeded, as JSON.
+    pub fn object(&self) -> Value {
+        let mut objects = self.objects();
+        assert_eq!(objects.len(), 1);
+        objects.remove(0)
+    }
+
     /// One JSON value for each line of the output of a run that succeeded.
     pub fn objects(&self) -> Vec<Value> {
         assert_eq!(self.status, 0, "{}", self.messages);
