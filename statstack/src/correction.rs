@@ -22,6 +22,10 @@ const PRIOR: f64 = 3.0;
 /// Share of the noise of a mean, which takes the samples inside one epoch for one count where epochs overlap in
 /// part, that is believed to be there.
 const NOISE: f64 = 0.3;
+/// Standard deviations by which the sum of squared deviations must exceed what noise alone would make of it, before
+/// anything is corrected: a scan over one line more than fit has no deviations, and half a line of noise would turn
+/// all its misses into hits.
+const SIGNIFICANT: f64 = 4.0;
 /// Squared relative scatter beyond which an estimate is not believed.
 const WIDEST: f64 = 4.0;
 
@@ -113,14 +117,17 @@ impl Correction {
     }
 }
 
-/// Variance of the true deviations around 0, from their estimates (DerSimonian and Laird's moments).
+/// Variance of the true deviations around 0, from their estimates (DerSimonian and Laird's moments); 0 where noise
+/// alone could have made them.
 fn prior_variance(measured: impl Iterator<Item = Measured>) -> f64 {
-    let (mut excess, mut weight) = (0.0, 0.0);
+    let (mut excess, mut weight, mut count) = (0.0, 0.0, 0.0_f64);
     for Measured { value, noise } in measured {
         excess += value * value / noise - 1.0;
         weight += 1.0 / noise;
+        count += 1.0;
     }
-    if weight > 0.0 { (excess / weight).max(0.0) } else { 0.0 }
+    // The squares of `count` standard normal variables add up to `count` with a variance of twice that.
+    if excess > SIGNIFICANT * (2.0 * count).sqrt() { excess / weight } else { 0.0 }
 }
 
 /// The deviation to expect after an estimate of it.
