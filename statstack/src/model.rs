@@ -282,8 +282,9 @@ impl CacheModel for StatStack {
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
         match &self.law {
             Law::Corrected { correction, .. } if size.0 > 0 => {
-                let prepared = Prepared::new(size.0, |distance| self.corrected(correction, distance, size));
-                Evaluator::function(move |distance| prepared.at(distance))
+                let law = move |distance| self.corrected(correction, distance, size);
+                let prepared = Prepared::new(size.0, law);
+                Evaluator::function(move |distance| prepared.at(distance, law))
             }
             _ => Evaluator::step(self.first_miss(size)),
         }

@@ -6,6 +6,9 @@ use reuse_sampler::ReuseDistance;
 const PER_OCTAVE: u64 = 32;
 const OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
 
+/// Between points further apart than this the law may have a step, and is asked itself.
+const STEEP: f64 = 0.05;
+
 /// Probabilities on a grid: exact below 64, then 32 points to an octave with straight lines in between.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -32,9 +35,9 @@ impl Prepared {
         Self { start, probabilities }
     }
 
-    /// Probability that an access of this reuse distance misses.
+    /// Probability that an access of this reuse distance misses; `law` is the one that was tabulated.
     #[inline]
-    pub fn at(&self, distance: ReuseDistance) -> f64 {
+    pub fn at(&self, distance: ReuseDistance, law: impl Fn(u64) -> f64) -> f64 {
         let index = index_of(distance.0);
         let Some(k) = index.checked_sub(self.start) else { return 0.0 };
         let Some(&low) = self.probabilities.get(k) else { return 1.0 };
@@ -43,6 +46,9 @@ impl Prepared {
             return low;
         }
         let high = self.probabilities.get(k + 1).copied().unwrap_or(1.0);
+        if high - low > STEEP {
+            return law(distance.0);
+        }
         low + (high - low) * (within as f64 / step_at(distance.0) as f64)
     }
 }
@@ -94,6 +100,18 @@ mod tests {
         assert_eq!(index_of(u64::MAX), index - 1);
     }
 
+    /// A step is where the law has it, wherever the grid points are.
+    #[test]
+    fn keeps_steps() {
+        for step in [70, 1001, 123_457] {
+            let law = |distance: u64| if distance < step { 0.0 } else { 1.0 };
+            let prepared = Prepared::new(10, law);
+            for distance in step - 5..step + 5 {
+                assert_eq!(prepared.at(ReuseDistance(distance), law), law(distance), "{distance}");
+            }
+        }
+    }
+
     /// A smooth law is met within what its curvature makes of a thirty-second of an octave.
     #[test]
     fn interpolates() {
@@ -101,7 +119,7 @@ mod tests {
         let prepared = Prepared::new(100, law);
         for distance in [0, 50, 99, 100, 101, 150, 333, 1000, 12_345, 40_000, 1 << 40, u64::MAX] {
             let expected = if distance < 100 { 0.0 } else { law(distance) };
-            let found = prepared.at(ReuseDistance(distance));
+            let found = prepared.at(ReuseDistance(distance), law);
             assert!((found - expected).abs() < 1e-3, "{distance}: {found} {expected}");
         }
     }
