@@ -28,8 +28,6 @@ const FOLLOWED_FAR: u64 = 2;
 pub struct GuidedOptions {
     /// How reuse is observed in profiled windows.
     pub reuse: ReusePlan,
-    /// How reuse is observed in the first window of each thread, which may be all there is of it.
-    pub first: ReusePlan,
     /// Largest mean gap between profiled windows of a phase, in windows of the phase.
     pub gap_limit: f64,
     /// Windows after a profiled one in which open samples are followed on, at most. The first profiled windows of
@@ -52,7 +50,6 @@ impl Default for GuidedOptions {
     fn default() -> Self {
         Self {
             reuse: ReusePlan::Every,
-            first: ReusePlan::Every,
             gap_limit: 32.0,
             follow: 4,
             unresolved: 0.005,
@@ -83,7 +80,6 @@ struct ThreadState {
     predicted: Option<PhaseId>,
     plan: ReusePlan,
     followed: u32,
-    weight: f64, // accesses that a sample of the last profiled window stands for
     last_phase: Option<PhaseId>,
 }
 
@@ -129,7 +125,7 @@ impl PhaseGuide {
     /// The plan of every new thread: nothing is known, so its first window is profiled.
     #[must_use]
     pub const fn initial_plan(&self) -> WindowPlan {
-        WindowPlan::new(self.options.first)
+        WindowPlan::new(self.options.reuse)
     }
 
     /// Takes in a window and plans the next one of its thread.
@@ -166,9 +162,9 @@ impl PhaseGuide {
         thread.predicted = thread.predictor.predict().map(|prediction| prediction.phase);
         if profiled {
             thread.followed = 0;
-            thread.weight = if let ReusePlan::Sparse(gap) = plan { gap.accesses() } else { 1.0 };
         }
-        let unresolved = window.open_samples as f64 * thread.weight > options.unresolved * started;
+        let weight = if let ReusePlan::Sparse(gap) = options.reuse { gap.accesses() } else { 1.0 };
+        let unresolved = window.open_samples as f64 * weight > options.unresolved * started;
         thread.plan = if self.policy.is_due(thread.predicted) {
             options.reuse
         } else if plan.sees_accesses() && unresolved && thread.followed < follow {
@@ -221,9 +217,8 @@ impl PhaseGuide {
             let state = ThreadState {
                 predictor: RunLengthMarkov::new(RunLengthMarkovConfig::default())?,
                 predicted: None,
-                plan: self.options.first,
+                plan: self.options.reuse,
                 followed: 0,
-                weight: 1.0,
                 last_phase: None,
             };
             self.threads.insert(id, state);

@@ -14,8 +14,8 @@ use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
 /// Followed accesses per long window, times instructions per access (between 2 and 3 in most programs): the
-/// standard error of a miss ratio of 5 % is 0.15 points in one window, and following them costs less than reporting all accesses.
-const FOLLOWED: f64 = 50_000.0;
+/// standard error of a miss ratio of 5 % is 0.2 points in one window, less where a phase has several, and following them costs less than reporting all accesses.
+const FOLLOWED: f64 = 25_000.0;
 
 /// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
 ///
@@ -31,8 +31,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Share of the accesses of a profiled window that are followed, above 0 and at most 1 (1: every access) [default:
-    /// some 20000 in a window of a program (0.005 of those of 10000000 instructions), but every access of a thread's
-    /// first window; 1 for embedded workloads and for short windows]
+    /// some 10000 in a window of a program, 0.0025 of those of 10000000 instructions; 1 for embedded workloads and
+    /// for short windows]
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
     /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
@@ -79,18 +79,16 @@ impl Args {
         self.window.unwrap_or(if self.program.is_empty() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW })
     }
 
-    /// How reuse is observed in profiled windows, and in the first one of a thread.
-    pub(super) fn reuse(&self) -> Result<(ReusePlan, ReusePlan), Failure> {
+    /// How reuse is observed in profiled windows.
+    pub(super) fn reuse(&self) -> Result<ReusePlan, Failure> {
         let window = self.window_length();
         let dense = self.program.is_empty() || window < LONG_WINDOW;
         let chosen = if dense { 1.0 } else { FOLLOWED / window as f64 };
         let rate = self.sample_rate.unwrap_or(chosen);
-        let plan = if rate >= 1.0 {
-            ReusePlan::Every
-        } else {
-            ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
-        };
-        Ok((plan, if self.sample_rate.is_some() { plan } else { ReusePlan::Every }))
+        if rate >= 1.0 {
+            return Ok(ReusePlan::Every);
+        }
+        Ok(ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?))
     }
 
     pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {

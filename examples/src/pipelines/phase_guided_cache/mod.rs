@@ -62,10 +62,8 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
 }
 
 fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
-    let (reuse, first) = args.reuse()?;
     Ok(GuidedOptions {
-        reuse,
-        first,
+        reuse: args.reuse()?,
         gap_limit: args.gap_limit,
         follow: args.follow,
         threshold: args.threshold,
