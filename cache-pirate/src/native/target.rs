@@ -195,7 +195,9 @@ impl Target {
             || threads_of(self.pid)
                 .into_iter()
                 .filter_map(|thread| read_stat(&format!("/proc/{}/task/{thread}/stat", self.pid)))
-                .all(|stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))
+                // One in the kernel's hands (D) stops when it comes back from there: a parent in vfork does only after
+                // its child has run on.
+                .all(|stat| matches!(stat.state, 'T' | 't' | 'D' | 'Z' | 'X'))
     }
 
     /// Process, or its group where it has one of its own.
