@@ -4,6 +4,7 @@ pub mod cli;
 pub mod guided;
 pub mod machine;
 pub mod output;
+pub mod parallel;
 pub mod pipelines;
 pub mod reference;
 pub mod report;

@@ -4,6 +4,7 @@
 //! with replacement, and combining their models anew shows how much the miss ratio depends on which they were.
 //! What a model gets wrong in every window alike is no part of it.
 
+use crate::engine::random::Random;
 use crate::{CacheLines, CacheModel, Error, Grouped};
 
 /// How intervals are found.
@@ -74,7 +75,7 @@ impl<M: CacheModel> Grouped<M> {
             })
             .collect();
         let mut drawn: Vec<Vec<f64>> = vec![Vec::with_capacity(bootstrap.resamples); sizes.len()];
-        let mut random = SplitMix(bootstrap.seed);
+        let mut random = Random::from_state(bootstrap.seed);
         let mut sums = vec![0.0; sizes.len()];
         for _ in 0..bootstrap.resamples {
             sums.fill(0.0);
@@ -124,17 +125,4 @@ fn widening(level: f64, n: usize) -> f64 {
         - (2.515_517 + t * (0.802_853 + t * 0.010_328))
             / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)));
     (n as f64 / freedom).sqrt() * (1.0 + (z * z + 1.0) / (4.0 * freedom))
-}
-
-/// Steele, Lea and Flood's generator.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((u128::from(z ^ (z >> 31)) * bound as u128) >> 64) as usize
-    }
 }

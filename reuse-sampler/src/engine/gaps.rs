@@ -1,5 +1,7 @@
 //! How far it is from one sample to the next.
 
+use super::random::Random;
+
 /// When accesses are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -31,47 +33,6 @@ impl Rate {
             }
         };
         (mean.round() as u64).max(1)
-    }
-}
-
-/// A small seeded generator (`SplitMix64`, Steele, Lea and Flood, OOPSLA 2014). The engine carries its own so
-/// that a seed chooses the same accesses in every backend.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A generator for one of several streams of the same seed.
-    #[must_use]
-    pub fn new(seed: u64, stream: u64) -> Self {
-        let mut mixer = Self(seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        mixer.next();
-        Self(mixer.next())
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in (0, 1].
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Exponential gap in whole accesses, at least 1: the number of trials up to and with the first success of
-    /// probability 1/mean. `scale` is that of the mean.
-    fn geometric(&mut self, scale: f64) -> u64 {
-        if scale == 0.0 {
-            return 1;
-        }
-        1_u64.saturating_add((self.unit().ln() * scale) as u64)
-    }
-
-    fn exponential(&mut self, mean: f64) -> u64 {
-        (-self.unit().ln() * mean).round() as u64
     }
 }
 

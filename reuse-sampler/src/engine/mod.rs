@@ -12,6 +12,7 @@ pub mod gaps;
 pub mod hash;
 #[cfg(feature = "replay")]
 pub mod overlap;
+pub mod random;
 #[cfg(feature = "replay")]
 pub mod touches;
 #[cfg(feature = "replay")]

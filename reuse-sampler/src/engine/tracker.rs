@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::bins;
-use super::gaps::{Gaps, Random, Rate};
+use super::gaps::{Gaps, Rate};
 use super::hash::FastMap;
 use super::overlap::{Overlap, Overlaps};
+use super::random::Random;
 use super::touches::Touches;
 use super::watches::{Watch, Watches};
 

@@ -9,16 +9,14 @@ mod watched;
 
 pub use args::{Args, Replacement};
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use cache_pirate::{CacheCurve, Measurements, PirateError};
-use indicatif::ProgressBar;
 
 use self::report::Report;
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
-use crate::output::OutputDir;
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag, unless_closed};
 
 /// A curve and where it comes from.
 #[derive(Debug)]
@@ -38,25 +36,18 @@ impl Measured {
     }
 }
 
-/// How the run is watched over.
-struct Watch<'a> {
-    interrupted: &'a AtomicBool,
-    progress: &'a dyn Fn(u64),
+/// Why there is no curve.
+fn nothing(watch: &Watch<'_>, error: &PirateError) -> Failure {
+    Failure::Run(if watch.is_interrupted() {
+        "interrupted before anything was measured".to_owned()
+    } else {
+        error.to_string()
+    })
 }
 
-impl Watch<'_> {
-    fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
-    /// Why there is no curve.
-    fn nothing(&self, error: &PirateError) -> Failure {
-        Failure::Run(if self.is_interrupted() {
-            "interrupted before anything was measured".to_owned()
-        } else {
-            error.to_string()
-        })
-    }
+/// Tells how far a run has come.
+fn tell(watch: &Watch<'_>, runs: u64) {
+    watch.tell_with(|| format!("{runs} intervals and warm-ups"));
 }
 
 /// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
@@ -78,23 +69,14 @@ pub fn run_until(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
-    let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
-    let progress = |runs: u64| {
-        if let Some(bar) = &bar {
-            bar.set_message(format!("{runs} intervals and warm-ups"));
-            bar.tick();
-        }
-    };
-    let watch = Watch { interrupted, progress: &progress };
+    let folder = args.common.folder()?;
+    let watch = Watch::new(interrupted);
     let measured = if args.is_native() {
         native::native(args, interrupted, &watch)
     } else {
         simulated::simulate(args, &watch)
     };
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    watch.clear();
     let measured = measured?;
     let incomplete = watch.is_interrupted();
     let report = Report { measured: &measured, incomplete, seed: args.common.seed };

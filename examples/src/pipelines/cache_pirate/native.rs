@@ -16,8 +16,8 @@ use cache_pirate::{
 
 use super::args::{Args, Work};
 use super::watched::Watched;
-use super::{Measured, Watch};
-use crate::cli::Failure;
+use super::{Measured, nothing, tell};
+use crate::cli::{Failure, Watch};
 
 /// Processor time in an interval where that is the work, in nanoseconds.
 const CPU_TIME_INTERVAL: f64 = 100e6;
@@ -117,20 +117,14 @@ fn one_run(
         params.interval = params.interval.or(Some(CPU_TIME_INTERVAL));
     }
     let plan = params.check(cache).map_err(Failure::usage)?;
-    let mut testbed = Watched {
-        inner: testbed,
-        interrupted: watch.interrupted,
-        piece: f64::INFINITY,
-        progress: watch.progress,
-        runs: 0,
-    };
+    let mut testbed = Watched { inner: testbed, watch, piece: f64::INFINITY, runs: 0 };
     let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
     let notes = notes(&testbed.inner, work);
     if !run.ended && args.machine.pid.is_none() {
         // The measurement has had enough; the program has not.
         testbed.inner.wait().map_err(Failure::run)?;
     }
-    let curve = run.curve().map_err(|error| watch.nothing(&error))?;
+    let curve = run.curve().map_err(|error| nothing(watch, &error))?;
     let (work, time) = match work {
         Work::Instructions => ("instruction", "cycle"),
         Work::CpuTime => ("nanosecond", "nanosecond"),
@@ -170,7 +164,7 @@ fn run_per_size(
         });
         let Some(&bytes) = sizes.get(number) else { break };
         number += 1;
-        (watch.progress)(number as u64);
+        tell(watch, number as u64);
         let run = measure_fixed(&mut testbed, &plan, bytes).map_err(Failure::run)?;
         if watch.is_interrupted() {
             break;
@@ -183,7 +177,7 @@ fn run_per_size(
     }
     points.sort_by_key(|point| point.bytes);
     let cache = cache.ok_or_else(|| Failure::run("nothing was measured"))?;
-    let curve = CacheCurve::from_points(cache, points).map_err(|error| watch.nothing(&error))?;
+    let curve = CacheCurve::from_points(cache, points).map_err(|error| nothing(watch, &error))?;
     Ok(Measured { source, curve, run: None, work: "run", time: "nanosecond", notes })
 }
 

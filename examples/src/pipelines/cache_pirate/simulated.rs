@@ -8,8 +8,8 @@ use reuse_sampler::{Access, LineSize};
 
 use super::args::Args;
 use super::watched::Watched;
-use super::{Measured, Watch};
-use crate::cli::Failure;
+use super::{Measured, nothing};
+use crate::cli::{Failure, Watch};
 use crate::reference::chip::CoreSettings;
 use crate::testbed::programs::Recorded;
 use crate::testbed::{PirateCore, SimulatedTestbed};
@@ -49,10 +49,9 @@ pub fn simulate(args: &Args, watch: &Watch<'_>) -> Result<Measured, Failure> {
     let covering = pass as f64 / program.mix / (interval * sizes);
     params.cycles = Some(args.cycles.unwrap_or(covering.ceil().max(1.0) as u64));
     let plan = params.check(cache).map_err(Failure::usage)?;
-    let mut testbed =
-        Watched { inner, interrupted: watch.interrupted, piece: PIECE, progress: watch.progress, runs: 0 };
+    let mut testbed = Watched { inner, watch, piece: PIECE, runs: 0 };
     let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
-    let curve = run.curve().map_err(|error| watch.nothing(&error))?;
+    let curve = run.curve().map_err(|error| nothing(watch, &error))?;
     let mut notes = Vec::new();
     if let Some(choice) = run.threads.as_ref().filter(|choice| !choice.one_thread_holds) {
         notes.push("one pirate thread could not hold even a little of the cache".to_owned());

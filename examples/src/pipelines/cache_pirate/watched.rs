@@ -1,17 +1,17 @@
 //! A testbed that can be interrupted and tells how far it has come.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use cache_pirate::{Evidence, Outcome, Reading, SharedCache, Testbed, Until, Who};
+
+use super::tell;
+use crate::cli::Watch;
 
 /// Wraps a testbed: long runs are cut into pieces, between which the interrupt flag is looked at.
 pub struct Watched<'a, T> {
     pub inner: T,
-    pub interrupted: &'a AtomicBool,
+    pub watch: &'a Watch<'a>,
     /// Work in a piece: infinite where the testbed looks at the flag by itself.
     pub piece: f64,
-    /// Told how often the target has run.
-    pub progress: &'a dyn Fn(u64),
+    /// How often the target has run.
     pub runs: u64,
 }
 
@@ -37,11 +37,11 @@ impl<T: Testbed> Testbed for Watched<'_, T> {
     fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
         let Until::Work(work) = until else { return self.inner.run(who, until) };
         self.runs += 1;
-        (self.progress)(self.runs);
+        tell(self.watch, self.runs);
         let goal = self.inner.read()?.target.work + work;
         let mut left = work;
         loop {
-            if self.interrupted.load(Ordering::Relaxed) {
+            if self.watch.is_interrupted() {
                 return Ok(Outcome::TargetEnded);
             }
             let outcome = self.inner.run(who, Until::Work(left.min(self.piece)))?;

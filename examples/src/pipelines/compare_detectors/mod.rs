@@ -40,7 +40,7 @@ pub fn run_until(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let folder = args.common.folder()?;
     let setting = Setting { samples: args.samples, threshold: args.threshold, seed: args.common.seed };
     if !(0.0..=1.0).contains(&args.threshold) {
         return Err(Failure::Usage(format!(

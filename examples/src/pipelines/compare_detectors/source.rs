@@ -3,13 +3,12 @@
 //! Signatures of memory need every access in order. The emulator's plugin follows reuse and does not hand accesses out;
 //! valgrind's lackey does, so a real program is traced with it, straight into the recorder.
 
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::ProgressBar;
 use phase_detect::CodeVector;
 use reuse_sampler::replay::EventSource;
 use reuse_sampler::trace::{TraceContent, TraceFormat, TraceReader};
@@ -18,7 +17,7 @@ use reuse_sampler::{LineSize, WindowPlan};
 use super::args::Args;
 use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
-use crate::cli::Failure;
+use crate::cli::{Failure, Watch};
 use crate::guided;
 use crate::target::{Target, TargetOptions};
 use crate::traces::TraceFile;
@@ -35,19 +34,14 @@ pub fn record(args: &Args, grid: bool, interrupted: &AtomicBool) -> Result<Vec<R
         seed: args.common.seed,
         grid,
     };
-    let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
-    let run = Run { options, limit: args.limit, interrupted, bar };
-    let recorded = if let Some(path) = &args.trace {
+    let run = Run { options, limit: args.limit, watch: Watch::new(interrupted) };
+    if let Some(path) = &args.trace {
         run.trace(path, args.trace_format()?).map(|recording| vec![recording])
     } else if args.program.is_empty() {
         run.workloads(args)
     } else {
         run.program(&args.program).map(|recording| vec![recording])
-    };
-    if let Some(bar) = run.bar {
-        bar.finish_and_clear();
     }
-    recorded
 }
 
 /// The code of all windows of a program, observed by whatever this machine has; of threads, the first.
@@ -87,8 +81,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
 struct Run<'a> {
     options: RecordingOptions,
     limit: Option<usize>,
-    interrupted: &'a AtomicBool,
-    bar: Option<ProgressBar>,
+    watch: Watch<'a>,
 }
 
 impl Run<'_> {
@@ -97,7 +90,7 @@ impl Run<'_> {
         let mut recordings = Vec::new();
         for name in &args.workload {
             match self.workload(name, args) {
-                Err(_) if self.interrupted.load(Ordering::Relaxed) && !recordings.is_empty() => break,
+                Err(_) if self.watch.is_interrupted() && !recordings.is_empty() => break,
                 recording => recordings.push(recording?),
             }
         }
@@ -153,18 +146,15 @@ impl Run<'_> {
             if events % LOOK != 0 {
                 return ControlFlow::Continue(());
             }
-            if let Some(bar) = &self.bar {
-                bar.set_message(format!("{name}: {} windows", recorder.windows()));
-                bar.tick();
-            }
+            self.watch.tell_with(|| format!("{name}: {} windows", recorder.windows()));
             let enough = self.limit.is_some_and(|limit| recorder.windows() >= limit);
-            if enough || self.interrupted.load(Ordering::Relaxed) {
+            if enough || self.watch.is_interrupted() {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         // Ctrl-C reaches a tracer, too, whose trace then ends anywhere.
-        let interrupted = self.interrupted.load(Ordering::Relaxed);
+        let interrupted = self.watch.is_interrupted();
         if let (Err(error), false) = (&stopped, interrupted) {
             return Err(Failure::Run(format!("{name}: {error}")));
         }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::args::{Args, MethodName};
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
-use super::{Watch, embedded, reference, solo};
-use crate::cli::{Failure, Recorded, unless_closed};
+use super::{embedded, go_on, reference, solo};
+use crate::cli::{Failure, Recorded, Watch, unless_closed};
 use crate::output::OutputDir;
 use crate::report::{Line, Panel, align, draw_panels, html_table, percent, write_document};
 
@@ -57,14 +57,14 @@ pub(super) fn evaluate(
     let mut programs = Vec::new();
     for recorded in &played {
         watch.tell(format!("measuring {} alone", recorded.name));
-        watch.go_on()?;
+        go_on(watch)?;
         programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
     }
     let mut pairs = Vec::new();
     for target in 0..names.len() {
         for interferer in (0..names.len()).filter(|&i| embedded::NAMES[i].2) {
             watch.tell(format!("{} beside {}", names[target], names[interferer]));
-            watch.go_on()?;
+            go_on(watch)?;
             pairs.push(pair(args, &ground, &played, &programs, (target, interferer), threads)?);
         }
     }

@@ -10,7 +10,6 @@ mod files;
 mod ground;
 mod object;
 mod page;
-mod parallel;
 mod predict;
 mod profiles;
 mod reference;
@@ -22,21 +21,19 @@ mod tables;
 pub use args::{Args, MethodName, Model};
 pub use solo::Curves;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use cachesharing::{CoSchedule, MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
-use indicatif::ProgressBar;
 
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, interrupt_flag, unless_closed};
-use crate::output::OutputDir;
+use crate::cli::{Failure, INTERRUPTED, Recorded, Watch, interrupt_flag, unless_closed};
+use crate::parallel::available;
 use crate::report::bytes;
 
 /// What happened on the chip.
@@ -82,7 +79,7 @@ pub fn run_until(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
     if args.evaluate {
         evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
@@ -106,51 +103,20 @@ pub fn run_until(
     Ok(0)
 }
 
-/// Progress on a terminal, and the interrupt flag.
-struct Watch<'a> {
-    interrupted: &'a AtomicBool,
-    bar: Option<ProgressBar>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(interrupted: &'a AtomicBool) -> Self {
-        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
+/// Ends what has nothing to tell yet.
+fn go_on(watch: &Watch<'_>) -> Result<(), Failure> {
+    if watch.is_interrupted() {
+        return Err(Failure::run("interrupted before anything was predicted"));
     }
-
-    fn tell(&self, what: impl Into<std::borrow::Cow<'static, str>>) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what);
-            bar.tick();
-        }
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
-    /// Ends what has nothing to tell yet.
-    fn go_on(&self) -> Result<(), Failure> {
-        if self.is_interrupted() {
-            self.clear();
-            return Err(Failure::run("interrupted before anything was predicted"));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn threads(args: &Args) -> NonZeroUsize {
-    args.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+    args.threads.unwrap_or_else(available)
 }
 
 fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
-    let threads =
-        args.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let threads = threads(args);
     let offsets = Offsets::random(args.offsets as usize, args.common.seed);
     let mut ground = ground(args)?;
     let played = played(args, &ground)?;
@@ -166,7 +132,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
         let mut programs = Vec::new();
         for recorded in &played {
             watch.tell(format!("measuring {} alone", recorded.name));
-            watch.go_on()?;
+            go_on(watch)?;
             programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
         }
         (programs, ground.cache()?)
@@ -176,7 +142,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     }
     let model = args.model();
     watch.tell("predicting");
-    watch.go_on()?;
+    go_on(watch)?;
     let question = Question {
         programs: &programs,
         cache,

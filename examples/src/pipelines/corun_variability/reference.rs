@@ -6,9 +6,9 @@
 use std::num::NonZeroUsize;
 
 use super::ground::Ground;
-use super::parallel::in_order;
 use crate::cli::Failure;
 use crate::cli::Recorded;
+use crate::parallel::in_order;
 use crate::reference::chip::{Chip, Counters, Event, Player};
 
 /// What the target's pass took.

@@ -11,10 +11,10 @@ use cachesharing::{CacheCurve, CurvePoint, Program, Window};
 use phase_detect::{Clusterer, Pop, PopConfig, Signature};
 
 use super::Ground;
-use super::parallel::in_order;
 use super::reuse::by_statstack;
 use crate::cli::Failure;
 use crate::cli::Recorded;
+use crate::parallel::in_order;
 use crate::reference::chip::{Chip, ChipSettings, Counters};
 use crate::testbed::{PirateCore, SimulatedTestbed};
 

@@ -45,7 +45,7 @@ pub fn run_until(
     }
     let mut detection = Detection::new(args)?;
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let folder = args.common.folder()?;
     let mut lines = Lines { out, on: args.common.json, closed: false };
     let ended = each_window(args, interrupted, &mut |window| {
         let told = detection.take(window).map_err(|error| told_apart(args, error))?;

@@ -14,7 +14,6 @@ use std::sync::atomic::AtomicBool;
 use self::output::Report;
 use self::source::{Run, Settings};
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
-use crate::output::OutputDir;
 use crate::target::Outcome;
 
 /// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
@@ -39,7 +38,7 @@ pub fn run_until(
     let mut say = |what: &str| drop(writeln!(messages, "miss_ratio_curve: {what}"));
     let settings = Settings::new(args)?;
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let folder = args.common.folder()?;
     let exact = args.model.is_exact();
     if exact && args.sample_rate < 1.0 {
         say(&format!("{} sees every access: --sample-rate is not used", args.model.name()));

@@ -3,17 +3,16 @@
 mod args;
 mod report;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::{CacheLines, LineSize, Sampler};
 
 pub use args::Args;
 
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
 use crate::machine::DataCaches;
-use crate::output::OutputDir;
 use crate::target::{Outcome, Target};
 
 /// Runs the pipeline: results go to `out`, remarks to `messages`. Answers the exit status: the program's own, or that
@@ -27,16 +26,13 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let sizes = args.cache_sizes(line_size, &caches)?;
     let options = options(args, line_size)?;
     // Found before the run, not after.
-    let folder = args.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)?;
+    let folder = args.folder()?;
     let interrupted = interrupt_flag()?;
 
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, &interrupted)?;
     let ended = target.outcome();
-    if let Some(mut problem) = too_short(args.window_length(), &run, &ended) {
-        for note in target.notes() {
-            problem = format!("{problem}; {note}");
-        }
+    if let Some(problem) = too_short(args.window_length(), &run, &target) {
         return Err(Failure::Run(problem));
     }
     let curves = RunCurves::fit(&run, args.model.into(), &sizes);
@@ -79,25 +75,22 @@ pub(super) fn observe(
     options: GuidedOptions,
     interrupted: &AtomicBool,
 ) -> Result<GuidedRun, Failure> {
-    let bar = std::io::stderr().is_terminal().then(indicatif::ProgressBar::new_spinner);
+    let watch = Watch::new(interrupted);
     let told = |progress: &Progress| {
-        if let Some(bar) = &bar {
-            bar.set_message(format!(
+        watch.tell_with(|| {
+            format!(
                 "{} windows, {} profiled, {} phases, {} instructions",
                 progress.windows,
                 progress.profiled,
                 progress.phases,
                 crate::report::count(progress.instructions)
-            ));
-            bar.tick();
-        }
-        interrupted.load(Ordering::Relaxed)
+            )
+        });
+        watch.is_interrupted()
     };
     let sampler: &mut dyn Sampler = target.sampler();
     let run = run_guided(sampler, options, told);
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    watch.clear();
     let mut run = run.map_err(Failure::run)?;
     // A signal that ended the program ended the run before its end, too.
     run.incomplete |=
@@ -106,7 +99,8 @@ pub(super) fn observe(
 }
 
 /// A program that ends within its first window has neither phases nor a curve worth showing.
-pub(super) fn too_short(window: u64, run: &GuidedRun, ended: &Outcome) -> Option<String> {
+pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option<String> {
+    let ended = &target.outcome();
     if run.windows.len() > 1 || run.incomplete && !matches!(ended, Outcome::Signalled(_)) {
         return None;
     }
@@ -116,7 +110,7 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, ended: &Outcome) -> Option
         Outcome::Exited(code) if *code != 0 => format!("exited with status {code}"),
         Outcome::Exited(_) | Outcome::Unknown => "ended".to_owned(),
     };
-    Some(if instructions == 0 {
+    let problem = if instructions == 0 {
         format!("the program {how} before it executed anything")
     } else {
         let remedy = (instructions / 50).max(1_000);
@@ -124,7 +118,8 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, ended: &Outcome) -> Option
             "the program {how} after {instructions} instructions, within its first window of {window}: \
              give shorter windows, for example --window {remedy}"
         )
-    })
+    };
+    Some(target.notes().into_iter().fold(problem, |problem, note| format!("{problem}; {note}")))
 }
 
 /// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts

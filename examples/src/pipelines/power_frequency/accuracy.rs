@@ -7,13 +7,12 @@ use powersleuth::multiplex::{Complete, CounterGroups, Filling, InTime, PerPhase}
 use powersleuth::performance::{Linear, PerformanceModel, StallBased};
 use powersleuth::power::{OperatingPoints, PowerModel};
 
-use super::Watch;
 use super::calibrate::{Calibration, CalibrationError, INTERVAL};
 use super::counted::{Setup, StudyError, ascending};
 use super::events::{EVENTS, roles};
 use super::judge::{Errors, Regret, errors, filling_error, regret, truth};
 use super::{observe, suite};
-use crate::cli::Failure;
+use crate::cli::{Failure, Watch};
 use crate::reference::ooo::{CoreSettings, Machine, simulate};
 use crate::workloads::Workload;
 
@@ -81,7 +80,7 @@ pub fn judge(
     let stations = stations(&points);
     watch.tell("calibrating on the training programs");
     let calibration =
-        Calibration::run(points, stations.to_vec(), setup.seed, watch.interrupted).map_err(Failure::run)?;
+        Calibration::run(points, stations.to_vec(), setup.seed, watch.flag()).map_err(Failure::run)?;
     let mut rows = Vec::new();
     for (name, workload) in suite::evaluation(setup.seed.wrapping_add(1), 1) {
         if watch.is_interrupted() {

@@ -21,11 +21,10 @@ pub mod study;
 pub mod suite;
 mod told;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::ProgressBar;
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
 
@@ -35,9 +34,8 @@ use self::counted::Setup;
 use self::modelled::TrafficModel;
 use self::study::{Advice, Study};
 use super::phase_guided_cache;
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
-use crate::output::OutputDir;
 use crate::reference::ooo::nehalem_points;
 use crate::target::{Target, TargetOptions};
 
@@ -64,17 +62,17 @@ pub fn run_until(
     // Mistakes are found before the run, not after.
     args.goal(powersleuth::Watts(0.0))?;
     let hysteresis = args.hysteresis()?;
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)?;
+    let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
     if args.accuracy {
         let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
-        watch.finish();
+        watch.clear();
         return told::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
     }
     let (study, (status, remark)) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
         let calibration = calibrate(points, &setup, &watch)?;
-        let progress = |events| watch.tell(&format!("{} events", crate::report::count(events)));
+        let progress = |events| watch.tell_with(|| format!("{} events", crate::report::count(events)));
         let study = counted::study(name, &workload, &calibration, &setup, interrupted, progress);
         let study = study.map_err(Failure::run)?;
         let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
@@ -84,7 +82,7 @@ pub fn run_until(
         let options = GuidedOptions { seed: setup.seed, ..GuidedOptions::default() };
         let run = phase_guided_cache::observe(&mut target, options, interrupted)?;
         let ended = target.outcome();
-        if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &ended) {
+        if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &target) {
             return Err(Failure::Run(problem));
         }
         // What was seen of the program is told even after an interruption.
@@ -94,7 +92,7 @@ pub fn run_until(
             phase_guided_cache::ending(&run, &ended, interrupted.load(Ordering::Relaxed)),
         )
     };
-    watch.finish();
+    watch.clear();
 
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
     let advice = Advice::give(&study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
@@ -133,7 +131,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
 fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {
     watch.tell("calibrating on the training programs");
     let frequencies = counted::calibrated_at(&points, setup.profiled_at);
-    Calibration::run(points, frequencies, setup.seed, watch.interrupted).map_err(Failure::run)
+    Calibration::run(points, frequencies, setup.seed, watch.flag()).map_err(Failure::run)
 }
 
 /// A study of what was guided through.
@@ -167,36 +165,4 @@ fn model(
         notes,
         incomplete: run.incomplete,
     })
-}
-
-/// How a run is watched over.
-#[derive(Debug)]
-pub struct Watch<'a> {
-    interrupted: &'a AtomicBool,
-    bar: Option<ProgressBar>,
-}
-
-impl<'a> Watch<'a> {
-    /// Until `interrupted` is set; progress goes to standard error if that is a terminal.
-    #[must_use]
-    pub fn new(interrupted: &'a AtomicBool) -> Self {
-        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
-    }
-
-    fn tell(&self, what: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what.to_owned());
-            bar.tick();
-        }
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }

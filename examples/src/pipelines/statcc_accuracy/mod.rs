@@ -5,7 +5,6 @@ mod args;
 pub mod distances;
 mod model;
 mod output;
-pub mod parallel;
 pub mod played;
 pub mod programs;
 mod scatter;
@@ -26,7 +25,6 @@ use std::io::{self, IsTerminal, Write};
 use self::suite::Suite;
 use self::truth::Machine;
 use crate::cli::{Failure, unless_closed};
-use crate::output::OutputDir;
 
 /// Traces that are needed for anything to be shared.
 const LEAST: usize = 2;
@@ -39,7 +37,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let machine = Machine { chip: args.chip.settings(args.common.seed)?, timing: args.chip.timing() };
     let model = Model::of(args.chip.policy());
     // Found before the run, not after.
-    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::run)?;
+    let folder = args.common.folder()?;
     if model.approximates(args.chip.policy()) {
         let _ = writeln!(messages, "statcc_accuracy: this replacement is predicted as {}", model.policy());
     }

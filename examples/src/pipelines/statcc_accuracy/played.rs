@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::distances::{Distances, Pass};
 use super::model::Model;
-use super::parallel::parallel;
 use super::sets::Dispersion;
 use super::steady::{self, Steady};
 use super::subject::Known;
 use super::timeline::predict;
 use super::truth::{Machine, Solo};
 use crate::cli::{Failure, Recorded};
+use crate::parallel::on_each;
 use crate::reference::chip::corun::Until;
 
 /// Shortest window that is worth a profile of its own, in accesses.
@@ -71,7 +71,7 @@ pub fn play(
     model: Model,
     windows: u64,
 ) -> Result<Vec<Played>, Failure> {
-    let subjects = parallel(programs, |program| -> Result<Subject, Failure> {
+    let subjects = on_each(programs, |program| -> Result<Subject, Failure> {
         let distances = Distances::of(&program.recording);
         let window = distances.references().div_ceil(windows).max(SHORTEST_WINDOW);
         let solo = machine.alone(program, window, 2)?;

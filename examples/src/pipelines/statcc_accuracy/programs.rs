@@ -10,8 +10,8 @@ use reuse_sampler::replay::Event;
 use statstack::StatStack;
 
 use super::distances::{Distances, Pass};
-use super::parallel::parallel;
 use crate::cli::{Failure, Recorded};
+use crate::parallel::on_each;
 use crate::reference::chip::Recorder;
 use crate::workloads::{Kernel, Workload};
 
@@ -114,7 +114,7 @@ pub fn choose(
     line_size: LineSize,
     seed: u64,
 ) -> Result<Vec<Choice>, Failure> {
-    let judged = parallel(&CANDIDATES, |&candidate| -> Result<Choice, Failure> {
+    let judged = on_each(&CANDIDATES, |&candidate| -> Result<Choice, Failure> {
         let recorded = candidate.record(accesses.min(TRIAL), line_size, seed)?;
         let distances = Distances::of(&recorded.recording);
         let profiles = distances.profiles(distances.references(), Pass::First);

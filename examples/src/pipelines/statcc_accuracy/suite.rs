@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::distances::{Distances, Pass};
 use super::model::Model;
-use super::parallel::parallel;
 use super::programs::{Choice, choose};
 use super::sets::Dispersion;
 use super::statistics::Summary;
@@ -17,6 +16,7 @@ use super::subject::Known;
 use super::timeline::{self, Predicted};
 use super::truth::{Machine, Simulated, Solo};
 use crate::cli::{Failure, Recorded};
+use crate::parallel::on_each;
 use crate::reference::chip::corun::Until;
 
 /// Sample rates of the paper's figure 10, as mean gaps.
@@ -184,7 +184,7 @@ impl Suite {
         let choices = choose(size, self.accesses, line_size, self.seed)?;
         tell("running the programs alone");
         let chosen: Vec<Choice> = choices.iter().copied().filter(|choice| choice.chosen).collect();
-        let subjects = parallel(&chosen, |choice| self.subject(choice));
+        let subjects = on_each(&chosen, |choice| self.subject(choice));
         let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
         let count = subjects.len();
         let pairs: Vec<Vec<usize>> = (0..count).flat_map(|a| (a..count).map(move |b| vec![a, b])).collect();
@@ -220,7 +220,7 @@ impl Suite {
 
     /// Simulates groups of programs until the first has ended, and predicts the same.
     fn judge(&self, subjects: &[Subject], groups: &[Vec<usize>]) -> Result<Vec<Judged>, Failure> {
-        let judged = parallel(groups, |members| -> Result<Judged, Failure> {
+        let judged = on_each(groups, |members| -> Result<Judged, Failure> {
             let programs: Vec<&Recorded> = members.iter().map(|&m| &subjects[m].recorded).collect();
             let simulated = self.machine.together(&programs, Until::FirstEnded)?;
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
@@ -270,7 +270,7 @@ impl Suite {
         let mut cells = Vec::new();
         for first in ALPHAS {
             for second in ALPHAS.into_iter().filter(|&second| second != first) {
-                let wrong: Vec<Vec<Predicted>> = parallel(pairs, |pair| {
+                let wrong: Vec<Vec<Predicted>> = on_each(pairs, |pair| {
                     let known: Vec<&Known> = pair.members.iter().map(|&m| &subjects[m].known).collect();
                     self.predict(&known, &[first, second])
                 });
@@ -288,7 +288,7 @@ impl Suite {
     /// Samples every program anew for each repetition, and predicts all pairs from that.
     fn sampled(&self, subjects: &[Subject], pairs: &[Judged], gap: f64) -> Result<Sampled, Failure> {
         let repetitions: Vec<u64> = (0..u64::from(self.repetitions)).collect();
-        let changes = parallel(&repetitions, |repetition| -> Result<Changes, Failure> {
+        let changes = on_each(&repetitions, |repetition| -> Result<Changes, Failure> {
             let sampled = subjects.iter().enumerate().map(|(number, subject)| {
                 let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
                 let profiles = subject.distances.sampled(subject.window, Pass::First, gap, seed);

@@ -5,11 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// The answers of `job` for 0 to below `count`, in that order, whatever the number of threads.
-pub(super) fn in_order<T: Send>(
-    count: usize,
-    threads: NonZeroUsize,
-    job: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
+pub fn in_order<T: Send>(count: usize, threads: NonZeroUsize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -37,6 +33,16 @@ pub(super) fn in_order<T: Send>(
     all.into_iter().map(|(_, answer)| answer).collect()
 }
 
+/// Does `work` on each of `items`, on all processors.
+pub fn on_each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    in_order(items.len(), available(), |number| work(&items[number]))
+}
+
+/// Processors that this process may use.
+pub fn available() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +54,6 @@ mod tests {
             assert_eq!(squares, (0..20).map(|i| i * i).collect::<Vec<_>>());
         }
         assert!(in_order(0, NonZeroUsize::MIN, |i| i).is_empty());
+        assert_eq!(on_each(&[3, 1, 2], |n| n * n), [9, 1, 4]);
     }
 }

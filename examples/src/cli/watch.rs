@@ -1,0 +1,61 @@
+//! How a long run is watched over: progress on a terminal, and Ctrl-C.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+
+/// A line of progress on standard error, if that is a terminal, and the flag that ends the run early. The line is
+/// taken away when this is dropped.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    interrupted: &'a AtomicBool,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Watch<'a> {
+    /// Until `interrupted` is set.
+    #[must_use]
+    pub fn new(interrupted: &'a AtomicBool) -> Self {
+        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
+    }
+
+    /// The flag that ends the run.
+    #[must_use]
+    pub const fn flag(&self) -> &'a AtomicBool {
+        self.interrupted
+    }
+
+    /// Whether the run is to end with what it has.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Shows what is being done.
+    pub fn tell(&self, what: impl Into<Cow<'static, str>>) {
+        self.tell_with(|| what.into());
+    }
+
+    /// The same where the words are only made if somebody reads them.
+    pub fn tell_with<S: Into<Cow<'static, str>>>(&self, what: impl FnOnce() -> S) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what());
+            bar.tick();
+        }
+    }
+
+    /// Takes the line away before something else is printed.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
