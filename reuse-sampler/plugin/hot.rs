@@ -7,7 +7,7 @@ use crate::api::{MemInfo, MemoryCallback, qemu_plugin_mem_is_store, qemu_plugin_
 use crate::blocks::Tag;
 use crate::boundary;
 use crate::thread::Thread;
-use crate::world;
+use crate::{trace, world};
 
 /// A block is about to be executed.
 pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
@@ -60,9 +60,9 @@ pub extern "C" fn nothing(_: u32, _: MemInfo, _: u64, _: *mut c_void) {}
 
 /// How an access is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
-    bytes: u64, // in [1, 4096]
-    is_store: bool,
+pub struct Kind {
+    pub bytes: u64, // a power of two in [1, 4096]
+    pub is_store: bool,
 }
 
 /// A packing that is not known: the emulator is asked about each access.
@@ -70,7 +70,7 @@ const ASK: u32 = 0;
 
 impl Kind {
     #[inline(always)]
-    fn new<const LAYOUT: u32>(info: MemInfo) -> Self {
+    pub fn new<const LAYOUT: u32>(info: MemInfo) -> Self {
         if LAYOUT == ASK {
             Self::ask(info)
         } else {
@@ -92,12 +92,17 @@ impl Kind {
 
 /// The callback for accesses that suits this emulator. The packing is not promised by the interface, but it is
 /// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
-pub fn choose_access() -> MemoryCallback {
-    if Kind::are_packed::<4>() {
-        access::<4>
-    } else if Kind::are_packed::<5>() {
-        access::<5>
+pub fn choose_access(traced: bool) -> MemoryCallback {
+    let callbacks: [MemoryCallback; 3] = if traced {
+        [trace::access::<4>, trace::access::<5>, trace::access::<ASK>]
     } else {
-        access::<ASK>
+        [access::<4>, access::<5>, access::<ASK>]
+    };
+    if Kind::are_packed::<4>() {
+        callbacks[0]
+    } else if Kind::are_packed::<5>() {
+        callbacks[1]
+    } else {
+        callbacks[2]
     }
 }

@@ -15,7 +15,7 @@ use crate::shared::layout::{Header, MAGIC, SIZE};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::world::Settings;
-use crate::{code, hot, stale, system_calls, translate, world};
+use crate::{code, hot, stale, system_calls, trace, translate, world};
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
 /// constructors have run.
@@ -83,7 +83,9 @@ pub extern "C" fn qemu_plugin_install(
     let is_old = unsafe { qemu_plugin_version } == 1;
     code::choose(is_old);
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
-    translate::ACCESS.get_or_init(hot::choose_access);
+    let traced = header.trace.load(Ordering::Relaxed) != 0;
+    trace::choose(traced);
+    translate::ACCESS.get_or_init(|| hot::choose_access(traced));
     let window = header.window.load(Ordering::Relaxed);
     let line_shift = header.line_shift.load(Ordering::Relaxed);
     let seed = header.seed.load(Ordering::Relaxed);

@@ -7,7 +7,8 @@
 //!
 //! The emulator calls in from the threads of the program: [`translate`] once for each block it translates,
 //! [`hot`] for each block executed and each access made, [`system_calls`] around system calls. [`boundary`]
-//! ends and begins windows; [`world`] knows all threads and halts them for the last report.
+//! ends and begins windows; [`trace`] takes
+//! the place of both where everything is handed out; [`world`] knows all threads and halts them for the last report.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(dead_code)] // each side of the shared sources uses its half
@@ -26,6 +27,7 @@ mod install;
 mod stale;
 mod system_calls;
 mod thread;
+mod trace;
 mod translate;
 mod world;
 mod x86;

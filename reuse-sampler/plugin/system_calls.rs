@@ -8,7 +8,7 @@ use crate::boundary::End;
 use crate::shared::layout::PATH;
 use crate::shared::message::Message;
 use crate::thread::status;
-use crate::{install, translate, world};
+use crate::{install, trace, translate, world};
 
 /// Numbers of the calls in question.
 struct Table {
@@ -69,6 +69,9 @@ pub extern "C" fn before(
         // SAFETY: an atomic of the calling thread's own state.
         unsafe { &(*thread).status }.store(status::OUTSIDE, Ordering::SeqCst);
     }
+    if number == table.exit || number == table.exit_group {
+        trace::hand_over(vcpu, true);
+    }
     if number == table.exit {
         world::exit(vcpu);
     } else if number == table.exit_group {
@@ -79,6 +82,7 @@ pub extern "C" fn before(
         let path = read_path(if number == table.execve { first } else { second });
         // The usual way to find a program is to try a list of places: most of these calls fail.
         if number == table.execveat || is_executable(&path) {
+            trace::hand_over(vcpu, false);
             world::report_all(thread, End::Exit);
             world::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
         }

@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::api::{
-    ACCESSES, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
+    ACCESSES, BlockCallback, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
     qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
     qemu_plugin_tb_get_insn, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
-use crate::{code, hot, stale, world};
+use crate::shared::message::word;
+use crate::{code, hot, stale, trace, world};
 
 /// The callback for accesses, chosen at installation.
 pub static ACCESS: OnceLock<MemoryCallback> = OnceLock::new();
@@ -21,9 +22,13 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
     // SAFETY: the emulator's handles are valid during this call, indices are below the count it gave.
     unsafe {
         let instructions = code::instructions_of(block);
-        let number = number_of(qemu_plugin_tb_vaddr(block), instructions as u64);
-        let tag = Tag::new(number, instructions as u64, instrumented);
-        qemu_plugin_register_vcpu_tb_exec_cb(block, hot::block, NO_REGISTERS, tag.bits() as *mut c_void);
+        let (address, count) = (qemu_plugin_tb_vaddr(block), instructions as u64);
+        let (callback, data): (BlockCallback, u64) = if trace::is_on() {
+            (trace::block, word::block(address, count))
+        } else {
+            (hot::block, Tag::new(number_of(address, count), count, instrumented).bits())
+        };
+        qemu_plugin_register_vcpu_tb_exec_cb(block, callback, NO_REGISTERS, data as *mut c_void);
         learn_base(block);
         let callback =
             if instrumented { ACCESS.get().copied().unwrap_or(hot::nothing) } else { hot::nothing };

@@ -38,7 +38,7 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// Virtual processors whose state is found by index. The emulator gives the smallest number above all those
 /// in use, and no system runs that many threads at once.
-const VCPUS: usize = 1 << 16;
+pub const VCPUS: usize = 1 << 16;
 static THREADS: [AtomicPtr<Thread>; VCPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; VCPUS];
 /// Stands for a processor without a state: its limit is always 0.
 static NOBODY: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());

@@ -88,12 +88,14 @@ mod sampler;
 #[cfg(qemu_plugin)]
 #[allow(unsafe_code, dead_code)]
 mod shared; // the plugin uses the other half
+mod trace;
 
 use std::ffi::OsStr;
 use std::fmt;
 
 pub use location::CodeLocation;
 pub use options::QemuOptions;
+pub use trace::QemuTrace;
 
 use crate::{Sampler, SamplerError, Window, WindowPlan};
 
@@ -140,7 +142,7 @@ impl QemuSampler {
         options: &QemuOptions,
     ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options)? })
+        Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options, false)? })
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file. Also after

@@ -10,7 +10,7 @@ use super::locate::Locator;
 use super::process::Process;
 use super::program::Program;
 use super::shared::futex;
-use super::shared::message::{Message, WindowMessage};
+use super::shared::message::{Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::{mode_of, window_from};
 use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
@@ -54,13 +54,14 @@ impl Run {
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
+        trace: bool,
     ) -> Result<Self, SamplerError> {
         if options.window == 0 {
             return Err(Error::WindowLength.into());
         }
         let program = Program::find(name, options.directory.as_deref())?;
         let emulator = Emulator::find(program.architecture, options.emulator.as_ref())?;
-        let process = Process::start(&emulator, &program, name, arguments, options)?;
+        let process = Process::start(&emulator, &program, name, arguments, options, trace)?;
         let mut run = Self {
             process,
             line_size: options.line_size,
@@ -142,6 +143,43 @@ impl Run {
         window
     }
 
+    /// What was handed out next, where everything is; `None` once the program has ended.
+    pub(super) fn next_trace(&mut self) -> Result<Option<TraceMessage>, SamplerError> {
+        loop {
+            let over = self.stage == Stage::Over;
+            match if over { self.messages.pop_front() } else { self.next_message(None)? } {
+                Some(Message::Trace(trace)) => {
+                    self.windows += 1;
+                    self.replaced = None;
+                    return Ok(Some(trace));
+                }
+                Some(message) => self.note(message)?,
+                None if over => return Ok(None),
+                None => self.conclude()?,
+            }
+        }
+    }
+
+    /// Takes in a message that holds no measurement.
+    fn note(&mut self, message: Message) -> Result<(), SamplerError> {
+        match message {
+            Message::Mapped(maps) => {
+                let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
+                self.locator.take(&maps, base);
+            }
+            Message::Replaced(path) => self.replaced = Some(path),
+            Message::Lost { thread } => self.warnings.push(format!(
+                "thread {thread} could not be halted: its last window and open samples are lost"
+            )),
+            Message::End => self.stage = self.stage.max(Stage::Complete),
+            Message::Hello => return Err(protocol("the plugin introduced itself twice")),
+            Message::Window(_) | Message::Trace(_) => {
+                return Err(protocol("the plugin sent windows where a trace was asked for, or the reverse"));
+            }
+        }
+        Ok(())
+    }
+
     /// The process has ended: reap it and tell what is to be told about how.
     fn conclude(&mut self) -> Result<(), SamplerError> {
         let complete = self.stage == Stage::Complete;
@@ -221,16 +259,7 @@ impl Sampler for Run {
                     self.replaced = None;
                     return Ok(Some(self.window(*window)));
                 }
-                Some(Message::Mapped(maps)) => {
-                    let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
-                    self.locator.take(&maps, base);
-                }
-                Some(Message::Replaced(path)) => self.replaced = Some(path),
-                Some(Message::Lost { thread }) => self.warnings.push(format!(
-                    "thread {thread} could not be halted: its last window and open samples are lost"
-                )),
-                Some(Message::End) => self.stage = self.stage.max(Stage::Complete),
-                Some(Message::Hello) => return Err(protocol("the plugin introduced itself twice")),
+                Some(message) => self.note(message)?,
                 None if over => return Ok(None),
                 None => self.conclude()?,
             }

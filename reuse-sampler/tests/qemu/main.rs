@@ -6,6 +6,7 @@
 
 mod run;
 mod targets;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0001;
+pub const MAGIC: u64 = 0x7265_7573_6501_0002;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -34,6 +34,8 @@ pub struct Header {
     pub line_shift: AtomicU32,
     /// 1 if the emulator leaves pointers to callbacks behind (before version 8): see the plugin's `stale`.
     pub leaves_stale: AtomicU32,
+    /// 1 if every block and access is to be handed out instead of being sampled.
+    pub trace: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
     pub started: AtomicU32,
     /// Where the program's address 0 is in the emulator's address space.

@@ -12,6 +12,8 @@ pub enum Message {
     Hello,
     /// A window of a thread is complete.
     Window(Box<WindowMessage>),
+    /// Blocks and accesses of a thread, where they are handed out.
+    Trace(TraceMessage),
     /// What is mapped where in the emulator's memory, as the kernel lists it, before the program ends: it may be gone
     /// when the sampler comes to look.
     Mapped(String),
@@ -24,6 +26,61 @@ pub enum Message {
     },
     /// All threads were reported. The last message.
     End,
+}
+
+/// Blocks and accesses of a thread, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceMessage {
+    /// Number of the thread, from 0 in the order of appearance.
+    pub thread: u32,
+    /// Whether these are its last ones.
+    pub ended: bool,
+    /// What it did: see [`word`].
+    pub words: Vec<u64>,
+}
+
+/// How a block or an access is packed into a number. Addresses have 48 bits, as programs use them.
+pub mod word {
+    const ADDRESS: u64 = (1 << 48) - 1;
+    const BLOCK: u64 = 1 << 63;
+    const STORE: u64 = 1 << 51;
+
+    /// A block of `instructions` instructions at `address`.
+    #[must_use]
+    pub const fn block(address: u64, instructions: u64) -> u64 {
+        let most = (1 << 15) - 1;
+        let instructions = if instructions < most { instructions } else { most };
+        BLOCK | instructions << 48 | address & ADDRESS
+    }
+
+    /// An access to 2 to the power of `shift` bytes at `address`; at most 128 bytes.
+    #[inline]
+    #[must_use]
+    pub const fn access(address: u64, shift: u32, store: bool) -> u64 {
+        let shift = if shift < 7 { shift as u64 } else { 7 };
+        (store as u64 * STORE) | shift << 48 | address & ADDRESS
+    }
+
+    /// What a number was made from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Word {
+        /// A block with its instructions.
+        Block(u64, u32),
+        /// An access: address, bytes, whether it is a store.
+        Access(u64, u32, bool),
+    }
+
+    /// Takes a number apart.
+    #[inline]
+    #[must_use]
+    pub const fn read(word: u64) -> Word {
+        let address = word & ADDRESS;
+        if word & BLOCK == 0 {
+            Word::Access(address, 1 << (word >> 48 & 7), word & STORE != 0)
+        } else {
+            Word::Block(address, (word >> 48 & 0x7FFF) as u32)
+        }
+    }
 }
 
 /// What was seen of a thread between two boundaries.
@@ -55,6 +112,7 @@ const REPLACED: u64 = 2;
 const LOST: u64 = 3;
 const END: u64 = 4;
 const MAPPED: u64 = 5;
+const TRACE: u64 = 6;
 
 impl Message {
     /// Appends the message with its length in front, eight bytes, little end first.
@@ -66,6 +124,10 @@ impl Message {
             Self::Window(window) => {
                 put(to, WINDOW);
                 window.encode(to);
+            }
+            Self::Trace(trace) => {
+                put(to, TRACE);
+                trace.encode(to);
             }
             Self::Mapped(text) => put_text(to, MAPPED, text),
             Self::Replaced(path) => put_text(to, REPLACED, path),
@@ -100,6 +162,7 @@ impl Message {
         Some(match from.get()? {
             HELLO => Self::Hello,
             WINDOW => Self::Window(Box::new(WindowMessage::read(from)?)),
+            TRACE => Self::Trace(TraceMessage::read(from)?),
             MAPPED => Self::Mapped(get_text(from)?),
             REPLACED => Self::Replaced(get_text(from)?),
             LOST => Self::Lost { thread: from.get()? as u32 },
@@ -118,6 +181,24 @@ fn put_text(to: &mut Vec<u8>, kind: u64, text: &str) {
 fn get_text(from: &mut Reader) -> Option<String> {
     let length = from.get()?;
     Some(String::from_utf8_lossy(from.bytes(length as usize)?).into_owned())
+}
+
+impl TraceMessage {
+    fn encode(&self, to: &mut Vec<u8>) {
+        put(to, u64::from(self.thread));
+        put(to, u64::from(self.ended));
+        put(to, self.words.len() as u64);
+        // There are many, and most use most of their bits.
+        to.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        let (thread, ended) = (from.get()? as u32, from.get()? != 0);
+        let count = usize::try_from(from.get()?).ok()?;
+        let bytes = from.bytes(count.checked_mul(8)?)?;
+        let word = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        Some(Self { thread, ended, words: bytes.chunks_exact(8).filter_map(word).collect() })
+    }
 }
 
 impl WindowMessage {
