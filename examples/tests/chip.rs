@@ -265,6 +265,7 @@ fn lines_are_conserved() {
             Policy::Random { seed: 3 },
             Policy::Nehalem,
             Policy::NehalemWorstCase,
+            Policy::TreePlru,
         ];
         let policy = policies[usize::from(policy) % policies.len()];
         let settings = ChipSettings {

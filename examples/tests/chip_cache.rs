@@ -21,12 +21,13 @@ struct Oracle {
     policy: Policy,
     ways: usize,
     sets: Vec<Vec<Option<Entry>>>,
+    used: Vec<Vec<u64>>, // when each way was used last, whatever was in it
     time: u64,
 }
 
 impl Oracle {
     fn new(sets: usize, ways: usize, policy: Policy) -> Self {
-        Self { policy, ways, sets: vec![vec![None; ways]; sets], time: 0 }
+        Self { policy, ways, sets: vec![vec![None; ways]; sets], used: vec![vec![0; ways]; sets], time: 0 }
     }
 
     fn set(&mut self, tag: u64) -> &mut Vec<Option<Entry>> {
@@ -55,12 +56,14 @@ impl Oracle {
         let Some(way) = set.iter().position(|e| e.is_some_and(|e| e.tag == tag)) else { return false };
         set[way].as_mut().unwrap().touched = time;
         Self::update_bits(policy, set, way);
+        self.use_way(tag, way);
         true
     }
 
     fn insert(&mut self, tag: u64) -> Option<u64> {
         self.time += 1;
         let (time, policy, ways) = (self.time, self.policy, self.ways);
+        let used = self.used[tag as usize % self.sets.len()].clone();
         let set = self.set(tag);
         let oldest = |key: fn(&Entry) -> u64, set: &[Option<Entry>]| {
             (0..ways).min_by_key(|&way| key(set[way].as_ref().unwrap())).unwrap()
@@ -73,12 +76,19 @@ impl Oracle {
                 Policy::Nehalem | Policy::NehalemWorstCase => {
                     set.iter().position(|e| e.is_some_and(|e| !e.bit)).unwrap()
                 }
+                Policy::TreePlru => half_used_longest_ago(&used, ways.next_power_of_two()),
                 Policy::Random { .. } => unreachable!("random victims are checked otherwise"),
             },
         };
         let victim = set[way].replace(Entry { tag, came: time, touched: time, bit: false });
         Self::update_bits(policy, set, way);
+        self.use_way(tag, way);
         victim.map(|e| e.tag)
+    }
+
+    fn use_way(&mut self, tag: u64, way: usize) {
+        let index = tag as usize % self.sets.len();
+        self.used[index][way] = self.time;
     }
 
     fn remove(&mut self, tag: u64) -> bool {
@@ -87,6 +97,21 @@ impl Oracle {
             Some(way) => set[way].take().is_some(),
             None => false,
         }
+    }
+}
+
+/// Where a binary tree over `width` ways (a power of two), of which only those of `used` are there, leads when it goes
+/// to the half not used last.
+fn half_used_longest_ago(used: &[u64], width: usize) -> usize {
+    let half = width / 2;
+    if width == 1 {
+        0
+    } else if used.len() <= half {
+        half_used_longest_ago(used, half)
+    } else {
+        let (left, right) = used.split_at(half);
+        let go_left = left.iter().max() < right.iter().max();
+        if go_left { half_used_longest_ago(left, half) } else { half + half_used_longest_ago(right, half) }
     }
 }
 
@@ -101,7 +126,7 @@ struct Case {
 impl Arbitrary for Case {
     fn arbitrary(g: &mut Gen) -> Self {
         let sets = *g.choose(&[1, 2, 3, 4, 6, 8]).unwrap();
-        let ways = *g.choose(&[1, 2, 3, 4, 8, 16]).unwrap();
+        let ways = *g.choose(&[1, 2, 3, 4, 6, 8, 16]).unwrap();
         let tags = sets * ways * 3 / 2 + 1;
         let steps = (0..40 * sets * ways).map(|_| (u8::arbitrary(g) < 8, u64::arbitrary(g) % tags)).collect();
         Self { sets, ways, steps }
@@ -121,7 +146,9 @@ fn cache(case: &Case, policy: Policy) -> Cache {
 #[test]
 fn agrees_with_the_oracle_step_by_step() {
     fn agrees(case: Case) -> bool {
-        [Policy::Lru, Policy::Fifo, Policy::Nehalem, Policy::NehalemWorstCase].into_iter().all(|policy| {
+        let policies =
+            [Policy::Lru, Policy::Fifo, Policy::Nehalem, Policy::NehalemWorstCase, Policy::TreePlru];
+        policies.into_iter().all(|policy| {
             let mut cache = cache(&case, policy);
             let mut oracle = Oracle::new(case.sets as usize, case.ways as usize, policy);
             case.steps.iter().all(|&(take_out, tag)| {

@@ -161,6 +161,13 @@ fn the_report_is_whole() {
     let told: serde_json::Value = serde_json::from_slice(&out).unwrap();
     let windows = told["windows"].as_u64().unwrap();
     assert_eq!(told["incomplete"], false);
+    let covers = told["interval_covers"].as_f64().unwrap();
+    assert!(covers > 0.5 && covers <= 1.0, "{covers}");
+    for point in told["average"].as_array().unwrap() {
+        let [low, ratio, high] =
+            ["interval_low", "miss_ratio", "interval_high"].map(|key| point[key].as_f64().unwrap());
+        assert!(0.0 <= low && low <= ratio && ratio <= high && high <= 1.0, "{point}");
+    }
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     let rows = read("windows.csv");
     assert!(
@@ -207,6 +214,7 @@ fn mistakes_are_told_in_one_line() {
         (vec!["--workload", "stream", "--window", "1000000000"], "--window"),
         (vec!["--out", file], "can be written to"),
         (vec!["--model", "magic"], "magic"),
+        (vec!["--draws", "5"], "at least 100 draws"),
     ] {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
         let all = ["phase_guided_cache"].into_iter().chain(arguments.iter().copied());

@@ -41,6 +41,14 @@ pub enum Error {
         /// Number of draws asked for.
         resamples: usize,
     },
+    /// A number of ways that makes no set.
+    #[error(
+        "sets of {ways} ways: give from 1 to 256 (leave the correction out for a fully associative cache)"
+    )]
+    Ways {
+        /// The number asked for.
+        ways: u32,
+    },
     /// A window of no instructions or accesses.
     #[error("a window of length 0: give at least 1")]
     WindowLength,

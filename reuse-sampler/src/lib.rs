@@ -3,6 +3,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod associative;
 #[cfg(feature = "qemu")]
 #[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
 pub mod auto;
@@ -28,7 +29,8 @@ pub mod trace;
 mod window;
 
 pub use access::{Access, AccessKind, Line, LineSize};
-pub use confidence::{Bootstrap, Interval};
+pub use associative::SetAssociative;
+pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
 pub use error::Error;
 pub use grouped::{Grouped, GroupedProfiles};

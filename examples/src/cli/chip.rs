@@ -51,6 +51,8 @@ pub enum Replacement {
     Fifo,
     /// The first line goes whose accessed bit is unset
     Nehalem,
+    /// The line goes that a binary tree over the ways points to
+    TreePlru,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -76,6 +78,7 @@ impl ChipArgs {
             Replacement::Random => Policy::Random { seed },
             Replacement::Fifo => Policy::Fifo,
             Replacement::Nehalem => Policy::Nehalem,
+            Replacement::TreePlru => Policy::TreePlru,
         };
         let LatencyList { l1, shared, memory } = self.latency;
         if l1 == 0.0 && self.base_cpi == 0.0 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phase_detect::PhaseId;
-use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
+use reuse_sampler::{Bootstrap, CacheLines, CacheModel, Interval, Redraw, ReuseProfile, Stratum};
 use statcache::StatCache;
 use statstack::StatStack;
 
@@ -27,6 +27,22 @@ pub struct CurvePoint {
     pub low: f64,
     /// Largest miss ratio the samples allow.
     pub high: f64,
+    /// What the choice of windows leaves open, where that was [asked for](RunCurves::add_intervals) and can be told.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl CurvePoint {
+    /// Lower end of all that is left open.
+    #[must_use]
+    pub fn lowest(&self) -> f64 {
+        self.interval.map_or(self.low, |(low, _)| low.min(self.low))
+    }
+
+    /// Upper end of all that is left open.
+    #[must_use]
+    pub fn highest(&self) -> f64 {
+        self.interval.map_or(self.high, |(_, high)| high.max(self.high))
+    }
 }
 
 /// The curve of a phase; one point per size of its [`RunCurves`].
@@ -45,6 +61,8 @@ pub struct RunCurves {
     pub phases: BTreeMap<PhaseId, PhaseCurve>,
     /// The average over the run: the curves of the windows' phases weighted by the windows' accesses.
     pub average: PhaseCurve,
+    /// Share of the accesses that lie in phases with intervals: the average's speaks for these. 0 without intervals.
+    pub interval_covers: f64,
 }
 
 impl RunCurves {
@@ -60,7 +78,62 @@ impl RunCurves {
             }
         }
         let average = average(run, &phases, sizes.len());
-        Self { sizes: sizes.to_vec(), phases, average }
+        Self { sizes: sizes.to_vec(), phases, average, interval_covers: 0.0 }
+    }
+
+    /// Puts intervals at the points of the phases and of the average, by redrawing the windows that were profiled, or
+    /// the samples where all windows were.
+    ///
+    /// Phases with a single profiled window out of several, with less than half a percent of the accesses, and those
+    /// that borrow another's profile have none; [`interval_covers`](Self::interval_covers) says how much that leaves.
+    ///
+    /// # Errors
+    /// Those of the models.
+    pub fn add_intervals(
+        &mut self,
+        run: &GuidedRun,
+        replacement: Replacement,
+        bootstrap: &Bootstrap,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let weights = weights(run);
+        let total: f64 = weights.values().sum();
+        let (mut phases, mut strata) = (Vec::new(), Vec::new());
+        let mut counted = 0.0;
+        for record in run.phases.iter().filter(|record| self.phases.contains_key(&record.phase)) {
+            let weight = weights.get(&record.phase).copied().unwrap_or(0.0);
+            counted += weight;
+            if record.profile.is_empty() || weight < SMALL * total {
+                continue;
+            }
+            let covered = record.covered();
+            let all_seen = covered >= 1.0;
+            phases.push(record.phase);
+            strata.push(Stratum {
+                weight,
+                windows: if all_seen {
+                    std::slice::from_ref(&record.profile)
+                } else {
+                    record.batches.profiles()
+                },
+                redraw: if all_seen { Redraw::Samples } else { Redraw::Windows { covered } },
+            });
+        }
+        if strata.is_empty() {
+            return Ok(());
+        }
+        let drawn = match replacement {
+            Replacement::Lru => bootstrap.stratified(&strata, StatStack::fit, &self.sizes)?,
+            Replacement::Random => bootstrap.stratified(&strata, StatCache::fit, &self.sizes)?,
+        };
+        for (phase, intervals) in phases.iter().zip(&drawn.parts) {
+            if let (Some(curve), Some(intervals)) = (self.phases.get_mut(phase), intervals) {
+                curve.add(intervals, 1.0);
+            }
+        }
+        let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
+        self.average.add(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE));
+        self.interval_covers = drawn.covers * weighed / counted.max(f64::MIN_POSITIVE);
+        Ok(())
     }
 
     /// How many sizes, from the smallest on, tell something: beyond them every curve is level, within a hundredth of
@@ -80,6 +153,29 @@ impl RunCurves {
     pub fn of(&self, window: &WindowRecord) -> Option<&PhaseCurve> {
         self.phases.get(&window.phase)
     }
+}
+
+/// Share of the accesses below which a phase has no interval of its own.
+const SMALL: f64 = 0.005;
+
+impl PhaseCurve {
+    /// Gives each point an interval, as wide as that of another curve times `share`.
+    fn add(&mut self, intervals: &[Interval], share: f64) {
+        for (point, drawn) in self.points.iter_mut().zip(intervals) {
+            let low = point.miss_ratio - share * (drawn.miss_ratio - drawn.low);
+            let high = point.miss_ratio + share * (drawn.high - drawn.miss_ratio);
+            point.interval = Some((low.max(0.0), high.min(1.0)));
+        }
+    }
+}
+
+/// Accesses, or instructions where they are not known, of the windows of each phase.
+fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
+    let mut weights = BTreeMap::new();
+    for window in &run.windows {
+        *weights.entry(window.phase).or_default() += run.weight(window);
+    }
+    weights
 }
 
 /// The curve of one profile; `None` for a profile without a sample.
@@ -103,18 +199,15 @@ fn points(
 ) -> PhaseCurve {
     let point = |&(size, miss_ratio): &(CacheLines, f64)| {
         let (low, high) = bounds(size);
-        CurvePoint { miss_ratio, low: low.min(miss_ratio), high: high.max(miss_ratio) }
+        CurvePoint { miss_ratio, low: low.min(miss_ratio), high: high.max(miss_ratio), interval: None }
     };
     PhaseCurve { points: model.curve(sizes).points.iter().map(point).collect() }
 }
 
 fn average(run: &GuidedRun, phases: &BTreeMap<PhaseId, PhaseCurve>, sizes: usize) -> PhaseCurve {
-    let mut weights: BTreeMap<PhaseId, f64> = BTreeMap::new();
-    for window in &run.windows {
-        *weights.entry(window.phase).or_default() += run.weight(window);
-    }
+    let weights = weights(run);
     let total: f64 = phases.keys().filter_map(|phase| weights.get(phase)).sum();
-    let mut points = vec![CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0 }; sizes];
+    let mut points = vec![CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None }; sizes];
     for (phase, curve) in phases {
         let share = weights.get(phase).copied().unwrap_or(0.0) / total.max(f64::MIN_POSITIVE);
         for (sum, point) in points.iter_mut().zip(&curve.points) {

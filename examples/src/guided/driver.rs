@@ -6,7 +6,7 @@ use phase_detect::{
     Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
     RunLengthMarkovConfig, Signature,
 };
-use reuse_sampler::{LineSize, ReusePlan, Sampler, ThreadId, Window, WindowIndex, WindowPlan};
+use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex, WindowPlan};
 
 use super::{GapPolicy, GuidedRun, PhaseRecord, WindowRecord};
 
@@ -74,6 +74,13 @@ pub struct Progress {
     pub instructions: u64,
 }
 
+/// Where the samples of a window go.
+#[derive(Clone, Copy)]
+struct Owner {
+    phase: PhaseId,
+    profiled: Option<u64>, // its number among the phase's profiled windows
+}
+
 /// State of the loop for one thread.
 struct ThreadState {
     predictor: RunLengthMarkov,
@@ -92,7 +99,7 @@ pub struct PhaseGuide {
     threads: HashMap<ThreadId, ThreadState>,
     windows: Vec<WindowRecord>,
     phases: Vec<PhaseRecord>,
-    phase_of: HashMap<WindowIndex, PhaseId>,
+    owners: HashMap<WindowIndex, Owner>,
     signatures: HashMap<PhaseId, Signature>,
     predictions: (u64, u64),
     profiled: usize,
@@ -114,7 +121,7 @@ impl PhaseGuide {
             threads: HashMap::new(),
             windows: Vec::new(),
             phases: Vec::new(),
-            phase_of: HashMap::new(),
+            owners: HashMap::new(),
             signatures: HashMap::new(),
             predictions: (0, 0),
             profiled: 0,
@@ -131,13 +138,13 @@ impl PhaseGuide {
     /// Takes in a window and plans the next one of its thread.
     ///
     /// # Errors
-    /// [`phase_detect::Error`] if the window's signature is refused.
-    pub fn take(&mut self, window: &Window) -> Result<WindowPlan, phase_detect::Error> {
+    /// [`GuideError::Phases`] if the window's signature is refused.
+    pub fn take(&mut self, window: &Window) -> Result<WindowPlan, GuideError> {
         let thread = self.thread(window.thread)?;
         let (predicted, plan, last_phase) = (thread.predicted, thread.plan, thread.last_phase);
         let (phase, signature) = self.classify(window, last_phase)?;
         let profiled = plan.starts_samples();
-        self.record(window, phase, predicted, profiled);
+        self.record(window, phase, predicted, profiled)?;
         if let Some(signature) = signature {
             self.signatures.entry(phase).or_insert(signature);
         }
@@ -243,12 +250,19 @@ impl PhaseGuide {
         Ok((self.clusterer.classify(&signature)?.phase, Some(signature)))
     }
 
-    fn record(&mut self, window: &Window, phase: PhaseId, predicted: Option<PhaseId>, profiled: bool) {
-        self.phase_of.insert(window.index, phase);
+    fn record(
+        &mut self,
+        window: &Window,
+        phase: PhaseId,
+        predicted: Option<PhaseId>,
+        profiled: bool,
+    ) -> Result<(), reuse_sampler::Error> {
         let line_size = self.options.line_size;
         let record = phase_record(&mut self.phases, phase, line_size);
         record.windows += 1;
         record.profiled += u64::from(profiled);
+        let own = Owner { phase, profiled: profiled.then(|| record.batches.begin()) };
+        self.owners.insert(window.index, own);
         record.instructions += window.instructions;
         for &(address, instructions) in &window.code {
             *record.code.entry(address).or_default() += instructions;
@@ -257,17 +271,19 @@ impl PhaseGuide {
             record.counted.0 += accesses;
             record.counted.1 += window.instructions;
             if profiled {
-                record.profile.add_accesses(accesses);
+                add(record, own, |profile| profile.add_accesses(accesses))?;
             }
         }
         // A sample belongs to the phase of the window that started it.
         for (started_in, outcome, count, weight) in window.outcomes() {
-            let owner = self.phase_of.get(&started_in).copied().unwrap_or(phase);
-            phase_record(&mut self.phases, owner, line_size).profile.record_many(outcome, count, weight);
+            let owner = self.owners.get(&started_in).copied().unwrap_or(own);
+            let record = phase_record(&mut self.phases, owner.phase, line_size);
+            add(record, owner, |profile| profile.record_many(outcome, count, weight))?;
         }
         for overlap in &window.overlaps {
-            let owner = self.phase_of.get(&overlap.started_in).copied().unwrap_or(phase);
-            phase_record(&mut self.phases, owner, line_size).profile.record_overlap(overlap);
+            let owner = self.owners.get(&overlap.started_in).copied().unwrap_or(own);
+            let record = phase_record(&mut self.phases, owner.phase, line_size);
+            add(record, owner, |profile| profile.record_overlap(overlap))?;
         }
         self.profiled += usize::from(profiled);
         self.instructions += window.instructions;
@@ -280,6 +296,7 @@ impl PhaseGuide {
             predicted,
             profiled,
         });
+        Ok(())
     }
 
     fn lend_profiles(&mut self) {
@@ -326,9 +343,25 @@ pub enum GuideError {
     /// The target could not be run or observed.
     #[error(transparent)]
     Sampler(#[from] reuse_sampler::SamplerError),
+    /// Profiles that do not go together.
+    #[error(transparent)]
+    Profiles(#[from] reuse_sampler::Error),
     /// A window or a parameter was refused by the phase detector.
     #[error(transparent)]
     Phases(#[from] phase_detect::Error),
+}
+
+/// Does the same to the phase's profile and to the batch of the window.
+fn add(
+    record: &mut PhaseRecord,
+    owner: Owner,
+    what: impl Fn(&mut ReuseProfile),
+) -> Result<(), reuse_sampler::Error> {
+    what(&mut record.profile);
+    if let Some(window) = owner.profiled {
+        what(record.batches.of(window)?);
+    }
+    Ok(())
 }
 
 fn phase_record(phases: &mut Vec<PhaseRecord>, phase: PhaseId, line_size: LineSize) -> &mut PhaseRecord {

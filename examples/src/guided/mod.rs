@@ -3,11 +3,13 @@
 //! After Sembrant, Black-Schaffer and Hagersten, *Phase Guided Profiling for Fast Cache Modeling*, CGO 2012,
 //! section 4.
 
+mod batches;
 mod curves;
 mod driver;
 mod policy;
 mod run;
 
+pub use batches::Batches;
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
 pub use driver::{ENTRIES, GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
 pub use policy::GapPolicy;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use phase_detect::PhaseId;
 use reuse_sampler::{AccessCount, LineSize, ReuseProfile, ThreadId, WindowIndex};
 
+use super::Batches;
+
 /// One window of the run.
 #[derive(Clone, Debug)]
 pub struct WindowRecord {
@@ -37,6 +39,8 @@ pub struct PhaseRecord {
     pub instructions: u64,
     /// Samples started in its windows.
     pub profile: ReuseProfile,
+    /// The same samples by the windows that started them, in batches.
+    pub batches: Batches,
     /// Accesses counted in its windows, and the instructions of the windows in which they were.
     pub counted: (u64, u64),
     /// Instructions by block.
@@ -53,6 +57,7 @@ impl PhaseRecord {
             profiled: 0,
             instructions: 0,
             profile: ReuseProfile::new(line_size),
+            batches: Batches::new(line_size),
             counted: (0, 0),
             code: HashMap::new(),
             stand_in: None,
@@ -66,6 +71,12 @@ impl PhaseRecord {
         let (&address, &most) =
             self.code.iter().max_by_key(|&(&address, &n)| (n, std::cmp::Reverse(address)))?;
         (total > 0).then(|| (address, most as f64 / total as f64))
+    }
+
+    /// Share of its windows that were profiled.
+    #[must_use]
+    pub fn covered(&self) -> f64 {
+        self.profiled as f64 / self.windows.max(1) as f64
     }
 
     /// Memory accesses per instruction, where any window told both.

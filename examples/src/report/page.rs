@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::{Subject, bytes, count, percent};
-use crate::guided::PhaseCurve;
+use crate::guided::{CurvePoint, PhaseCurve};
 use reuse_sampler::AccessCount;
 
 /// The style that all pages share.
@@ -55,8 +55,9 @@ share of memory accesses that miss in a cache of that size at that moment. Dashe
 <p>The run is cut into windows. Windows that execute the same code in the same proportions belong to one phase. Only
 some windows of each phase are profiled (the small ticks below the picture): there, memory accesses are followed until
 their cache line is touched again. All windows of a phase share the miss ratios modelled from its samples. A range
-in the table means that some samples could not be followed to their end: the truth lies between the two numbers as far
-as the samples tell. Of the model itself expect errors of a few tenths of a percentage point.</p>
+in the table means that some samples could not be followed to their end, or that the phase's windows differ so that it
+matters which of them were profiled (95 % intervals, by redrawing the profiled windows): the truth lies between the two
+numbers as far as the samples tell. Of the model itself expect errors of a few tenths of a percentage point.</p>
 <script type="application/json" id="data">{data}</script><script>
 {SCRIPT}</script></main></body></html>
 "#,
@@ -98,8 +99,9 @@ fn table(subject: &Subject<'_>) -> String {
         let cell = |bytes| {
             let point = curve.and_then(|curve| subject.at(curve, bytes));
             point.map_or("-".to_owned(), |p| {
-                if p.high - p.low > 0.005 {
-                    format!("{} to {}", percent(p.low), percent(p.high))
+                let (low, high) = (p.lowest(), p.highest());
+                if high - low > 0.005 {
+                    format!("{} to {}", percent(low), percent(high))
                 } else {
                     percent(p.miss_ratio)
                 }
@@ -147,7 +149,7 @@ fn data(subject: &Subject<'_>) -> Value {
         .phases
         .iter()
         .map(|view| {
-            let column = |get: fn(&crate::guided::CurvePoint) -> f64| {
+            let column = |get: fn(&CurvePoint) -> f64| {
                 view.curve.map(|curve| {
                     curve.points[..subject.shown].iter().map(|p| rounded(get(p))).collect::<Vec<_>>()
                 })
@@ -155,8 +157,8 @@ fn data(subject: &Subject<'_>) -> Value {
             json!({
                 "name": view.name,
                 "curve": column(|p| p.miss_ratio),
-                "low": column(|p| p.low),
-                "high": column(|p| p.high),
+                "low": column(CurvePoint::lowest),
+                "high": column(CurvePoint::highest),
             })
         })
         .collect();

@@ -107,6 +107,10 @@ impl<'a> Subject<'a> {
             miss_ratio: mix(left.miss_ratio, right.miss_ratio),
             low: mix(left.low, right.low),
             high: mix(left.high, right.high),
+            interval: left
+                .interval
+                .zip(right.interval)
+                .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
         })
     }
 }

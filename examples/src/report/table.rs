@@ -93,12 +93,14 @@ fn row(subject: &Subject<'_>, view: &PhaseView<'_>) -> Vec<String> {
     cells
 }
 
-/// The miss ratio at each cache level; with its bounds where unresolved samples leave more than a point of doubt.
+/// The miss ratio at each cache level; as a range where unresolved samples or the choice of windows leave more than half
+/// a point of doubt.
 fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<String> {
     let cell = |bytes: u64| {
         let point = curve.and_then(|curve| subject.at(curve, bytes))?;
-        Some(if point.high - point.low > 0.005 {
-            format!("{}..{}", percent(point.low).trim_end_matches(" %"), percent(point.high))
+        let (low, high) = (point.lowest(), point.highest());
+        Some(if high - low > 0.005 {
+            format!("{}..{}", percent(low).trim_end_matches(" %"), percent(high))
         } else {
             percent(point.miss_ratio)
         })

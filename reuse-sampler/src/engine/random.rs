@@ -35,7 +35,6 @@ impl Random {
     }
 
     /// Uniform in (0, 1].
-    #[cfg(feature = "replay")]
     pub fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }

@@ -247,6 +247,38 @@ impl ReuseProfile {
         self.overlaps.iter().enumerate().filter_map(|(bin, sums)| sums.estimate(bin))
     }
 
+    /// The profile that other samples of the same accesses might have given. `poisson` draws a number with the mean it
+    /// is given and the same variance.
+    ///
+    /// Where one access in m was chosen, the number of samples in a bin varies by 1 - 1/m of its mean: not at all
+    /// where every access is one. What the overlaps counted varies as a count does.
+    pub(crate) fn redrawn(&self, poisson: &mut impl FnMut(f64) -> f64) -> Self {
+        let each = self.total_weight() as f64 / self.samples.max(1) as f64; // accesses a sample stands for
+        let chance = (1.0 - 1.0 / each.max(1.0)).sqrt();
+        let mut samples = 0.0;
+        let mut redraw = |weight: u64| {
+            if weight == 0 || chance == 0.0 {
+                samples += weight as f64 / each;
+                return weight;
+            }
+            let mean = weight as f64 / each;
+            let drawn = (mean + chance * (poisson(mean) - mean)).max(0.0);
+            samples += drawn;
+            (drawn * each).round() as u64
+        };
+        let reused = self.reused.iter().map(|&weight| redraw(weight)).collect();
+        let censored = self.censored.iter().map(|&weight| redraw(weight)).collect();
+        let dangling = redraw(self.dangling);
+        Self {
+            reused: without_empty_end(reused),
+            censored: without_empty_end(censored),
+            dangling,
+            samples: samples.round() as u64,
+            overlaps: self.overlaps.iter().map(|sums| sums.redrawn(poisson)).collect(),
+            ..*self
+        }
+    }
+
     /// The distribution of reuse distances that the samples estimate, censored ones accounted for.
     #[must_use]
     pub fn distribution(&self) -> ReuseDistribution {
@@ -274,6 +306,11 @@ fn add(bins: &mut Vec<u64>, bin: usize, weight: u64) {
         bins.resize(bin + 1, 0);
     }
     bins[bin] = bins[bin].saturating_add(weight);
+}
+
+fn without_empty_end(mut bins: Vec<u64>) -> Vec<u64> {
+    bins.truncate(bins.iter().rposition(|&weight| weight > 0).map_or(0, |last| last + 1));
+    bins
 }
 
 fn add_all(into: &mut Vec<u64>, from: &[u64]) {

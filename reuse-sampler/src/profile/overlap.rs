@@ -35,6 +35,22 @@ impl Sums {
         self.square = self.square.saturating_add(other.square);
     }
 
+    /// The same sums had another number of open samples been counted: `draw` tells it, given the one that was.
+    pub(super) fn redrawn(&self, draw: &mut impl FnMut(f64) -> f64) -> Self {
+        if self.open == 0 {
+            return *self;
+        }
+        let open = draw(self.open as f64);
+        let factor = open / self.open as f64;
+        let scaled = |sum: u128, factor: f64| (sum as f64 * factor).round() as u128;
+        Self {
+            open: open.round() as u64,
+            lines: scaled(self.lines, factor),
+            square: scaled(self.square, factor * factor),
+            ..*self
+        }
+    }
+
     #[cfg(feature = "serde")]
     pub(super) const fn is_empty(&self) -> bool {
         self.samples == 0

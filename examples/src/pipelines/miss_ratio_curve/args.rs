@@ -44,6 +44,13 @@ pub struct Args {
     /// Cache line size in bytes, a power of two [default: 64; traces of objects have lines of one object]
     #[arg(long, value_name = "BYTES", value_parser = line_size)]
     line_size: Option<LineSize>,
+    /// Ways of each set, from 1 to 64 [default: fully associative]. Models take sets to be chosen at random, simulations
+    /// take the lowest bits of the line's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) ways: Option<u32>,
+    /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) draws: usize,
     /// Embedded workload to run where neither trace nor program is given
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
-    Access, CacheLines, CacheModel, Grouped, LineSize, ReuseProfile, Sampler, SamplerError, WindowPlan,
+    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, LineSize, Redraw, ReuseProfile, Sampler,
+    SamplerError, SetAssociative, Stratum, WindowPlan,
 };
 use statcache::StatCache;
 use statstack::StatStack;
@@ -13,6 +14,7 @@ use statstack::StatStack;
 use super::args::Model;
 use super::bursts::Bursts;
 use crate::cli::Failure;
+use crate::reference::chip::{Cache, Geometry, Policy};
 use crate::reference::exact::{ExactLru, ExactRandom};
 
 /// Accesses between two looks at the clock and the interrupt flag.
@@ -33,6 +35,8 @@ pub struct Measured {
     pub windows: usize,
     /// Miss ratio by cache size.
     pub points: Vec<(CacheLines, f64)>,
+    /// What chance in the choice of samples leaves open at each of them, where that was asked for.
+    pub intervals: Option<Vec<Interval>>,
     /// The run was interrupted.
     pub incomplete: bool,
 }
@@ -70,13 +74,21 @@ pub fn sample(
     Ok((bursts, incomplete))
 }
 
+/// What is fitted, and to what end.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit<'a> {
+    /// StatStack or StatCache.
+    pub model: Model,
+    /// Cache sizes.
+    pub sizes: &'a [CacheLines],
+    /// Ways of a set; `None` for fully associative caches.
+    pub ways: Option<u32>,
+    /// How intervals are drawn, if at all.
+    pub bootstrap: Option<Bootstrap>,
+}
+
 /// Fits a model to each part and averages their curves.
-pub fn fit(
-    model: Model,
-    bursts: Bursts,
-    incomplete: bool,
-    sizes: &[CacheLines],
-) -> Result<Measured, Failure> {
+pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measured, Failure> {
     let (accesses, samples) = (bursts.accesses(), bursts.samples());
     let parts = bursts.into_parts().map_err(Failure::run)?;
     if parts.is_empty() {
@@ -85,20 +97,92 @@ pub fn fit(
             _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
         }));
     }
-    let curve = if model == Model::Statcache {
-        average(&parts, StatCache::fit, sizes)
-    } else {
-        average(&parts, StatStack::fit, sizes)
+    let (points, intervals) = match (settings.model, settings.ways) {
+        // Random replacement is the same in sets: see `SetAssociative`.
+        (Model::Statcache, _) => curve(&parts, StatCache::fit, StatCache::fit, settings)?,
+        (_, None) => curve(&parts, StatStack::fit, StatStack::fit, settings)?,
+        (_, Some(ways)) => {
+            let in_sets = |model: Result<StatStack, statstack::Error>| Ok(SetAssociative::new(model?, ways)?);
+            let fit = |part: &ReuseProfile| -> Result<_, statstack::Error> { in_sets(StatStack::fit(part)) };
+            // 128 sizes are asked of each model: only without a correction is that quick enough to be done 2,000 times.
+            let redrawn = |part: &ReuseProfile| -> Result<_, statstack::Error> {
+                in_sets(StatStack::fit_distances(part))
+            };
+            curve(&parts, fit, redrawn, settings)?
+        }
     };
-    Ok(Measured { accesses, samples, windows: parts.len(), points: curve?, incomplete })
+    Ok(Measured { accesses, samples, windows: parts.len(), points, intervals, incomplete })
 }
 
-fn average<M: CacheModel, E: From<reuse_sampler::Error> + std::fmt::Display>(
+type Curve = (Vec<(CacheLines, f64)>, Option<Vec<Interval>>);
+
+/// The mean curve of the parts' models, and by how much it varies if samples are redrawn and `redrawn` fitted to them.
+fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt::Display>(
     parts: &[ReuseProfile],
     fit: impl Fn(&ReuseProfile) -> Result<M, E>,
-    sizes: &[CacheLines],
-) -> Result<Vec<(CacheLines, f64)>, Failure> {
-    Ok(Grouped::fit(parts, fit).map_err(Failure::run)?.curve(sizes).points)
+    redrawn: impl Fn(&ReuseProfile) -> Result<N, E>,
+    settings: &Fit<'_>,
+) -> Result<Curve, Failure> {
+    let points = Grouped::fit(parts, fit).map_err(Failure::run)?.curve(settings.sizes).points;
+    let Some(bootstrap) = &settings.bootstrap else { return Ok((points, None)) };
+    let stratum = |part| {
+        let part: &ReuseProfile = part;
+        let weight = if part.accesses() > 0 { part.accesses() } else { part.total_weight() } as f64;
+        Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
+    };
+    let strata: Vec<Stratum<'_>> = parts.iter().map(stratum).collect();
+    let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
+    // Around the curve that is shown, which the redrawn models need not share.
+    let around = |(&(size, miss_ratio), drawn): (&(CacheLines, f64), Interval)| Interval {
+        size,
+        miss_ratio,
+        low: (miss_ratio - (drawn.miss_ratio - drawn.low)).clamp(0.0, miss_ratio),
+        high: (miss_ratio + (drawn.high - drawn.miss_ratio)).clamp(miss_ratio, 1.0),
+    };
+    let intervals = points.iter().zip(drawn.average).map(around).collect();
+    Ok((points, Some(intervals)))
+}
+
+/// Simulated caches of so many ways.
+pub struct Sets(Vec<Cache>);
+
+impl Sets {
+    /// Empty caches of these sizes.
+    pub fn new(
+        sizes: &[CacheLines],
+        ways: u32,
+        line_size: LineSize,
+        policy: Policy,
+    ) -> Result<Self, Failure> {
+        let cache = |size: &CacheLines| {
+            let ways = u64::from(ways).min(size.0);
+            Ok(Cache::new(Geometry::new(size.bytes(line_size), ways, line_size)?, policy))
+        };
+        let caches: Result<_, crate::reference::chip::ChipError> = sizes.iter().map(cache).collect();
+        Ok(Self(caches.map_err(Failure::usage)?))
+    }
+
+    /// Plays all of `source` to them.
+    pub fn run(
+        mut self,
+        source: &mut impl EventSource,
+        line_size: LineSize,
+        sizes: &[CacheLines],
+        watch: &Watch<'_>,
+    ) -> Result<Measured, SamplerError> {
+        let mut misses = vec![0_u64; self.0.len()];
+        let (accesses, incomplete) = replay(source, line_size, watch, |line| {
+            for (cache, misses) in self.0.iter_mut().zip(&mut misses) {
+                if !cache.touch(line.0) {
+                    cache.insert(line.0);
+                    *misses += 1;
+                }
+            }
+        })?;
+        let ratio = |misses: u64| if accesses > 0 { misses as f64 / accesses as f64 } else { 0.0 };
+        let points = sizes.iter().copied().zip(misses.into_iter().map(ratio)).collect();
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
+    }
 }
 
 /// Exact LRU caches of all sizes.
@@ -111,7 +195,7 @@ pub fn exact_lru(
     let mut lru = ExactLru::new();
     let (accesses, incomplete) = replay(source, line_size, watch, |line| lru.access(line))?;
     let points = lru.total().curve(line_size, sizes).points;
-    Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete })
+    Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
 }
 
 /// Simulated random replacement: the average over a few seeds derived from `seed`.
@@ -143,7 +227,7 @@ impl RandomCaches {
         let misses = self.0.iter_mut().flat_map(|caches| caches.take_window().misses());
         let ratio = |misses: f64| if accesses > 0 { misses / accesses as f64 } else { 0.0 };
         let points = sizes.iter().copied().zip(misses.map(ratio)).collect();
-        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete })
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
     }
 }
 

@@ -43,6 +43,9 @@ pub fn run_until(
     if exact && args.sample_rate < 1.0 {
         say(&format!("{} sees every access: --sample-rate is not used", args.model.name()));
     }
+    if args.model == Model::Statcache && args.ways.is_some() {
+        say("random replacement misses as often in sets chosen at random as in one: --ways changes nothing");
+    }
     let run = settings.run(interrupted)?;
     let report = Report {
         model: args.model,
@@ -50,6 +53,7 @@ pub fn run_until(
         source: &run.source,
         sample_rate: if exact { 1.0 } else { args.sample_rate },
         seed: args.common.seed,
+        ways: args.ways,
         measured: &run.measured,
     };
     if let Some(folder) = &folder {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::args::Model;
 use super::measure::Measured;
+use super::source::LEVEL;
 use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::bytes;
@@ -19,6 +20,7 @@ pub struct Report<'a> {
     pub source: &'a str,
     pub sample_rate: f64,
     pub seed: u64,
+    pub ways: Option<u32>,
     pub measured: &'a Measured,
 }
 
@@ -33,6 +35,11 @@ struct Object<'a> {
     seed: u64,
     source: &'a str,
     incomplete: bool,
+    /// Ways of a set; null for fully associative caches.
+    ways: Option<u32>,
+    /// Level of the points' intervals, where they have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<f64>,
     points: Vec<Point>,
 }
 
@@ -41,14 +48,23 @@ struct Point {
     bytes: u64,
     lines: u64,
     miss_ratio: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
 }
 
 impl Report<'_> {
     fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        self.measured.points.iter().map(|&(size, miss_ratio)| Point {
-            bytes: size.bytes(self.line_size),
-            lines: size.0,
-            miss_ratio,
+        self.measured.points.iter().enumerate().map(|(k, &(size, miss_ratio))| {
+            let interval = self.measured.intervals.as_ref().and_then(|intervals| intervals.get(k));
+            Point {
+                bytes: size.bytes(self.line_size),
+                lines: size.0,
+                miss_ratio,
+                low: interval.map(|interval| interval.low),
+                high: interval.map(|interval| interval.high),
+            }
         })
     }
 
@@ -64,6 +80,8 @@ impl Report<'_> {
             seed: self.seed,
             source: self.source,
             incomplete: self.measured.incomplete,
+            ways: self.ways,
+            level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
         };
         let text = serde_json::to_string(&object).map_err(io::Error::other)?;
@@ -74,19 +92,33 @@ impl Report<'_> {
     /// A table with a bar for each size.
     pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let Measured { accesses, samples, incomplete, .. } = *self.measured;
-        writeln!(out, "{}: {}", self.source, self.model.title())?;
+        writeln!(out, "{}: {}{}", self.source, self.model.title(), self.sets())?;
         let lines = self.line_size.bytes();
         writeln!(out, "{accesses} accesses to lines of {lines} bytes, {samples} of them sampled")?;
         if incomplete {
             writeln!(out, "INCOMPLETE: interrupted before the end")?;
         }
-        writeln!(out, "\n{:>10} {:>10}  miss ratio", "size", "lines")?;
+        let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };
+        writeln!(out, "\n{:>10} {:>10}  miss ratio{range}", "size", "lines")?;
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
             let (size, percent) = (bytes(point.bytes), 100.0 * point.miss_ratio);
-            writeln!(out, "{size:>10} {:>10}  {percent:8.4} % {bar}", point.lines)?;
+            let range = point.low.zip(point.high).map_or_else(String::new, |(low, high)| {
+                format!(" {:8.4} to {:8.4}", 100.0 * low, 100.0 * high)
+            });
+            writeln!(out, "{size:>10} {:>10}  {percent:8.4} %{range} {bar}", point.lines)?;
+        }
+        if self.measured.intervals.is_some() {
+            writeln!(
+                out,
+                "\nThe intervals tell what the choice of samples leaves open, not what the model gets wrong."
+            )?;
         }
         out.flush()
+    }
+
+    fn sets(&self) -> String {
+        self.ways.map_or_else(String::new, |ways| format!(", sets of {ways}"))
     }
 
     /// Writes `curve.csv` and `curve.svg`.
@@ -94,8 +126,15 @@ impl Report<'_> {
         let picture = self.draw().map_err(Failure::Run)?;
         folder
             .write("curve.csv", |out| {
-                writeln!(out, "bytes,lines,miss_ratio")?;
-                self.points().try_for_each(|p| writeln!(out, "{},{},{}", p.bytes, p.lines, p.miss_ratio))
+                let with_range = self.measured.intervals.is_some();
+                writeln!(out, "bytes,lines,miss_ratio{}", if with_range { ",low,high" } else { "" })?;
+                self.points().try_for_each(|p| {
+                    write!(out, "{},{},{}", p.bytes, p.lines, p.miss_ratio)?;
+                    match p.low.zip(p.high) {
+                        Some((low, high)) => writeln!(out, ",{low},{high}"),
+                        None => writeln!(out),
+                    }
+                })
             })
             .and_then(|()| folder.write("curve.svg", |out| out.write_all(picture.as_bytes())))
             .map_err(Failure::run)
@@ -106,18 +145,22 @@ impl Report<'_> {
         let failed = |error: &dyn std::fmt::Display| format!("cannot draw the curve: {error}");
         let points: Vec<(f64, f64)> =
             self.points().map(|p| ((p.bytes as f64).log2(), 100.0 * p.miss_ratio)).collect();
+        let end = |ratio: fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
+            self.points().filter_map(|p| Some(((p.bytes as f64).log2(), 100.0 * ratio(&p)?))).collect()
+        };
+        let (low, high) = (end(|p| p.low), end(|p| p.high));
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Err("cannot draw a curve without sizes".to_owned());
         };
         let left = first.0.floor();
         let right = last.0.ceil().max(left + 1.0);
-        let top = points.iter().map(|p| p.1).fold(0.0, f64::max).max(0.1) * 1.08;
+        let top = points.iter().chain(&high).map(|p| p.1).fold(0.0, f64::max).max(0.1) * 1.08;
         let mut svg = String::new();
         {
             let area = SVGBackend::with_string(&mut svg, (840, 480)).into_drawing_area();
             area.fill(&WHITE).map_err(|e| failed(&e))?;
             let state = if self.measured.incomplete { " (incomplete)" } else { "" };
-            let title = format!("{}: {}{state}", self.source, self.model.title());
+            let title = format!("{}: {}{}{state}", self.source, self.model.title(), self.sets());
             let mut chart = ChartBuilder::on(&area)
                 .caption(title, ("sans-serif", 18))
                 .margin(16)
@@ -137,6 +180,10 @@ impl Report<'_> {
                 .draw()
                 .map_err(|e| failed(&e))?;
             let colour = RGBColor(0x1f, 0x5f, 0xa8);
+            if !low.is_empty() {
+                let band: Vec<(f64, f64)> = high.iter().chain(low.iter().rev()).copied().collect();
+                chart.draw_series([Polygon::new(band, colour.mix(0.18).filled())]).map_err(|e| failed(&e))?;
+            }
             chart
                 .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))
                 .map_err(|e| failed(&e))?;

@@ -7,12 +7,15 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{TraceContent, TraceFormat};
-use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan};
+use reuse_sampler::{
+    Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
+};
 
 use super::args::{Args, Model};
 use super::bursts::Bursts;
-use super::measure::{Measured, RandomCaches, Watch, exact_lru, fit, sample};
+use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
 use crate::cli::Failure;
+use crate::reference::chip::Policy;
 use crate::target::{Outcome, Target, TargetOptions};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Workload};
@@ -20,6 +23,8 @@ use crate::workloads::{NAMES, Workload};
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
 /// enough that returning windows costs little.
 const REPLAY_WINDOW: u64 = 16_384;
+/// Level of the intervals.
+pub const LEVEL: f64 = 0.95;
 /// Instructions in a window of a program.
 const PROGRAM_WINDOW: u64 = 1_000_000;
 
@@ -30,6 +35,7 @@ pub struct Settings<'a> {
     pub line_size: LineSize,
     sizes: Vec<CacheLines>,
     plan: WindowPlan,
+    bootstrap: Option<Bootstrap>,
 }
 
 impl<'a> Settings<'a> {
@@ -43,7 +49,11 @@ impl<'a> Settings<'a> {
             ReusePlan::Sparse(SampleGap::mean(1.0 / args.sample_rate).map_err(Failure::usage)?)
         };
         let sizes = args.cache_sizes(line_size)?;
-        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse) })
+        let bootstrap = match args.draws {
+            0 => None,
+            draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
+        };
+        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap })
     }
 
     /// Runs and measures whatever the command line names, until `interrupted` is set.
@@ -122,6 +132,12 @@ impl<'a> Settings<'a> {
     ) -> Result<Measured, Failure> {
         let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
         let measured = match self.args.model {
+            Model::ExactLru | Model::ExactRandom if self.args.ways.is_some() => {
+                let policy =
+                    if self.args.model == Model::ExactLru { Policy::Lru } else { Policy::Random { seed } };
+                let caches = Sets::new(sizes, self.args.ways.unwrap_or(1), line_size, policy)?;
+                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            }
             Model::ExactLru => exact_lru(&mut source, line_size, sizes, watch).map_err(failed)?,
             Model::ExactRandom => {
                 let caches = RandomCaches::new(sizes, seed)?;
@@ -149,7 +165,13 @@ impl<'a> Settings<'a> {
     ) -> Result<Measured, Failure> {
         let bursts = Bursts::new(self.args.windows as usize, self.line_size);
         let (bursts, incomplete) = sample(sampler, &self.plan, bursts, watch).map_err(failed)?;
-        fit(self.args.model, bursts, incomplete, &self.sizes)
+        let settings = Fit {
+            model: self.args.model,
+            sizes: &self.sizes,
+            ways: self.args.ways,
+            bootstrap: self.bootstrap,
+        };
+        fit(&settings, bursts, incomplete)
     }
 }
 

@@ -59,6 +59,9 @@ pub struct Args {
     /// How many times as long the embedded workload's phases are
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "program")]
     scale: u32,
+    /// Redraws of the profiled windows for the 95 % intervals of the curves, 100 or more; 0 for no intervals
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) draws: usize,
     /// The program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,

@@ -6,7 +6,7 @@ mod report;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reuse_sampler::{CacheLines, LineSize, Sampler};
+use reuse_sampler::{Bootstrap, CacheLines, LineSize, Sampler};
 
 pub use args::Args;
 
@@ -35,7 +35,11 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     if let Some(problem) = too_short(args.window_length(), &run, &target) {
         return Err(Failure::Run(problem));
     }
-    let curves = RunCurves::fit(&run, args.model.into(), &sizes);
+    let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
+    if args.draws > 0 {
+        let bootstrap = Bootstrap::new(report::LEVEL, args.draws, args.seed).map_err(Failure::usage)?;
+        curves.add_intervals(&run, args.model.into(), &bootstrap).map_err(Failure::run)?;
+    }
     let mut subject = crate::report::Subject::new(
         target.name().to_owned(),
         args.model.title().to_owned(),

@@ -11,6 +11,8 @@ use crate::report::{
     Subject, draw_heatmap, phase_table, summary, write_miss_ratios, write_page, write_profile, write_windows,
 };
 
+/// Level of the intervals.
+pub(super) const LEVEL: f64 = 0.95;
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 16;
 
@@ -49,7 +51,15 @@ fn object(subject: &Subject<'_>) -> Value {
     let curve = |curve: &PhaseCurve| -> Vec<Value> {
         let point = |(size, p): (&reuse_sampler::CacheLines, &CurvePoint)| {
             let bytes = size.bytes(run.line_size);
-            json!({"bytes": bytes, "lines": size.0, "miss_ratio": p.miss_ratio, "low": p.low, "high": p.high})
+            json!({
+                "bytes": bytes,
+                "lines": size.0,
+                "miss_ratio": p.miss_ratio,
+                "low": p.low,
+                "high": p.high,
+                "interval_low": p.interval.map(|interval| interval.0),
+                "interval_high": p.interval.map(|interval| interval.1),
+            })
         };
         subject.curves.sizes.iter().zip(&curve.points).map(point).collect()
     };
@@ -98,5 +108,7 @@ fn object(subject: &Subject<'_>) -> Value {
         "notes": subject.notes,
         "phases": phases,
         "average": curve(&subject.curves.average),
+        "interval_level": LEVEL,
+        "interval_covers": subject.curves.interval_covers,
     })
 }

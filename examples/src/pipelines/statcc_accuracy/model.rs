@@ -14,11 +14,11 @@ pub enum Model {
 
 impl Model {
     /// The model of a policy, or the nearest to it: FIFO misses about as often as random replacement, and the
-    /// accessed bit approximates LRU.
+    /// accessed bit and the tree approximate LRU.
     #[must_use]
     pub const fn of(policy: Replacement) -> Self {
         match policy {
-            Replacement::Lru | Replacement::Nehalem => Self::StatStack,
+            Replacement::Lru | Replacement::Nehalem | Replacement::TreePlru => Self::StatStack,
             Replacement::Random | Replacement::Fifo => Self::StatCache,
         }
     }
@@ -26,7 +26,7 @@ impl Model {
     /// Whether it only comes near to a policy.
     #[must_use]
     pub const fn approximates(self, policy: Replacement) -> bool {
-        matches!(policy, Replacement::Fifo | Replacement::Nehalem)
+        matches!(policy, Replacement::Fifo | Replacement::Nehalem | Replacement::TreePlru)
     }
 
     /// The policy that it models.

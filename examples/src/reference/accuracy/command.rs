@@ -9,7 +9,7 @@ use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{CacheLines, Line, LineSize, ReusePlan, SampleGap};
 use serde::Serialize;
 
-use super::{Exact, Fit, Settings, exact, fits, samples};
+use super::{Exact, Fit, Sets, Settings, exact, fits, samples, sets};
 use crate::cli::{Failure, unless_closed};
 use crate::traces::{TraceFile, format_of};
 use crate::workloads::Workload;
@@ -41,6 +41,9 @@ pub struct Args {
     /// Seed of the sampler and of the random caches
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Compare caches of so many ways, too, under LRU, tree-PLRU, Nehalem's accessed bits and random replacement
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    ways: Vec<u32>,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -54,6 +57,7 @@ struct Report {
     lines: Vec<u64>,
     traces: Vec<Trace>,
     mean_absolute_error: Vec<Mean>,
+    mean_absolute_error_in_sets: Vec<SetsMean>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +69,7 @@ struct Trace {
     exact_lru: Vec<f64>,
     exact_random: Vec<f64>,
     models: Vec<Row>,
+    sets: Vec<Sets>,
 }
 
 #[derive(Serialize)]
@@ -84,6 +89,16 @@ struct Mean {
     points: f64,
 }
 
+#[derive(Serialize)]
+struct SetsMean {
+    ways: u32,
+    policy: &'static str,
+    /// Taken for fully associative, in points.
+    points: f64,
+    /// With lines thrown into sets, in points.
+    points_in_sets: Option<f64>,
+}
+
 /// Runs the comparison and writes its result to `out`.
 ///
 /// # Errors
@@ -95,13 +110,13 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
         let format = format_of(path).map_err(Failure::usage)?;
         let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
         let lines = lines_of(&mut file.stream, args.limit)?;
-        traces.push(compare(path.display().to_string(), &lines, &settings)?);
+        traces.push(compare(path.display().to_string(), &lines, &settings, &args.ways)?);
     }
     for name in &args.workload {
         let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
         let workload = Workload::by_name(name, args.seed, 1).ok_or_else(unknown)?;
         let lines = lines_of(&mut workload.events().map_err(Failure::run)?, args.limit)?;
-        traces.push(compare(name.clone(), &lines, &settings)?);
+        traces.push(compare(name.clone(), &lines, &settings, &args.ways)?);
     }
     let report = Report {
         windows: args.windows,
@@ -109,6 +124,7 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
         seed: args.seed,
         lines: settings.sizes.iter().map(|size| size.0).collect(),
         mean_absolute_error: means(&traces),
+        mean_absolute_error_in_sets: sets_means(&traces),
         traces,
     };
     unless_closed(if args.json { write_json(&report, out) } else { write_tables(&report, out) })?;
@@ -145,11 +161,14 @@ fn lines_of(events: &mut impl EventSource, limit: u64) -> Result<Vec<Line>, Fail
     Ok(lines)
 }
 
-fn compare(name: String, lines: &[Line], settings: &Settings) -> Result<Trace, Failure> {
+fn compare(name: String, lines: &[Line], settings: &Settings, ways: &[u32]) -> Result<Trace, Failure> {
     let exact = exact(lines, settings).map_err(Failure::usage)?;
     let samples = samples(lines, settings).map_err(Failure::run)?;
     let fits = fits(&samples, &settings.sizes).map_err(Failure::run)?;
+    let in_sets = ways.iter().map(|&ways| sets(lines, &samples, settings, ways).map_err(Failure::run));
+    let in_sets = in_sets.collect::<Result<Vec<_>, _>>()?.concat();
     Ok(Trace {
+        sets: in_sets,
         name,
         accesses: exact.accesses,
         touched_lines: exact.lines,
@@ -168,7 +187,7 @@ fn row(fit: &Fit, exact: &Exact) -> Row {
         model: fit.model,
         grouping: fit.grouping,
         cache: if fit.random { "random" } else { "lru" },
-        mean_absolute_error: errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64,
+        mean_absolute_error: mean_absolute(&errors),
         errors,
     }
 }
@@ -188,6 +207,27 @@ fn means(traces: &[Trace]) -> Vec<Mean> {
         points,
     };
     first.models.iter().zip(sums.into_values()).map(mean).collect()
+}
+
+fn sets_means(traces: &[Trace]) -> Vec<SetsMean> {
+    let Some(first) = traces.first() else { return Vec::new() };
+    let mean = |(k, sets): (usize, &Sets)| {
+        let over_traces = |errors: &dyn Fn(&Sets) -> Option<f64>| -> Option<f64> {
+            let all: Option<Vec<f64>> = traces.iter().map(|trace| errors(&trace.sets[k])).collect();
+            all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        SetsMean {
+            ways: sets.ways,
+            policy: sets.policy,
+            points: over_traces(&|sets| Some(mean_absolute(&sets.errors))).unwrap_or(0.0),
+            points_in_sets: over_traces(&|sets| sets.errors_in_sets.as_deref().map(mean_absolute)),
+        }
+    };
+    first.sets.iter().enumerate().map(mean).collect()
+}
+
+fn mean_absolute(errors: &[f64]) -> f64 {
+    errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len().max(1) as f64
 }
 
 fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -218,11 +258,40 @@ fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             }
             writeln!(out, "{:>8.4}", row.mean_absolute_error)?;
         }
+        for sets in &trace.sets {
+            write_sets(sets, out)?;
+        }
         writeln!(out)?;
     }
     writeln!(out, "mean absolute error over all traces and sizes, percentage points")?;
     for mean in &report.mean_absolute_error {
         writeln!(out, "{:44}{:>8.4}", format!("{}, by {}", mean.model, mean.grouping), mean.points)?;
     }
+    for mean in &report.mean_absolute_error_in_sets {
+        let what = format!("{} ways, {}, model taken as it is", mean.ways, mean.policy);
+        write!(out, "{what:44}{:>8.4}", mean.points)?;
+        match mean.points_in_sets {
+            Some(points) => writeln!(out, ", in random sets {points:.4}")?,
+            None => writeln!(out)?,
+        }
+    }
     Ok(())
+}
+
+fn write_sets(sets: &Sets, out: &mut dyn Write) -> io::Result<()> {
+    let name = format!("{} ways, {}", sets.ways, sets.policy);
+    write!(out, "{:44}", format!("{name}, simulated, %"))?;
+    for ratio in &sets.simulated {
+        write!(out, "{:>8.3}", 100.0 * ratio)?;
+    }
+    let rows = [("model as it is", Some(&sets.errors)), ("in random sets", sets.errors_in_sets.as_ref())];
+    for (row, errors) in rows {
+        let Some(errors) = errors else { continue };
+        write!(out, "\n{:44}", format!("  {row}"))?;
+        for error in errors {
+            write!(out, "{error:>+8.3}")?;
+        }
+        write!(out, "{:>8.4}", mean_absolute(errors))?;
+    }
+    writeln!(out)
 }

@@ -8,7 +8,9 @@
 mod command;
 mod evaluate;
 mod fits;
+mod sets;
 
 pub use command::{Args, run};
 pub use evaluate::{Exact, Settings, exact, samples};
 pub use fits::{Fit, Samples, fits};
+pub use sets::{Sets, sets};

@@ -30,6 +30,7 @@ enum State {
     Fifo,
     Random { state: u64 },
     Nehalem { accessed: Vec<u64>, full: u64, spare_touched: bool },
+    TreePlru { nodes: Vec<u64> }, // bit n of a set's word: node n of its tree (root 1) points right
 }
 
 impl Cache {
@@ -45,6 +46,7 @@ impl Cache {
                 full: u64::MAX >> (64 - geometry.ways()),
                 spare_touched: policy == Policy::Nehalem,
             },
+            Policy::TreePlru => State::TreePlru { nodes: vec![0; geometry.sets() as usize] },
         };
         Self {
             geometry,
@@ -75,6 +77,11 @@ impl Cache {
                 mark(&mut accessed[index], way, *full, *spare_touched);
                 true
             }
+            State::TreePlru { nodes } => {
+                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
+                point_away(&mut nodes[index], way, ways);
+                true
+            }
         }
     }
 
@@ -102,6 +109,11 @@ impl Cache {
                 mark(bits, way, *full, *spare_touched);
                 std::mem::replace(&mut set[way], tag)
             }
+            State::TreePlru { nodes } => {
+                let way = first_empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways));
+                point_away(&mut nodes[index], way, ways);
+                std::mem::replace(&mut set[way], tag)
+            }
         };
         (victim != EMPTY).then_some(victim)
     }
@@ -118,7 +130,7 @@ impl Cache {
                 set.copy_within(way + 1.., way);
                 set[ways - 1] = EMPTY;
             }
-            State::Random { .. } => set[way] = EMPTY,
+            State::Random { .. } | State::TreePlru { .. } => set[way] = EMPTY,
             State::Nehalem { accessed, .. } => {
                 set[way] = EMPTY;
                 accessed[index] &= !(1 << way);
@@ -177,6 +189,30 @@ fn mark(bits: &mut u64, way: usize, full: u64, spare_touched: bool) {
     if *bits == full {
         *bits = if spare_touched && full != 1 { 1 << way } else { 0 };
     }
+}
+
+/// Makes the nodes above `way` point to their other halves.
+#[inline]
+fn point_away(nodes: &mut u64, way: usize, ways: usize) {
+    let mut node = 1;
+    for level in (0..ways.next_power_of_two().trailing_zeros()).rev() {
+        let right = way >> level & 1;
+        *nodes = *nodes & !(1 << node) | ((right as u64 ^ 1) << node);
+        node = 2 * node + right;
+    }
+}
+
+/// The way that the nodes lead to.
+#[inline]
+fn pointed_to(nodes: u64, ways: usize) -> usize {
+    let (mut node, mut way) = (1, 0);
+    for level in (0..ways.next_power_of_two().trailing_zeros()).rev() {
+        let half = 1 << level;
+        let right = nodes >> node & 1 == 1 && way + half < ways;
+        node = 2 * node + usize::from(right);
+        way += if right { half } else { 0 };
+    }
+    way
 }
 
 /// A number below `limit` from a `SplitMix64` generator (Steele, Lea and Flood, OOPSLA 2014).

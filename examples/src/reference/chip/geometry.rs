@@ -96,4 +96,8 @@ pub enum Policy {
     /// As [`Nehalem`](Self::Nehalem), but *all* bits are cleared, the touched line's too: the worst that a
     /// co-runner holding the rest of the cache can do to a program's share.
     NehalemWorstCase,
+    /// Pseudo-LRU by a binary tree over the ways: a touch makes each node above the line point to its other half,
+    /// and the victim is where the nodes point. Where the ways are not a power of two, halves without a way are
+    /// passed over.
+    TreePlru,
 }

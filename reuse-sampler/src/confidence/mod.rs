@@ -3,6 +3,13 @@
 //! The windows of a run that were profiled are a sample of all its windows. Drawing as many from them again,
 //! with replacement, and combining their models anew shows how much the miss ratio depends on which they were.
 //! What a model gets wrong in every window alike is no part of it.
+//!
+//! Where a run was not sampled by windows chosen at random, but all of it sparsely, or phase by phase, `strata` has
+//! what to redraw.
+
+mod strata;
+
+pub use strata::{Redraw, Stratified, Stratum};
 
 use crate::engine::random::Random;
 use crate::{CacheLines, CacheModel, Error, Grouped};
@@ -125,4 +132,20 @@ fn widening(level: f64, n: usize) -> f64 {
         - (2.515_517 + t * (0.802_853 + t * 0.010_328))
             / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)));
     (n as f64 / freedom).sqrt() * (1.0 + (z * z + 1.0) / (4.0 * freedom))
+}
+
+/// A number with a Poisson distribution of this mean; from 64 on, the normal one in its place, not below 0.
+fn poisson(random: &mut Random, mean: f64) -> f64 {
+    if mean >= 64.0 {
+        let radius = (-2.0 * random.unit().ln()).sqrt();
+        let normal = radius * (std::f64::consts::TAU * random.unit()).cos();
+        return (mean + mean.sqrt() * normal).round().max(0.0);
+    }
+    // Arrivals at exponential gaps until the time is over.
+    let (end, mut product, mut arrivals) = ((-mean).exp(), random.unit(), 0.0);
+    while product > end {
+        product *= random.unit();
+        arrivals += 1.0;
+    }
+    arrivals
 }

@@ -1,0 +1,227 @@
+//! Intervals of a run that is modelled part by part: its bursts, or its phases.
+//!
+//! Each part is redrawn by itself, because it was sampled by itself: how much of the run it stands for is known. What
+//! is redrawn depends on what chance decided. Where a part was observed throughout and one access in so many was
+//! chosen, these are the *samples*; where some of its windows were chosen and observed, these are the *windows*.
+
+use super::{Bootstrap, Interval, poisson, widening};
+use crate::engine::random::Random;
+use crate::{CacheLines, CacheModel, Error, ReuseProfile};
+
+/// What chance decided when a part of a run was sampled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Redraw {
+    /// Which of its accesses became samples, each with the same probability: the part was observed throughout.
+    Samples,
+    /// Which of its windows were observed: this share of them, from 0 to 1.
+    Windows {
+        /// Observed windows over all windows of the part.
+        covered: f64,
+    },
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Stratum<'a> {
+    /// Accesses it stands for, or any number in proportion to them.
+    pub weight: f64,
+    /// Its samples, window by window, or batches of about equally many windows. With [`Redraw::Samples`], one profile
+    /// is enough.
+    pub windows: &'a [ReuseProfile],
+    /// What is redrawn.
+    pub redraw: Redraw,
+}
+
+/// Intervals of all parts of a run and of the whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stratified {
+    /// Of each stratum, at each size; `None` where a single window out of several leaves everything open, and
+    /// where there is no sample.
+    pub parts: Vec<Option<Vec<Interval>>>,
+    /// Of the strata's weighted mean, at each size.
+    pub average: Vec<Interval>,
+    /// Share of the weight that lies in strata with an interval: what `average` says of chance in the others is
+    /// nothing.
+    pub covers: f64, // in [0, 1]
+}
+
+/// Draws of one part: its miss ratios, and by how much those of each draw deviate.
+struct Drawn {
+    share: f64,
+    miss_ratios: Vec<f64>,
+    deviations: Option<Vec<f64>>, // draw by draw, the sizes of each
+}
+
+impl Bootstrap {
+    /// A confidence interval for the miss ratio of each part of a run and of the whole, at each of `sizes`. `fit` makes
+    /// the model of one part from all its samples.
+    ///
+    /// # Formula
+    /// Samples: each bin of the profile is redrawn from a Poisson distribution, its deviation times
+    /// sqrt(1 - 1/m) where one access in m was chosen, and the model is fitted anew. Windows: n windows are drawn
+    /// from the n with replacement, merged and fitted; deviations are multiplied by sqrt(1 - covered), and widened as
+    /// [`Grouped::intervals`](crate::Grouped::intervals) widens them. The interval is the miss ratio of the original
+    /// fit plus the (1 - level) / 2 and (1 + level) / 2 quantiles of the deviations; for the whole, of the weighted
+    /// sums of the parts' deviations.
+    ///
+    /// # Errors
+    /// What `fit` answers; [`Error::NoGroups`] if no part has a sample, [`Error::GroupWeight`] for a weight that is
+    /// negative or not finite, [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for windows that cannot be
+    /// merged.
+    ///
+    /// # Limits
+    /// What no sample has seen is not covered: a miss ratio of 0 has an interval of width 0, and phases that no window
+    /// fell into have none. Nor is what a model gets wrong alike in every draw: a systematic error of StatStack or
+    /// StatCache moves the interval with the miss ratio. Fewer than some ten windows, or misses that sit in few
+    /// samples, make the true level lower than the one asked for.
+    ///
+    /// # Cost
+    /// A fit and a curve for each draw of each part.
+    ///
+    /// # References
+    /// Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapters 8 and 13; Cochran, *Sampling
+    /// Techniques*, 1977, section 2.6, on the factor of finite populations.
+    pub fn stratified<M: CacheModel, E: From<Error>>(
+        &self,
+        strata: &[Stratum<'_>],
+        fit: impl Fn(&ReuseProfile) -> Result<M, E>,
+        sizes: &[CacheLines],
+    ) -> Result<Stratified, E> {
+        if let Some(stratum) = strata.iter().find(|s| !(s.weight.is_finite() && s.weight >= 0.0)) {
+            return Err(Error::GroupWeight { weight: stratum.weight }.into());
+        }
+        let sampled = |s: &&Stratum<'_>| s.weight > 0.0 && s.windows.iter().any(|w| !w.is_empty());
+        let total: f64 = strata.iter().filter(sampled).map(|s| s.weight).sum();
+        if total <= 0.0 {
+            return Err(Error::NoGroups.into());
+        }
+        let mut random = Random::from_state(self.seed);
+        let mut parts = Vec::with_capacity(strata.len());
+        for stratum in strata {
+            let drawn = if sampled(&stratum) {
+                Some(self.draw(stratum, stratum.weight / total, &fit, sizes, &mut random)?)
+            } else {
+                None
+            };
+            parts.push(drawn);
+        }
+        let average = self.average(&parts, sizes);
+        let with_interval = parts.iter().flatten().filter(|part| part.deviations.is_some());
+        Ok(Stratified {
+            covers: with_interval.map(|part| part.share).sum::<f64>().min(1.0),
+            parts: parts.iter().map(|part| self.part(part.as_ref()?, sizes)).collect(),
+            average,
+        })
+    }
+
+    fn draw<M: CacheModel, E: From<Error>>(
+        &self,
+        stratum: &Stratum<'_>,
+        share: f64,
+        fit: &impl Fn(&ReuseProfile) -> Result<M, E>,
+        sizes: &[CacheLines],
+        random: &mut Random,
+    ) -> Result<Drawn, E> {
+        let windows: Vec<&ReuseProfile> = stratum.windows.iter().filter(|w| !w.is_empty()).collect();
+        let whole = merged(windows.iter().copied())?;
+        let ratios = |profile: &ReuseProfile| -> Result<Vec<f64>, E> {
+            Ok(fit(profile)?.curve(sizes).points.into_iter().map(|point| point.1).collect())
+        };
+        let miss_ratios = ratios(&whole)?;
+        let n = windows.len();
+        let factor = match stratum.redraw {
+            Redraw::Samples => 1.0,
+            Redraw::Windows { covered } if covered < 1.0 && n < 2 => {
+                return Ok(Drawn { share, miss_ratios, deviations: None });
+            }
+            Redraw::Windows { covered } => (1.0 - covered.clamp(0.0, 1.0)).sqrt() * widening(self.level, n),
+        };
+        let mut deviations = Vec::with_capacity(self.resamples * sizes.len());
+        for _ in 0..self.resamples {
+            let drawn = match stratum.redraw {
+                _ if factor == 0.0 => None,
+                Redraw::Samples => Some(whole.redrawn(&mut |mean| poisson(random, mean))),
+                Redraw::Windows { .. } => Some(merged((0..n).map(|_| windows[random.below(n)]))?),
+            };
+            // A draw of nothing at all, from a handful of samples, says nothing.
+            match drawn.filter(|drawn| !drawn.is_empty()) {
+                Some(drawn) => {
+                    let redrawn = ratios(&drawn)?.into_iter().zip(&miss_ratios);
+                    deviations.extend(redrawn.map(|(drawn, ratio)| factor * (drawn - ratio)));
+                }
+                None => deviations.extend(sizes.iter().map(|_| 0.0)),
+            }
+        }
+        Ok(Drawn { share, miss_ratios, deviations: Some(deviations) })
+    }
+
+    fn part(&self, drawn: &Drawn, sizes: &[CacheLines]) -> Option<Vec<Interval>> {
+        let deviations = drawn.deviations.as_ref()?;
+        let interval = |(k, &size): (usize, &CacheLines)| {
+            let column = (0..self.resamples).map(|draw| deviations[draw * sizes.len() + k]).collect();
+            self.interval(size, drawn.miss_ratios[k], column)
+        };
+        Some(sizes.iter().enumerate().map(interval).collect())
+    }
+
+    fn average(&self, parts: &[Option<Drawn>], sizes: &[CacheLines]) -> Vec<Interval> {
+        let parts = || parts.iter().flatten();
+        let interval = |(k, &size): (usize, &CacheLines)| {
+            let miss_ratio: f64 = parts().map(|part| part.share * part.miss_ratios[k]).sum();
+            let of_draw = |draw| -> f64 {
+                let deviation = |part: &Drawn| {
+                    let deviations = part.deviations.as_ref()?;
+                    Some(part.share * deviations[draw * sizes.len() + k])
+                };
+                parts().filter_map(deviation).sum()
+            };
+            self.interval(size, miss_ratio.clamp(0.0, 1.0), (0..self.resamples).map(of_draw).collect())
+        };
+        sizes.iter().enumerate().map(interval).collect()
+    }
+
+    fn interval(&self, size: CacheLines, miss_ratio: f64, mut deviations: Vec<f64>) -> Interval {
+        deviations.sort_unstable_by(f64::total_cmp);
+        let tail = 0.5 - 0.5 * self.level;
+        let end = |probability: f64| {
+            let at = (probability * (deviations.len() - 1) as f64).round() as usize;
+            miss_ratio + deviations[at]
+        };
+        Interval {
+            size,
+            miss_ratio,
+            low: end(tail).clamp(0.0, miss_ratio),
+            high: end(1.0 - tail).clamp(miss_ratio, 1.0),
+        }
+    }
+}
+
+/// All of `profiles` in one; there is at least one.
+fn merged<'a>(mut profiles: impl Iterator<Item = &'a ReuseProfile>) -> Result<ReuseProfile, Error> {
+    let mut all = profiles.next().ok_or(Error::NoGroups)?.clone();
+    for profile in profiles {
+        all.merge(profile)?;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean and variance of a Poisson distribution are equal, in both of the ways in which it is drawn.
+    #[test]
+    fn poisson_numbers_have_their_mean_and_variance() {
+        for mean in [0.1, 3.0, 40.0, 64.0, 1e4] {
+            let mut random = Random::from_state(5);
+            let n = 40_000;
+            let drawn: Vec<f64> = (0..n).map(|_| poisson(&mut random, mean)).collect();
+            let average = drawn.iter().sum::<f64>() / f64::from(n);
+            let variance = drawn.iter().map(|x| (x - average).powi(2)).sum::<f64>() / f64::from(n);
+            // Five standard errors of the mean; of the variance, whose relative one is sqrt((2 + 1/mean) / n).
+            assert!((average - mean).abs() < 5.0 * (mean / f64::from(n)).sqrt(), "{mean}: {average}");
+            let within = 5.0 * ((2.0 + 1.0 / mean) / f64::from(n)).sqrt();
+            assert!((variance / mean - 1.0).abs() < within, "{mean}: {variance}");
+        }
+    }
+}
