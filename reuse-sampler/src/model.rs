@@ -30,6 +30,14 @@ pub trait CacheModel {
         MissRatioCurve { line_size: self.line_size(), points }
     }
 
+    /// Evaluates a curve anew, at the sizes it has: for whoever asks again and again, and must not allocate.
+    fn curve_into(&self, curve: &mut MissRatioCurve) {
+        curve.line_size = self.line_size();
+        for (size, miss_ratio) in &mut curve.points {
+            *miss_ratio = self.miss_ratio(*size);
+        }
+    }
+
     /// Fraction of *another* profile's accesses that miss, if they are made in the stream this model was
     /// fitted to: loads only, one instruction, one program of several. What the other profile leaves
     /// unresolved counts as a miss; an empty one gives 0.

@@ -85,6 +85,12 @@ pub enum SamplerError {
         /// Name of the trace format.
         format: &'static str,
     },
+    /// The instruction side of a trace that has none.
+    #[error("{format} traces record no instruction fetches: give a din or lackey trace")]
+    NoFetches {
+        /// Name of the trace format.
+        format: &'static str,
+    },
     /// The program to run cannot be run.
     #[error("cannot run {program:?}: {problem}")]
     Target {

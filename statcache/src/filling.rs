@@ -1,6 +1,6 @@
 //! When an empty cache becomes full.
 
-use reuse_sampler::{CacheLines, ReuseDistribution};
+use reuse_sampler::{CacheLines, DistanceMass, ReuseDistribution};
 
 /// How many different lines a program has touched after so many accesses from its beginning, estimated by the
 /// average over all its stretches of that length.
@@ -18,26 +18,26 @@ use reuse_sampler::{CacheLines, ReuseDistribution};
 /// # References
 /// Xiang, Bao, Ding and Gao, *Linear-time Modeling of Program Working Set in Shared Cache*, PACT 2011
 /// (the average footprint).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Filling {
     knots: Vec<(f64, f64)>, // accesses, lines; both ascending, from (0, 0) to the whole run
 }
 
 impl Filling {
-    /// The filling of a run of `accesses` accesses with this distribution. At least one line is touched.
-    pub fn new(distribution: &ReuseDistribution, accesses: u64) -> Self {
+    /// The filling of a run of `accesses` accesses with this distribution, in place of another; the memory is kept. At
+    /// least one line is touched.
+    pub fn fit(&mut self, distribution: &ReuseDistribution, accesses: u64) {
         let total = (accesses as f64).max(1.0);
         let never = distribution.dangling() + distribution.unresolved();
         let lines = (never * total).clamp(1.0, total);
-        let reuses: Vec<(f64, f64)> = distribution
-            .masses()
-            .iter()
-            .map(|mass| ((mass.middle() as f64 + 1.0).min(total), mass.probability * total))
-            .collect();
-        let between: f64 = reuses.iter().map(|&(gap, count)| gap * count).sum();
+        let reuse = |mass: &DistanceMass| ((mass.middle() as f64 + 1.0).min(total), mass.probability * total);
+        let reuses = || distribution.masses().iter().map(reuse);
+        let between: f64 = reuses().map(|(gap, count)| gap * count).sum();
         let edge = ((total * lines - between) / (2.0 * lines)).max(0.0);
 
-        let mut knots = vec![(0.0, 0.0)];
+        let knots = &mut self.knots;
+        knots.clear();
+        knots.push((0.0, 0.0));
         let (mut inside, mut longer, mut highest) = (between, total - lines, 0.0_f64);
         let mut at = 0.0;
         let mut visit = |until: f64, inside: f64| {
@@ -46,7 +46,7 @@ impl Filling {
             highest = highest.max(lines - (inside.max(0.0) + edges) / (total - until)).min(lines);
             knots.push((until, highest));
         };
-        for (gap, count) in reuses {
+        for (gap, count) in reuses() {
             // Long gaps are wider apart than the curve is straight.
             let steps = (8.0 * (gap - at) / gap).ceil().max(1.0);
             let start = at;
@@ -63,8 +63,7 @@ impl Filling {
         for step in 1..8 {
             visit(at + (total - at) * f64::from(step) / 8.0, 0.0);
         }
-        knots.push((total, lines));
-        Self { knots }
+        self.knots.push((total, lines));
     }
 
     /// Accesses of the run.
@@ -122,7 +121,8 @@ mod tests {
             }
         }
         profile.record_many(Outcome::Dangling, last.len() as u64, 1);
-        let filling = Filling::new(&profile.distribution(), 3000);
+        let mut filling = Filling::default();
+        filling.fit(&profile.distribution(), 3000);
         // 20 % because lines of two kinds, scanned and reused, are first touched at times that one even spread does
         // not describe; it matters for stretches that are a good part of the run.
         for (length, within) in [(1_usize, 0.05), (10, 0.05), (100, 0.05), (500, 0.12), (1500, 0.21)] {

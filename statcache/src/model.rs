@@ -1,8 +1,8 @@
 //! The fitted model: at which miss ratio replacements and reuses agree, for each cache size.
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, MissRatioCurve, ReuseDistance,
-    ReuseProfile,
+    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Reuse, ReuseDistance,
+    ReuseDistribution, ReuseProfile,
 };
 
 use crate::Error;
@@ -30,11 +30,9 @@ use crate::law::Law;
 #[derive(Clone, Debug)]
 pub struct StatCache {
     line_size: LineSize,
-    pieces: Vec<(f64, f64)>, // distance > 0, probability
-    near: f64,               // probability of distance 0
-    dangling: f64,
-    unresolved: f64,
-    horizon: f64,
+    distribution: ReuseDistribution,
+    pieces: Vec<(f64, f64)>,  // distance > 0, probability
+    near: f64,                // probability of distance 0
     filling: Option<Filling>, // of a cache that was empty at the beginning
 }
 
@@ -45,24 +43,7 @@ impl StatCache {
     /// # Errors
     /// [`Error::EmptyProfile`] without samples, [`Error::Clock`] if distances do not count accesses.
     pub fn fit(profile: &ReuseProfile) -> Result<Self, Error> {
-        if profile.is_empty() {
-            return Err(Error::EmptyProfile);
-        }
-        if profile.clock() != Clock::Accesses {
-            return Err(Error::Clock { found: profile.clock() });
-        }
-        let distribution = profile.distribution();
-        let (near, far): (Vec<&DistanceMass>, Vec<_>) =
-            distribution.masses().iter().partition(|mass| mass.high == 0);
-        Ok(Self {
-            line_size: profile.line_size(),
-            pieces: far.iter().map(|mass| (mass.middle() as f64, mass.probability)).collect(),
-            near: near.iter().map(|mass| mass.probability).sum(),
-            dangling: distribution.dangling(),
-            unresolved: distribution.unresolved(),
-            horizon: distribution.horizon() as f64,
-            filling: None,
-        })
+        Self::with(profile, None)
     }
 
     /// Fits the model to the samples of a whole run that began with an empty cache: nothing is replaced until
@@ -78,10 +59,48 @@ impl StatCache {
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn fit_from_empty(profile: &ReuseProfile) -> Result<Self, Error> {
-        let model = Self::fit(profile)?;
-        let accesses = if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() };
-        let filling = Filling::new(&profile.distribution(), accesses);
-        Ok(Self { filling: Some(filling), ..model })
+        Self::with(profile, Some(Filling::default()))
+    }
+
+    fn with(profile: &ReuseProfile, filling: Option<Filling>) -> Result<Self, Error> {
+        let mut model = Self {
+            line_size: profile.line_size(),
+            distribution: ReuseDistribution::default(),
+            pieces: Vec::new(),
+            near: 0.0,
+            filling,
+        };
+        model.refit(profile)?;
+        Ok(model)
+    }
+
+    /// Fits the model anew, as it was fitted first, to a profile that has grown by another window or is another one
+    /// altogether.
+    ///
+    /// The memory of the fit is used again: once it has seen as many different distances, nothing is allocated, and
+    /// nothing by [`curve_into`](CacheModel::curve_into).
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); the model is then what it was.
+    pub fn refit(&mut self, profile: &ReuseProfile) -> Result<(), Error> {
+        if profile.is_empty() {
+            return Err(Error::EmptyProfile);
+        }
+        if profile.clock() != Clock::Accesses {
+            return Err(Error::Clock { found: profile.clock() });
+        }
+        self.line_size = profile.line_size();
+        profile.distribution_into(&mut self.distribution);
+        let masses = self.distribution.masses();
+        let far = masses.partition_point(|mass| mass.high == 0);
+        self.near = masses[..far].iter().map(|mass| mass.probability).sum();
+        self.pieces.clear();
+        self.pieces.extend(masses[far..].iter().map(|mass| (mass.middle() as f64, mass.probability)));
+        if let Some(filling) = &mut self.filling {
+            let accesses = if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() };
+            filling.fit(&self.distribution, accesses);
+        }
+        Ok(())
     }
 
     /// Lowest and highest miss ratio that the samples leave possible: accesses lost sight of before their
@@ -90,7 +109,8 @@ impl StatCache {
     #[must_use]
     pub fn miss_ratio_bounds(&self, size: CacheLines) -> (f64, f64) {
         let high = self.ratio(size, None);
-        (if self.unresolved > 0.0 { self.ratio(size, Some(self.horizon)) } else { high }, high)
+        let horizon = self.distribution.horizon() as f64;
+        (if self.distribution.unresolved() > 0.0 { self.ratio(size, Some(horizon)) } else { high }, high)
     }
 
     /// The miss ratio of all accesses; what is unresolved misses, or is reused at distance `unresolved_at`.
@@ -122,8 +142,9 @@ impl StatCache {
     /// Largest R with R = sum of p f(i R) + first touches, both of the accesses since the cache was full.
     /// `above` is at least that R.
     fn solve(&self, size: CacheLines, above: f64, unresolved_at: Option<f64>, law: Law) -> f64 {
-        let lost = unresolved_at.map(|distance| (distance, self.unresolved));
-        let never = self.dangling + if lost.is_some() { 0.0 } else { self.unresolved };
+        let unresolved = self.distribution.unresolved();
+        let lost = unresolved_at.map(|distance| (distance, unresolved));
+        let never = self.distribution.dangling() + if lost.is_some() { 0.0 } else { unresolved };
         let pieces = || self.pieces.iter().copied().chain(lost);
         // Since the filling, only lines that did not fit are touched first, and the rest are reuses.
         let (certain, share) = match law {
@@ -195,26 +216,45 @@ impl CacheModel for StatCache {
         }
     }
 
+    fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
+        let Reuse::Distance(distance) = reuse else { return 1.0 };
+        if size.0 <= 1 {
+            return f64::from(u8::from(distance.0 >= size.0));
+        }
+        let Some(law) = self.law(size) else { return 0.0 };
+        let rate = self.solve(size, 1.0, None, law) * eviction_rate(size);
+        match law {
+            Law::Full => -(-rate * distance.0 as f64).exp_m1(),
+            Law::Filled { .. } => law.evicted(distance.0 as f64, rate).0,
+        }
+    }
+
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatCache::miss_ratio_bounds).
     fn miss_ratio(&self, size: CacheLines) -> f64 {
         self.ratio(size, None)
     }
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
-        let mut points: Vec<_> = sizes.iter().map(|&size| (size, 0.0)).collect();
-        let mut order: Vec<usize> = (0..sizes.len()).collect();
-        order.sort_by_key(|&k| sizes[k]);
-        let mut above = 1.0;
-        for k in order {
-            points[k].1 = if self.filling.is_some() {
-                self.ratio(sizes[k], None)
+        let points = sizes.iter().map(|&size| (size, 0.0)).collect();
+        let mut curve = MissRatioCurve { line_size: self.line_size, points };
+        self.curve_into(&mut curve);
+        curve
+    }
+
+    /// Quickest where sizes ascend.
+    fn curve_into(&self, curve: &mut MissRatioCurve) {
+        curve.line_size = self.line_size;
+        let mut known = (CacheLines(0), 1.0);
+        for (size, miss_ratio) in &mut curve.points {
+            *miss_ratio = if self.filling.is_some() {
+                self.ratio(*size, None)
             } else {
                 // The miss ratio never rises with size; the margin is for rounding.
-                let ratio = self.solve(sizes[k], above, None, Law::Full);
-                above = (ratio * (1.0 + 1e-9)).min(1.0);
+                let above = if *size >= known.0 { known.1 } else { 1.0 };
+                let ratio = self.solve(*size, above, None, Law::Full);
+                known = (*size, (ratio * (1.0 + 1e-9)).min(1.0));
                 ratio
             };
         }
-        MissRatioCurve { line_size: self.line_size, points }
     }
 }

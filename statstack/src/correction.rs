@@ -53,9 +53,10 @@ struct Seen {
 }
 
 /// The deviation at every reuse distance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Correction {
-    knots: Vec<Knot>, // ascending, at least one
+    knots: Vec<Knot>, // ascending, at least one once something was told
+    seen: Vec<Seen>,  // scratch
 }
 
 /// Mean and scatter of the logarithm of the stack distance.
@@ -68,32 +69,29 @@ pub struct Spread {
 }
 
 impl Correction {
-    /// What the overlaps in `profile` tell; `None` if they tell nothing.
-    pub fn estimate(
-        profile: &ReuseProfile,
-        masses: &[DistanceMass],
-        expected: &ExpectedStack,
-    ) -> Option<Self> {
+    /// Fits it anew to what the overlaps in `profile` tell, and answers whether they tell anything. The memory is kept.
+    pub fn fit(&mut self, profile: &ReuseProfile, masses: &[DistanceMass], expected: &ExpectedStack) -> bool {
         let accesses = profile.total_weight() as f64;
-        let mut seen = Vec::new();
+        self.seen.clear();
         let mut group = Group::default();
         for estimate in profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0) {
             group.add(&estimate);
             if group.samples >= SAMPLES {
-                seen.extend(group.seen(masses, expected, accesses));
+                self.seen.extend(group.seen(masses, expected, accesses));
                 group = Group::default();
             }
         }
-        seen.extend(group.seen(masses, expected, accesses));
-        let ratios = prior_variance(seen.iter().map(|seen| seen.log_ratio));
-        let scatters = prior_variance(seen.iter().map(|seen| seen.relative));
+        self.seen.extend(group.seen(masses, expected, accesses));
+        let ratios = prior_variance(self.seen.iter().map(|seen| seen.log_ratio));
+        let scatters = prior_variance(self.seen.iter().map(|seen| seen.relative));
         let knot = |seen: &Seen| Knot {
             at: seen.at,
             log_ratio: believed(seen.log_ratio, ratios, NOISE),
             variance: believed(seen.relative, scatters, 1.0).min(WIDEST).ln_1p(),
         };
-        let knots: Vec<Knot> = seen.iter().map(knot).collect();
-        (!knots.is_empty()).then_some(Self { knots })
+        self.knots.clear();
+        self.knots.extend(self.seen.iter().map(knot));
+        !self.knots.is_empty()
     }
 
     /// What accesses of `distance` have, if `expected` lines are expected of them.

@@ -25,16 +25,18 @@ impl Segment {
 }
 
 /// Expected number of distinct lines among so many accesses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ExpectedStack {
-    segments: Vec<Segment>, // ascending by start, the first at 0
+    segments: Vec<Segment>, // ascending by start, the first at 0; empty only before the first `fit`
 }
 
 impl ExpectedStack {
-    /// One pass over the distribution.
-    pub fn new(distribution: &ReuseDistribution) -> Self {
+    /// Fits it anew in one pass over the distribution. `tails[k]` is the probability of its masses from k on, what
+    /// dangles and what is unresolved included.
+    pub fn fit(&mut self, distribution: &ReuseDistribution, tails: &[f64]) {
         let masses = distribution.masses();
-        let mut segments = Vec::with_capacity(2 * masses.len() + 1);
+        let segments = &mut self.segments;
+        segments.clear();
         let mut last = Segment { start: 0, survival: 1.0, slope: 0.0, stack: 0.0 };
         let mut advance = |start: u64, survival: f64, slope: f64| {
             let stack = last.stack_at(start);
@@ -43,19 +45,12 @@ impl ExpectedStack {
             }
             last = Segment { start, survival, slope, stack };
         };
-        // The survival is summed up from the far end, so that a small tail keeps its relative precision.
-        let endless = distribution.dangling() + distribution.unresolved();
-        let mut tails = vec![endless; masses.len() + 1];
-        for (k, mass) in masses.iter().enumerate().rev() {
-            tails[k] = tails[k + 1] + mass.probability;
-        }
         for (k, mass) in masses.iter().enumerate() {
             let width = (mass.high - mass.low) as f64 + 1.0;
             advance(mass.low, tails[k].min(1.0), mass.probability / width);
             advance(mass.high.saturating_add(1), tails[k + 1].min(1.0), 0.0);
         }
         segments.push(last);
-        Self { segments }
     }
 
     /// Expected stack distance of an access with this reuse distance.

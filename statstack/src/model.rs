@@ -1,7 +1,8 @@
 //! The fitted model: which reuse distances miss at a size, and how many accesses that is.
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, ReuseDistance, ReuseProfile,
+    CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, Reuse, ReuseDistance,
+    ReuseDistribution, ReuseProfile,
 };
 
 use crate::Error;
@@ -46,19 +47,20 @@ use crate::prepared::Prepared;
 #[derive(Clone, Debug)]
 pub struct StatStack {
     line_size: LineSize,
+    distribution: ReuseDistribution,
     expected: ExpectedStack,
-    masses: Vec<DistanceMass>,
     beyond: Vec<f64>, // beyond[k] = probability of masses k.., dangling and unresolved
-    unresolved: f64,
-    horizon: u64,
-    law: Law,
+    asked: Law,
+    law: Law, // as asked, or Distances where there is nothing to correct by
+    correction: Correction,
+    pieces: Vec<Piece>, // by mass, if corrected
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Law {
     Published,
     Distances,
-    Corrected { correction: Correction, pieces: Vec<Piece> },
+    Corrected,
 }
 
 /// What a mass needs to be judged at any size.
@@ -78,11 +80,59 @@ impl StatStack {
     /// # Errors
     /// [`Error::EmptyProfile`] without samples, [`Error::Clock`] if distances do not count accesses.
     pub fn fit(profile: &ReuseProfile) -> Result<Self, Error> {
-        let model = Self::fit_distances(profile)?;
-        let Some(correction) = Correction::estimate(profile, &model.masses, &model.expected) else {
-            return Ok(model);
-        };
-        let spread = |distance| correction.spread(ReuseDistance(distance), model.expected.at(distance));
+        Self::with(profile, Law::Corrected)
+    }
+
+    /// Fits the model anew, as it was fitted first, to a profile that has grown by another window or is another one
+    /// altogether.
+    ///
+    /// The memory of the fit is used again: once it has seen as many different distances, nothing is allocated. With
+    /// [`ReuseProfile::record_window`] or [`merge`](ReuseProfile::merge) before it and
+    /// [`curve_into`](CacheModel::curve_into) after it, that is all a scheduler needs to do as windows arrive.
+    ///
+    /// ```
+    /// use reuse_sampler::{CacheLines, CacheModel, LineSize, Outcome, ReuseDistance, ReuseProfile};
+    /// use statstack::StatStack;
+    ///
+    /// let mut profile = ReuseProfile::new(LineSize::B64);
+    /// profile.record(Outcome::Reused(ReuseDistance(9)), 1);
+    /// let mut model = StatStack::fit(&profile)?;
+    /// let mut curve = model.curve(&[CacheLines(4), CacheLines(16)]);
+    /// profile.record(Outcome::Reused(ReuseDistance(99)), 1); // another window
+    /// model.refit(&profile)?;
+    /// model.curve_into(&mut curve);
+    /// assert_eq!(curve, StatStack::fit(&profile)?.curve(&[CacheLines(4), CacheLines(16)]));
+    /// # Ok::<(), statstack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); the model is then what it was.
+    pub fn refit(&mut self, profile: &ReuseProfile) -> Result<(), Error> {
+        check(profile)?;
+        self.line_size = profile.line_size();
+        profile.distribution_into(&mut self.distribution);
+        let masses = self.distribution.masses();
+        // Summed up from the far end, so that a small tail keeps its relative precision.
+        self.beyond.clear();
+        self.beyond.resize(masses.len() + 1, self.distribution.dangling() + self.distribution.unresolved());
+        for (k, mass) in masses.iter().enumerate().rev() {
+            self.beyond[k] = self.beyond[k + 1] + mass.probability;
+        }
+        self.expected.fit(&self.distribution, &self.beyond);
+        self.law = self.asked;
+        if self.asked == Law::Corrected {
+            self.correct(profile);
+        }
+        Ok(())
+    }
+
+    fn correct(&mut self, profile: &ReuseProfile) {
+        let masses = self.distribution.masses();
+        if !self.correction.fit(profile, masses, &self.expected) {
+            self.law = Law::Distances;
+            return;
+        }
+        let spread = |distance| self.correction.spread(ReuseDistance(distance), self.expected.at(distance));
         let piece = |mass: &DistanceMass| Piece {
             probability: mass.probability,
             high: mass.high,
@@ -90,8 +140,8 @@ impl StatStack {
             highest: spread(mass.high).mean,
             scatter: Scatter::of(spread(mass.middle())),
         };
-        let pieces = model.masses.iter().map(piece).collect();
-        Ok(Self { law: Law::Corrected { correction, pieces }, ..model })
+        self.pieces.clear();
+        self.pieces.extend(masses.iter().map(piece));
     }
 
     /// Fits the model to reuse distances alone.
@@ -111,39 +161,29 @@ impl StatStack {
     }
 
     fn with(profile: &ReuseProfile, law: Law) -> Result<Self, Error> {
-        if profile.is_empty() {
-            return Err(Error::EmptyProfile);
-        }
-        if profile.clock() != Clock::Accesses {
-            return Err(Error::Clock { found: profile.clock() });
-        }
-        let distribution = profile.distribution();
-        let masses = distribution.masses().to_vec();
-        let mut beyond = vec![distribution.dangling() + distribution.unresolved(); masses.len() + 1];
-        for (k, mass) in masses.iter().enumerate().rev() {
-            beyond[k] = beyond[k + 1] + mass.probability;
-        }
-        Ok(Self {
+        check(profile)?;
+        let mut model = Self {
             line_size: profile.line_size(),
-            expected: ExpectedStack::new(&distribution),
-            masses,
-            beyond,
-            unresolved: distribution.unresolved(),
-            horizon: distribution.horizon(),
+            distribution: ReuseDistribution::default(),
+            expected: ExpectedStack::default(),
+            beyond: Vec::new(),
+            asked: law,
             law,
-        })
+            correction: Correction::default(),
+            pieces: Vec::new(),
+        };
+        model.refit(profile)?;
+        Ok(model)
     }
 
     /// Mean number of distinct lines among the accesses between two touches of a line that are `distance`
     /// accesses apart, in lines: the expected stack distance, corrected if the model is.
     #[must_use]
     pub fn expected_stack_distance(&self, distance: ReuseDistance) -> f64 {
-        match &self.law {
+        match self.law {
             Law::Published => self.expected.at(distance.0.saturating_add(1)) - self.expected.at(1),
             Law::Distances => self.expected.at(distance.0),
-            Law::Corrected { correction, .. } => {
-                correction.spread(distance, self.expected.at(distance.0)).mean
-            }
+            Law::Corrected => self.correction.spread(distance, self.expected.at(distance.0)).mean,
         }
     }
 
@@ -156,13 +196,13 @@ impl StatStack {
             return ReuseDistance(0);
         }
         let lines = size.0 as f64;
-        ReuseDistance(match &self.law {
+        ReuseDistance(match self.law {
             Law::Published => match self.expected.first_reaching(lines + self.expected.at(1)) {
                 u64::MAX => u64::MAX,
                 distance => distance.saturating_sub(1),
             },
             Law::Distances => self.expected.first_reaching(lines),
-            Law::Corrected { .. } => {
+            Law::Corrected => {
                 let (mut low, mut high) = (0, u64::MAX); // reached at `high`, or nowhere
                 while high - low > 1 {
                     let middle = low + (high - low) / 2;
@@ -183,11 +223,12 @@ impl StatStack {
     #[must_use]
     pub fn miss_ratio_bounds(&self, size: CacheLines) -> (f64, f64) {
         let high = self.miss_ratio(size);
-        let at_horizon = match &self.law {
-            Law::Published | Law::Distances => f64::from(u8::from(self.horizon >= self.first_miss(size).0)),
-            Law::Corrected { correction, .. } => self.corrected(correction, self.horizon, size),
+        let (unresolved, horizon) = (self.distribution.unresolved(), self.distribution.horizon());
+        let at_horizon = match self.law {
+            Law::Published | Law::Distances => f64::from(u8::from(horizon >= self.first_miss(size).0)),
+            Law::Corrected => self.corrected(horizon, size),
         };
-        ((high - self.unresolved * (1.0 - at_horizon)).max(0.0), high)
+        ((high - unresolved * (1.0 - at_horizon)).max(0.0), high)
     }
 
     /// The ratio of accesses that are reused from `first_miss` on, or never.
@@ -195,38 +236,49 @@ impl StatStack {
         if first_miss.0 == 0 {
             return 1.0; // not a sum that rounding could leave below
         }
-        let next = self.masses.partition_point(|mass| mass.high < first_miss.0);
-        let Some(mass) = self.masses.get(next) else { return self.beyond[next].min(1.0) };
+        let masses = self.distribution.masses();
+        let next = masses.partition_point(|mass| mass.high < first_miss.0);
+        let Some(mass) = masses.get(next) else { return self.beyond[next].min(1.0) };
         let width = (mass.high - mass.low) as f64 + 1.0;
         let missing = (mass.high - first_miss.0.max(mass.low)) as f64 + 1.0;
         (self.beyond[next + 1] + mass.probability * (missing / width)).min(1.0)
     }
 
     /// The ratio of accesses whose stack distance is at least `size`.
-    fn corrected_ratio(&self, pieces: &[Piece], size: CacheLines) -> f64 {
+    fn corrected_ratio(&self, size: CacheLines) -> f64 {
         if size.0 == 0 {
             return 1.0;
         }
         // A stack distance is never longer than the reuse distance.
-        let start = pieces.partition_point(|piece| piece.high < size.0);
+        let start = self.pieces.partition_point(|piece| piece.high < size.0);
         let lines = size.0 as f64;
         let log_lines = (lines - 0.5).ln();
         let misses = |piece: &Piece| piece.probability * piece.misses(lines, log_lines);
-        let reused: f64 = pieces[start..].iter().map(misses).sum();
-        (reused + self.beyond[self.masses.len()]).min(1.0)
+        let reused: f64 = self.pieces[start..].iter().map(misses).sum();
+        (reused + self.beyond[self.pieces.len()]).min(1.0)
     }
 
-    fn corrected(&self, correction: &Correction, distance: u64, size: CacheLines) -> f64 {
+    fn corrected(&self, distance: u64, size: CacheLines) -> f64 {
         if distance < size.0 {
             return 0.0;
         }
-        let spread = correction.spread(ReuseDistance(distance), self.expected.at(distance));
+        let spread = self.correction.spread(ReuseDistance(distance), self.expected.at(distance));
         let lines = size.0 as f64;
         match Scatter::of(spread) {
             Some(scatter) if lines >= 1.0 => scatter.exceeds((lines - 0.5).ln()),
             _ => f64::from(u8::from(spread.mean >= lines * (1.0 - 1e-10))),
         }
     }
+}
+
+fn check(profile: &ReuseProfile) -> Result<(), Error> {
+    if profile.is_empty() {
+        return Err(Error::EmptyProfile);
+    }
+    if profile.clock() != Clock::Accesses {
+        return Err(Error::Clock { found: profile.clock() });
+    }
+    Ok(())
 }
 
 impl Piece {
@@ -280,9 +332,9 @@ impl CacheModel for StatStack {
     }
 
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
-        match &self.law {
-            Law::Corrected { correction, .. } if size.0 > 0 => {
-                let law = move |distance| self.corrected(correction, distance, size);
+        match self.law {
+            Law::Corrected if size.0 > 0 => {
+                let law = move |distance| self.corrected(distance, size);
                 let prepared = Prepared::new(size.0, law);
                 Evaluator::function(move |distance| prepared.at(distance, law))
             }
@@ -290,10 +342,18 @@ impl CacheModel for StatStack {
         }
     }
 
+    fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
+        let Reuse::Distance(distance) = reuse else { return 1.0 };
+        match self.law {
+            Law::Corrected if size.0 > 0 => self.corrected(distance.0, size),
+            _ => f64::from(u8::from(distance >= self.first_miss(size))),
+        }
+    }
+
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatStack::miss_ratio_bounds).
     fn miss_ratio(&self, size: CacheLines) -> f64 {
-        match &self.law {
-            Law::Corrected { pieces, .. } => self.corrected_ratio(pieces, size),
+        match self.law {
+            Law::Corrected => self.corrected_ratio(size),
             Law::Published | Law::Distances => self.ratio_from(self.first_miss(size)),
         }
     }

@@ -40,7 +40,7 @@ impl DistanceMass {
 ///
 /// # References
 /// Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53 (1958), section 2.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReuseDistribution {
     masses: Vec<DistanceMass>, // ascending, disjoint
     dangling: f64,             // in [0, 1]
@@ -49,13 +49,15 @@ pub struct ReuseDistribution {
 }
 
 impl ReuseDistribution {
-    pub(super) fn estimate(reused: &[u64], censored: &[u64], dangling: u64) -> Self {
+    /// Estimates the distribution anew; the memory is kept.
+    pub(super) fn estimate(&mut self, reused: &[u64], censored: &[u64], dangling: u64) {
         let weight = |bins: &[u64], bin: usize| bins.get(bin).copied().unwrap_or(0);
         let length = reused.len().max(censored.len());
         let total =
             reused.iter().chain(censored).map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
         let total = total as f64;
-        let mut masses = Vec::new();
+        let masses = &mut self.masses;
+        masses.clear();
         let mut survival = 1.0;
         let mut followed = total;
         let plain = censored.is_empty();
@@ -90,8 +92,8 @@ impl ReuseDistribution {
             // there was no reuse at all to follow anything to.
             (0.0, if masses.is_empty() && total > 0.0 { survival } else { 0.0 })
         };
-        let horizon = if length == 0 { 0 } else { bins::bounds(length - 1).0 };
-        Self { masses, dangling, unresolved, horizon }
+        self.horizon = if length == 0 { 0 } else { bins::bounds(length - 1).0 };
+        (self.dangling, self.unresolved) = (dangling, unresolved);
     }
 
     /// The pieces with positive probability, by ascending distance.

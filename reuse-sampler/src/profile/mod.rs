@@ -282,7 +282,15 @@ impl ReuseProfile {
     /// The distribution of reuse distances that the samples estimate, censored ones accounted for.
     #[must_use]
     pub fn distribution(&self) -> ReuseDistribution {
-        ReuseDistribution::estimate(&self.reused, &self.censored, self.dangling)
+        let mut distribution = ReuseDistribution::default();
+        self.distribution_into(&mut distribution);
+        distribution
+    }
+
+    /// The same in place of another distribution, whose memory is used again: once it has been as large, nothing is
+    /// allocated.
+    pub fn distribution_into(&self, distribution: &mut ReuseDistribution) {
+        distribution.estimate(&self.reused, &self.censored, self.dangling);
     }
 }
 

@@ -4,8 +4,10 @@
 mod convert;
 mod event;
 mod sampler;
+mod strides;
 mod threads;
 
 pub(crate) use convert::{mode_of, window_from};
 pub use event::{Event, EventSource};
 pub use sampler::{ReplayOptions, ReplaySampler, WindowLength};
+pub use strides::{Stride, Strides};

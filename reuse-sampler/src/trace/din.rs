@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use super::Side;
 use super::lines::{Lines, after_blanks, at_field_end, hexadecimal};
 use crate::replay::{Event, EventSource};
 use crate::{Access, AccessKind, SamplerError};
@@ -37,6 +38,8 @@ pub struct DinReader<R> {
     lines: Lines<R>,
     pc: u64,
     empty: bool, // no access so far
+    side: Side,
+    fetched: bool, // the block of `pc` was handed out, its fetch is next
 }
 
 const FORMAT: &str = "din";
@@ -44,23 +47,39 @@ const FORMAT: &str = "din";
 impl<R: Read> DinReader<R> {
     /// A reader that has read nothing yet.
     pub const fn new(input: R) -> Self {
-        Self { lines: Lines::new(FORMAT, input), pc: 0, empty: true }
+        Self { lines: Lines::new(FORMAT, input), pc: 0, empty: true, side: Side::Data, fetched: false }
+    }
+
+    /// The same for one side of the caches: with [`Side::Instruction`], every fetch is a load of the instruction by itself,
+    /// after the block that it is, and loads and stores are passed over.
+    #[must_use]
+    pub const fn side(mut self, side: Side) -> Self {
+        self.side = side;
+        self
     }
 }
 
 impl<R: Read> EventSource for DinReader<R> {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
-        let kind = match self.lines.next(record).inspect_err(|_| self.empty = false)? {
-            Some((Label::Access(kind), address)) => {
-                self.empty = false;
-                return Ok(Some(Event::Access(Access { address, bytes: 0, kind, pc: self.pc })));
+        if std::mem::take(&mut self.fetched) {
+            return Ok(Some(Event::Access(Access::load(self.pc, 0).at(self.pc))));
+        }
+        let next = loop {
+            match self.lines.next(record).inspect_err(|_| self.empty = false)? {
+                Some((Label::Access(_), _)) if self.side == Side::Instruction => {}
+                Some((Label::Access(kind), address)) => {
+                    self.empty = false;
+                    return Ok(Some(Event::Access(Access { address, bytes: 0, kind, pc: self.pc })));
+                }
+                fetch_or_end => break fetch_or_end,
             }
-            fetch_or_end => fetch_or_end,
         };
-        match kind {
+        match next {
             Some((_, address)) => {
                 self.pc = address;
+                self.fetched = self.side == Side::Instruction;
+                self.empty &= !self.fetched;
                 Ok(Some(Event::Block { address, instructions: 1 }))
             }
             None if std::mem::take(&mut self.empty) => Err(SamplerError::EmptyTrace { format: FORMAT }),

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use super::Side;
 use super::lines::{Lines, at_field_end, decimal, hexadecimal};
 use crate::replay::{Event, EventSource};
 use crate::{Access, AccessKind, SamplerError};
@@ -47,6 +48,7 @@ pub struct LackeyReader<R> {
     ready: Vec<Event>, // a finished block and its accesses, at most FULL + 2
     taken: usize,      // <= ready.len(): how many of them were handed out
     empty: bool,       // no access so far
+    side: Side,
 }
 
 const FORMAT: &str = "lackey";
@@ -62,7 +64,15 @@ impl<R: Read> LackeyReader<R> {
     /// A reader that has read nothing yet.
     pub const fn new(input: R) -> Self {
         let lines = Lines::new(FORMAT, input);
-        Self { lines, block: Block::new(), ready: Vec::new(), taken: 0, empty: true }
+        Self { lines, block: Block::new(), ready: Vec::new(), taken: 0, empty: true, side: Side::Data }
+    }
+
+    /// The same for one side of the caches: with [`Side::Instruction`], every instruction is a load of its bytes by itself,
+    /// and loads and stores are passed over.
+    #[must_use]
+    pub const fn side(mut self, side: Side) -> Self {
+        self.side = side;
+        self
     }
 
     /// Reads on until a block is finished, and puts it into `ready`. `false` at the end of the trace.
@@ -76,7 +86,13 @@ impl<R: Read> LackeyReader<R> {
                         self.block.hand_over(&mut self.ready);
                         self.block.begin(address, bytes);
                     }
+                    if self.side == Side::Instruction {
+                        self.empty = false;
+                        self.block.access(Access::load(address, bytes));
+                        self.block.hand_over_if_full(&mut self.ready);
+                    }
                 }
+                Some(Record::Access { .. } | Record::Modify { .. }) if self.side == Side::Instruction => {}
                 Some(Record::Access { address, bytes, kind }) => {
                     self.empty = false;
                     self.block.access(Access { address, bytes, kind, pc: 0 });
@@ -236,6 +252,21 @@ mod tests {
             Event::Access(Access::load(0x30, 2).at(0x2000)),
         ];
         assert_eq!(read(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_instruction_side_loads_every_instruction_and_nothing_else() {
+        let text = "I  1000,3\n S 1ff0,8\nI  1003,5\nI  2000,1\n M 20,4\n";
+        let mut reader = LackeyReader::new(text.as_bytes()).side(Side::Instruction);
+        let fetch = |address, bytes| Event::Access(Access::load(address, bytes).at(address));
+        let expected =
+            [block(0x1000, 2), fetch(0x1000, 3), fetch(0x1003, 5), block(0x2000, 1), fetch(0x2000, 1)];
+        for event in expected {
+            assert_eq!(reader.next_event().unwrap(), Some(event));
+        }
+        assert_eq!(reader.next_event().unwrap(), None);
+        let mut only_data = LackeyReader::new(&b" L 10,4\n"[..]).side(Side::Instruction);
+        assert!(matches!(only_data.next_event(), Err(SamplerError::EmptyTrace { .. })));
     }
 
     #[test]

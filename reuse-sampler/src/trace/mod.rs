@@ -84,6 +84,17 @@ impl fmt::Display for TraceFormat {
     }
 }
 
+/// What a trace is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Loads and stores.
+    #[default]
+    Data,
+    /// Instruction fetches, each a load of the instruction's bytes by itself: for instruction caches. Misses are then counted
+    /// per instruction.
+    Instruction,
+}
+
 /// A reader of any of the formats.
 #[derive(Debug)]
 pub struct TraceReader<R>(Kind<R>);
@@ -105,6 +116,22 @@ impl<R: Read> TraceReader<R> {
             TraceFormat::OracleGeneral => Kind::OracleGeneral(OracleGeneralReader::new(input)),
             TraceFormat::Usf => Kind::Usf(UsfReader::new(input)),
         })
+    }
+
+    /// The same for one side of the caches.
+    ///
+    /// # Errors
+    /// [`SamplerError::NoFetches`] for the instruction side of a format that records no fetches.
+    pub fn side(self, side: Side) -> Result<Self, SamplerError> {
+        Ok(Self(match self.0 {
+            Kind::Din(reader) => Kind::Din(reader.side(side)),
+            Kind::Lackey(reader) => Kind::Lackey(reader.side(side)),
+            other if side == Side::Data => other,
+            Kind::OracleGeneral(_) => {
+                return Err(SamplerError::NoFetches { format: TraceFormat::OracleGeneral.name() });
+            }
+            Kind::Usf(_) => return Err(SamplerError::NoFetches { format: TraceFormat::Usf.name() }),
+        }))
     }
 
     /// What the input holds: accesses or, in some USF files, samples (at lines of `line_size`).
@@ -147,6 +174,7 @@ impl<R: Read> EventSource for TraceReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Access;
 
     #[test]
     fn every_format_is_found_by_its_name() {
@@ -154,6 +182,25 @@ mod tests {
             assert_eq!(TraceFormat::named(&format.to_string()), Some(format));
         }
         assert_eq!(TraceFormat::named("DIN"), None);
+    }
+
+    #[test]
+    fn fetches_are_read_where_they_are_recorded() {
+        let reader = |format, text: &'static str| TraceReader::new(format, text.as_bytes());
+        let mut din = reader(TraceFormat::Din, "2 100\n0 7\n2 104\n").side(Side::Instruction).unwrap();
+        for address in [0x100, 0x104] {
+            let block = Event::Block { address, instructions: 1 };
+            assert_eq!(din.next_event().unwrap(), Some(block));
+            assert_eq!(din.next_event().unwrap(), Some(Event::Access(Access::load(address, 0).at(address))));
+        }
+        assert_eq!(din.next_event().unwrap(), None);
+        let mut no_code = reader(TraceFormat::Din, "0 7\n").side(Side::Instruction).unwrap();
+        assert!(matches!(no_code.next_event(), Err(SamplerError::EmptyTrace { .. })));
+        for format in [TraceFormat::OracleGeneral, TraceFormat::Usf] {
+            let refused = reader(format, "").side(Side::Instruction).err().map(|error| error.to_string());
+            assert!(refused.is_some_and(|error| error.contains("give a din or lackey trace")));
+            assert!(reader(format, "").side(Side::Data).is_ok());
+        }
     }
 
     #[test]
