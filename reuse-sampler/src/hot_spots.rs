@@ -86,6 +86,24 @@ pub struct HotSpot<K> {
     pub wasted: f64,
 }
 
+/// Samples below which a share of nearly all says nothing.
+const ENOUGH: u64 = 20;
+/// Share of wasted accesses from which a site is better kept out of the cache.
+const WASTED: f64 = 0.95;
+
+impl<K> HotSpot<K> {
+    /// The sites of which nearly every access (95 %, of 20 samples or more) brings or keeps a line in the cache that
+    /// leaves it before it is touched again, the one with most of them first: candidates for non-temporal hints, which
+    /// leave the cache to others at no cost to themselves.
+    #[must_use]
+    pub fn non_temporal(spots: &[Self]) -> Vec<&Self> {
+        let mut wasteful: Vec<&Self> =
+            spots.iter().filter(|spot| spot.samples >= ENOUGH && spot.wasted >= WASTED).collect();
+        wasteful.sort_by(|a, b| (b.accesses * b.wasted).total_cmp(&(a.accesses * a.wasted)));
+        wasteful
+    }
+}
+
 impl<K> Default for HotSpots<K> {
     fn default() -> Self {
         Self { sites: BTreeMap::new(), samples: 0, weight: 0, unended: 0 }
