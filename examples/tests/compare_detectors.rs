@@ -248,3 +248,36 @@ fn one_pass_agrees_with_a_batch_clustering_of_a_real_program() {
     let predicted = |column: usize| rows.last().unwrap()[column].as_f64().unwrap();
     assert!(predicted(6) >= predicted(7) - 0.01, "{} {}", predicted(6), predicted(7));
 }
+
+/// Paper II's table on a real program with threads, where there is an emulator: each thread goes through the steps, all
+/// threads share the phases, and phases tell what windows cost.
+#[test]
+fn threads_of_a_real_program_share_their_phases() {
+    let arguments = ["--experiment", "real-threads", "--window", "300000", "--limit", "150", "--json"];
+    let ended = run(&arguments);
+    if ended.status != 0 {
+        assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {}", ended.messages);
+        eprintln!("skipped: {}", ended.messages);
+        return;
+    }
+    let object: Value = serde_json::from_str(&ended.out).unwrap();
+    let tables = object["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 2);
+    for (table, threads) in tables.iter().zip([&[1, 2, 4, 8, 16][..], &[1, 2, 4, 8]]) {
+        let rows = table["rows"].as_array().unwrap();
+        let column = |name: &str| {
+            let columns = table["columns"].as_array().unwrap();
+            columns.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}"))
+        };
+        let numbers =
+            |name: &str| -> Vec<f64> { rows.iter().map(|row| row[column(name)].as_f64().unwrap()).collect() };
+        assert_eq!(numbers("threads"), threads.iter().map(|&n| f64::from(n)).collect::<Vec<_>>());
+        assert!(numbers("windows").iter().all(|&n| n > 50.0), "{:?}", numbers("windows"));
+        // The program has four steps; how many of them fit into a window depends on the threads.
+        assert!(numbers("phases").iter().all(|&n| n >= 2.0), "{:?}", numbers("phases"));
+        let (program, phase) = (numbers("off by program"), numbers("off by phase"));
+        assert!(phase.iter().zip(&program).all(|(phase, program)| phase <= program), "{phase:?} {program:?}");
+        // Alone, a thread stays in a step for many windows.
+        assert!(numbers("run")[0] > 2.0, "{:?}", numbers("run"));
+    }
+}

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::io;
 
-use crate::multiplex::{CounterSource, Reading};
+use crate::multiplex::{Count, CounterSource, Reading};
 
 /// An event of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,6 +136,21 @@ impl PerfCounters {
     }
 }
 
+impl PerfCounters {
+    /// Instructions since the last start, while counting goes on. What the processor executes meanwhile may or may
+    /// not be among them.
+    ///
+    /// # Errors
+    /// [`PerfError::NotStarted`] if nothing is being counted; [`PerfError::Use`] if the counter cannot be read;
+    /// [`PerfError::Unsupported`] where there are no counters.
+    pub fn instructions_so_far(&mut self) -> Result<Count, PerfError> {
+        #[cfg(target_os = "linux")]
+        return self.opened.instructions_so_far();
+        #[cfg(not(target_os = "linux"))]
+        Err(PerfError::Unsupported)
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
 impl CounterSource for PerfCounters {
     type Error = PerfError;
@@ -170,8 +185,7 @@ mod counters {
     use perf_event::events::Hardware;
     use perf_event::{Builder, Counter};
 
-    use super::{EventCode, PerfError, Reading};
-    use crate::multiplex::Count;
+    use super::{Count, EventCode, PerfError, Reading};
 
     /// `PERF_TYPE_RAW` of `linux/perf_event.h`.
     const RAW: u32 = 4;
@@ -234,6 +248,13 @@ mod counters {
             Ok(Reading { instructions, cycles, counts })
         }
 
+        pub(super) fn instructions_so_far(&mut self) -> Result<Count, PerfError> {
+            match (&mut self.fixed, &self.group) {
+                (Some([instructions, _]), Some(_)) => instructions.since_enabled(),
+                _ => Err(PerfError::NotStarted),
+            }
+        }
+
         /// All that is being counted.
         fn each(&mut self, act: fn(&mut Running) -> io::Result<()>) -> Result<(), PerfError> {
             let Some(group) = &self.group else { return Ok(()) };
@@ -268,14 +289,18 @@ mod counters {
             })
         }
 
-        /// Since it was enabled.
-        fn count(&mut self, event: Option<usize>) -> Result<Count, PerfError> {
+        fn since_enabled(&mut self) -> Result<Count, PerfError> {
             let now = self.read().map_err(PerfError::Use)?;
-            let count = Count {
+            Ok(Count {
                 value: now.value.wrapping_sub(self.before.value),
                 enabled: now.enabled.saturating_sub(self.before.enabled),
                 running: now.running.saturating_sub(self.before.running),
-            };
+            })
+        }
+
+        /// Since it was enabled, unless it had no counter at any time.
+        fn count(&mut self, event: Option<usize>) -> Result<Count, PerfError> {
+            let count = self.since_enabled()?;
             if count.running.is_zero() { Err(PerfError::NeverRan { event }) } else { Ok(count) }
         }
     }

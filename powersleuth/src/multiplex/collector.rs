@@ -164,6 +164,11 @@ impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
         &self.record
     }
 
+    /// The counters, between the beginning of an interval and its end: for sources that also run the program.
+    pub const fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// The record, and the counters back.
     #[must_use]
     pub fn finish(self) -> (Record<P>, S) {

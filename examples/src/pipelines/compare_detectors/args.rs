@@ -81,7 +81,9 @@ pub enum Experiment {
     Agreement,
     /// Parallel programs: phases per thread against the number of threads (Paper II); embedded programs of its own
     Threads,
-    /// All of them
+    /// The same of a real program with threads, under the emulator, with modelled miss ratios in place of CPI
+    RealThreads,
+    /// All of them but the last, which needs the emulator
     All,
 }
 

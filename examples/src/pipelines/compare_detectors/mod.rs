@@ -8,6 +8,7 @@ mod parallel;
 mod recording;
 mod source;
 mod table;
+mod threaded;
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +54,11 @@ pub fn run_until(
     let mut incomplete = false;
     if args.asks_for(Experiment::Threads) {
         let (threads, whole) = parallel::run(args.window(), args.common.seed, interrupted)?;
+        tables.extend(threads);
+        incomplete |= !whole;
+    }
+    if args.experiment.contains(&Experiment::RealThreads) {
+        let (threads, whole) = threaded::run(args.window(), args.limit, args.common.seed, interrupted)?;
         tables.extend(threads);
         incomplete |= !whole;
     }

@@ -32,13 +32,16 @@ const SHORTER: u64 = 5;
 
 /// How work is shared out.
 #[derive(Clone, Copy, Debug)]
-enum Style {
+pub enum Style {
+    /// Every thread does all steps on its part of the data.
     Data,
+    /// Every thread does its step on all of the data.
     Pipeline,
 }
 
 impl Style {
-    const fn name(self) -> &'static str {
+    /// In words.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Data => "data-parallel",
             Self::Pipeline => "pipeline-parallel",
@@ -94,10 +97,45 @@ fn step_kernel(step: usize, parts: usize) -> Kernel {
 }
 
 /// One window of one thread.
-struct Seen {
-    thread: u64,
-    signature: Signature,
-    cpi: f64,
+pub struct Seen {
+    /// The thread.
+    pub thread: u64,
+    /// Its code.
+    pub signature: Signature,
+    /// Cycles per instruction, or what stands for them.
+    pub cost: f64,
+}
+
+/// An empty table of programs with threads, of whose windows `cost` is known.
+pub fn table(name: &'static str, title: String, cost: &str) -> Table {
+    Table::new(
+        name,
+        title,
+        &format!(
+            "One clusterer for all threads, a history for each. For 80 and 90 %: phases that hold so many windows. CoV of \
+             {cost}: within the program, each thread, each phase, each phase of each thread. Off: mean relative error of \
+             taking the program's mean {cost}, or the phase's, for each window. Run: windows in a row of one phase of a \
+             thread. Predicted: with private and with shared histories, and by the last value. As Paper II, figures II.2 \
+             to II.9."
+        ),
+        &[
+            "threads",
+            "windows",
+            "phases",
+            "for 80 %",
+            "for 90 %",
+            "CoV program",
+            "threads' CoV",
+            "phases' CoV",
+            "both",
+            "off by program",
+            "off by phase",
+            "run",
+            "private",
+            "shared",
+            "last value",
+        ],
+    )
 }
 
 /// The tables, and whether they are whole.
@@ -105,31 +143,8 @@ pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Tabl
     let window = (window / SHORTER).max(1);
     let mut tables = Vec::new();
     for style in [Style::Data, Style::Pipeline] {
-        let mut table = Table::new(
-            "threads",
-            format!("A {} program, windows of {window} instructions", style.name()),
-            "One clusterer for all threads, a history for each. For 80 and 90 %: phases that hold so many windows. CoV of CPI: \
-             within the program, each thread, each phase, each phase of each thread. CPI off: mean relative error of taking \
-             the program's mean, or the phase's, for each window. Run: windows in a row of one phase of a thread. Predicted: \
-             with private and with shared histories, and by the last value. As Paper II, figures II.2 to II.9.",
-            &[
-                "threads",
-                "windows",
-                "phases",
-                "for 80 %",
-                "for 90 %",
-                "CoV program",
-                "threads' CoV",
-                "phases' CoV",
-                "both",
-                "off by program",
-                "off by phase",
-                "run",
-                "private",
-                "shared",
-                "last value",
-            ],
-        );
+        let title = format!("A {} program, windows of {window} instructions", style.name());
+        let mut table = table("threads", title, "CPI");
         for &threads in style.threads() {
             let Some(seen) = observe(style.programs(threads, seed), window, seed, interrupted)? else {
                 return Ok((tables, false));
@@ -238,19 +253,20 @@ impl Thread {
         self.instructions = 0;
         // There is a block in every window.
         if let Ok(signature) = self.code.finish() {
-            seen.push(Seen { thread: core as u64, signature, cpi });
+            seen.push(Seen { thread: core as u64, signature, cost: cpi });
         }
     }
 }
 
-fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> {
+/// Everything about the windows of a program with `threads` threads.
+pub fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> {
     let config = LeaderFollowerConfig { threshold: guided::THRESHOLD, ..LeaderFollowerConfig::default() };
     let mut clusterer = LeaderFollower::new(config)?;
     let mut labels: Vec<PhaseId> = Vec::new();
     for window in seen {
         labels.push(clusterer.classify(&window.signature)?.phase);
     }
-    let cpi: Vec<f64> = seen.iter().map(|window| window.cpi).collect();
+    let costs: Vec<f64> = seen.iter().map(|window| window.cost).collect();
     let of_thread: Vec<u64> = seen.iter().map(|window| window.thread).collect();
     let both: Vec<(u64, PhaseId)> = of_thread.iter().copied().zip(labels.iter().copied()).collect();
     let private = accuracy(PrivateHistories::new(RunLengthMarkov::default()), &both);
@@ -262,12 +278,12 @@ fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> 
         Cell::Count(labels.iter().max().map_or(0, |most| most.index() + 1)),
         Cell::Count(phases_for_coverage(&labels, 0.8)?),
         Cell::Count(phases_for_coverage(&labels, 0.9)?),
-        Cell::Share(whole_program_variation(&cpi)?),
-        Cell::Share(per_phase_variation(&of_thread, &cpi)?),
-        Cell::Share(per_phase_variation(&labels, &cpi)?),
-        Cell::Share(per_phase_variation(&both, &cpi)?),
-        Cell::Share(whole_program_error(&cpi)?),
-        Cell::Share(per_phase_error(&labels, &cpi)?),
+        Cell::Share(whole_program_variation(&costs)?),
+        Cell::Share(per_phase_variation(&of_thread, &costs)?),
+        Cell::Share(per_phase_variation(&labels, &costs)?),
+        Cell::Share(per_phase_variation(&both, &costs)?),
+        Cell::Share(whole_program_error(&costs)?),
+        Cell::Share(per_phase_error(&labels, &costs)?),
         Cell::Number(runs),
         private.into(),
         shared.into(),
@@ -337,7 +353,7 @@ mod tests {
             let own: Vec<&Seen> = together.iter().filter(|seen| seen.thread == thread).collect();
             assert!(own.iter().zip(&alone).all(|(a, b)| a.signature == b.signature));
             for (a, b) in own.iter().zip(&alone) {
-                assert!((a.cpi - b.cpi).abs() < 1e-9, "{} {}", a.cpi, b.cpi);
+                assert!((a.cost - b.cost).abs() < 1e-9, "{} {}", a.cost, b.cost);
             }
         }
         assert!(observe(vec![program(4000, 0)], 10_000, 1, &AtomicBool::new(true)).unwrap().is_none());

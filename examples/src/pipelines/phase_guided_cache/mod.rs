@@ -53,7 +53,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         report::write(&subject, folder)?;
     }
     report::tell(&subject, args.json, folder.as_ref(), out)?;
-    let (status, remark) = ending(&run, &ended, interrupted.load(Ordering::Relaxed));
+    let (status, remark) = ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
     if let Some(remark) = remark {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "phase_guided_cache: {remark}");
@@ -128,7 +128,7 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option
 
 /// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
 /// as a success. How the program ended says nothing once it was told to end.
-pub(super) fn ending(run: &GuidedRun, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
+pub(super) fn ending(incomplete: bool, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
     match ended {
         _ if interrupted => {
             (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
@@ -138,7 +138,7 @@ pub(super) fn ending(run: &GuidedRun, ended: &Outcome, interrupted: bool) -> (u8
             (signal.shell_status(), Some(remark))
         }
         Outcome::Exited(code) if *code != 0 => (u8::try_from(code & 0xFF).unwrap_or(1), None),
-        _ if run.incomplete => {
+        _ if incomplete => {
             (INTERRUPTED, Some("the run is incomplete; the report shows it until then".to_owned()))
         }
         _ => (0, None),
@@ -200,11 +200,11 @@ mod tests {
             predictions: (0, 0),
         };
         for ended in [Outcome::Unknown, Outcome::Exited(0), Outcome::Exited(1)] {
-            let (status, remark) = ending(&run, &ended, true);
+            let (status, remark) = ending(run.incomplete, &ended, true);
             assert_eq!(status, INTERRUPTED);
             assert!(remark.is_some_and(|remark| remark.starts_with("interrupted")));
         }
-        assert_eq!(ending(&run, &Outcome::Exited(7), false), (7, None));
-        assert_eq!(ending(&GuidedRun { incomplete: false, ..run }, &Outcome::Exited(0), false), (0, None));
+        assert_eq!(ending(run.incomplete, &Outcome::Exited(7), false), (7, None));
+        assert_eq!(ending(false, &Outcome::Exited(0), false), (0, None));
     }
 }

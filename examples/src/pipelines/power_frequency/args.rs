@@ -1,14 +1,18 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Parser;
 use powersleuth::analysis::{Cost, Goal, Hysteresis, Objective};
+use powersleuth::perf::EventCode;
 use powersleuth::power::OperatingPoints;
 use powersleuth::{Hertz, Seconds, Watts};
 
 use super::counted::{Setup, ascending};
 use super::events::COUNTERS;
+use super::live::study::Machine;
+use super::live::{LIVE_WINDOW, choose};
 use super::suite;
 use crate::cli::{Common, Failure};
 use crate::target::PROGRAM_WINDOW;
@@ -18,8 +22,10 @@ use crate::workloads::{NAMES, Workload};
 /// and which frequency to run it at.
 ///
 /// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also tells the truth. PROGRAM
-/// runs unmodified under qemu-user; nothing then counts its cycles, so that they are modelled from what it reuses,
-/// for that same core. The exit status is the program's own. Ctrl-C ends with what there is.
+/// runs unmodified: where this machine has hardware counters (perf_event) it is counted by them, with energy measured
+/// where there is a meter (powercap). Elsewhere it runs under qemu-user; nothing then counts its cycles, so that they
+/// are modelled from what it reuses, for that same core. The output says which. The exit status is the program's own.
+/// Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "power_frequency", version)]
 pub struct Args {
@@ -40,23 +46,39 @@ pub struct Args {
     /// Frequencies to predict, in GHz, for example 1.6,2.13,2.66 [default: nine from 1.6 to 2.67]
     #[arg(long, value_name = "GHZ", value_delimiter = ',', value_parser = positive)]
     frequencies: Vec<f64>,
-    /// Frequency to profile the embedded workload at, in GHz [default: the highest]
-    #[arg(long, value_name = "GHZ", value_parser = positive, conflicts_with = "program")]
-    profile_at: Option<f64>,
-    /// Counters that nine events share, besides those of cycles and instructions
-    #[arg(long, value_name = "N", default_value_t = COUNTERS as u8, conflicts_with = "program",
-        value_parser = clap::value_parser!(u8).range(1..=9))]
-    counters: u8,
+    /// Frequency to profile at, in GHz: the embedded workload [default: the highest], or a program that is counted, for
+    /// which the machine's cores are set to it meanwhile (as root) [default: as they are]
+    #[arg(long, value_name = "GHZ", value_parser = positive)]
+    pub(super) profile_at: Option<f64>,
+    /// Counters that the events share, besides those of cycles and instructions
+    #[arg(long, value_name = "N", default_value_t = COUNTERS as u8, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub(super) counters: u8,
     /// Time that a change of frequency takes, in microseconds; its power is the program's
     #[arg(long, value_name = "US", default_value = "0", value_parser = not_negative)]
     transition: f64,
     /// Leave the frequency as it is unless changing it gains as much for the coming instance of a phase, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = not_negative)]
     hysteresis: Option<f64>,
-    /// Model the embedded workload from what it reuses, as a program
-    #[arg(long, conflicts_with_all = ["program", "profile_at", "counters"])]
+    /// Model from what is reused, even where it could be counted
+    #[arg(long, conflicts_with_all = ["profile_at", "counters"])]
     pub(super) modelled: bool,
-    /// Instructions in a window of a program, or of a modelled workload [default: 10000000, 100000]
+    /// Fail where nothing counts the program, rather than model
+    #[arg(long, requires = "program", conflicts_with = "modelled")]
+    pub(super) counted: bool,
+    /// Code of an event of this processor, as NAME=HEX, for example stalls=0x01A2; may be repeated
+    #[arg(long = "event", value_name = "NAME=CODE", requires = "program", value_parser = choose::parse)]
+    pub(super) events: Vec<(usize, EventCode)>,
+    /// Power model fitted to this machine, as powersleuth saves it [default: an example, not of this machine]
+    #[arg(long, value_name = "FILE", requires = "program")]
+    power_model: Option<PathBuf>,
+    /// Latency of this machine's memory, in nanoseconds
+    #[arg(long, value_name = "NS", default_value = "80", value_parser = positive)]
+    memory_latency: f64,
+    /// Folder below which proc and sys of the machine are read
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(super) system: PathBuf,
+    /// Instructions in a window of a program that is counted, of one that is modelled, or of a modelled workload
+    /// [default: 100000000, 10000000, 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Judge the predictions on eight embedded workloads instead, and print the table of errors
@@ -137,6 +159,29 @@ impl Args {
 
     pub(super) fn hysteresis(&self) -> Result<Option<Hysteresis>, Failure> {
         self.hysteresis.map(|percent| Hysteresis::new(percent / 100.0)).transpose().map_err(Failure::usage)
+    }
+
+    /// Instructions in a window, where cycles are counted.
+    pub(super) fn live_window(&self) -> u64 {
+        self.window.unwrap_or(LIVE_WINDOW)
+    }
+
+    /// What the user tells of this machine.
+    pub(super) fn machine(&self) -> Result<Machine, Failure> {
+        let power = match &self.power_model {
+            None => None,
+            Some(path) => {
+                let refused =
+                    |what: String| Failure::Usage(format!("power model {}: {what}", path.display()));
+                let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+                Some(serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?)
+            }
+        };
+        Ok(Machine {
+            power,
+            latency: Seconds::from_ns(self.memory_latency),
+            frequencies: ascending(self.frequencies.iter().map(|&ghz| Hertz::from_ghz(ghz)).collect()),
+        })
     }
 
     /// Instructions in a window, where cycles are modelled.

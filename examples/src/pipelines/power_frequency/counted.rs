@@ -117,6 +117,7 @@ pub fn study(
     Ok(Study {
         program: format!("{name} (embedded)"),
         basis,
+        source: "simulated core",
         modelled: false,
         interval: INTERVAL,
         profiled_at: setup.profiled_at,

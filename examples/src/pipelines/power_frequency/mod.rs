@@ -4,6 +4,7 @@
 //! - [`calibrate`]: what is measured once per machine;
 //! - [`events`], [`observe`]: what a run shows on few counters;
 //! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
+//! - [`live`]: the same on this machine's own counters;
 //! - [`judge`], [`accuracy`]: predictions against the truth.
 
 pub mod accuracy;
@@ -14,6 +15,7 @@ pub mod events;
 mod figures;
 mod files;
 pub mod judge;
+pub mod live;
 pub mod modelled;
 pub mod observe;
 mod page;
@@ -25,17 +27,20 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use powersleuth::analysis::Hysteresis;
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
 
 pub use self::args::Args;
 use self::calibrate::Calibration;
 use self::counted::Setup;
+use self::live::native::can_count;
 use self::modelled::TrafficModel;
 use self::study::{Advice, Study};
 use super::phase_guided_cache;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
+use crate::output::OutputDir;
 use crate::reference::ooo::nehalem_points;
 use crate::target::{Target, TargetOptions};
 
@@ -57,19 +62,29 @@ pub fn run_until(
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
+    let counting = !args.program.is_empty() && !args.modelled;
+    let cannot = if counting { can_count(&[]).err() } else { None };
+    if let Some(reason) = cannot.as_ref().filter(|_| args.counted) {
+        return Err(Failure::Run(reason.to_string()));
+    }
     let points = nehalem_points().map_err(Failure::run)?;
-    let setup = args.setup(&points)?;
     // Mistakes are found before the run, not after.
     args.goal(powersleuth::Watts(0.0))?;
     let hysteresis = args.hysteresis()?;
     let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
+    if counting && cannot.is_none() {
+        let (study, ending) = live::count(args, interrupted, &watch)?;
+        watch.clear();
+        return tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages);
+    }
+    let setup = args.setup(&points)?;
     if args.accuracy {
         let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
         watch.clear();
         return told::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
     }
-    let (study, (status, remark)) = if args.program.is_empty() && !args.modelled {
+    let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
         let calibration = calibrate(points, &setup, &watch)?;
         let progress = |events| watch.tell_with(|| format!("{} events", crate::report::count(events)));
@@ -89,19 +104,34 @@ pub fn run_until(
         let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
         (
             model(&calibration, &setup, args.window(), &run, &mut target)?,
-            phase_guided_cache::ending(&run, &ended, interrupted.load(Ordering::Relaxed)),
+            phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed)),
         )
     };
     watch.clear();
+    if let Some(reason) = cannot {
+        study.notes.insert(0, format!("not counted, because: {reason}"));
+    }
+    tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages)
+}
 
+/// What to do about it, told.
+fn tell(
+    args: &Args,
+    study: &Study,
+    hysteresis: Option<Hysteresis>,
+    folder: Option<&OutputDir>,
+    (status, remark): (u8, Option<String>),
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
-    let advice = Advice::give(&study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
+    let advice = Advice::give(study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
     let report =
-        told::Report { study: &study, advice: &advice, objective: args.objective_name(), seed: setup.seed };
-    if let Some(folder) = &folder {
+        told::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
+    if let Some(folder) = folder {
         report.write(folder)?;
     }
-    report.tell(args.common.json, folder.as_ref(), out)?;
+    report.tell(args.common.json, folder, out)?;
     if let Some(remark) = remark {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "power_frequency: {remark}");
@@ -156,6 +186,7 @@ fn model(
     Ok(Study {
         program: target.name().to_owned(),
         basis: basis.to_owned(),
+        source: "reuse",
         modelled: true,
         interval: window,
         profiled_at: model.frequency(),

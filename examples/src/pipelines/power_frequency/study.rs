@@ -21,6 +21,8 @@ pub struct Study {
     pub program: String,
     /// Where the numbers come from, in a sentence or two.
     pub basis: String,
+    /// What was observed: `simulated core`, `counters` (this machine's) or `reuse` (modelled).
+    pub source: &'static str,
     /// Whether cycles and events were modelled and not counted.
     pub modelled: bool,
     /// Instructions in an interval.

@@ -271,6 +271,7 @@ impl Report<'_> {
         json!({
             "program": study.program,
             "basis": study.basis,
+            "source": study.source,
             "modelled": study.modelled,
             "incomplete": study.incomplete,
             "notes": study.notes,

@@ -34,7 +34,7 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
         "agreement",
         "Leader-follower on all blocks against batch clusterings into as many phases".to_owned(),
         "Adjusted Rand index with average linkage by Manhattan distance and with k-means, and of those two with each other: where \
-         they disagree, the windows have no phases to agree on. Predicted: share of windows \
+         they disagree, or k-means with itself from another seed, the windows have no phases to agree on. Predicted: share of windows \
          foreseen by run lengths and by the last value; the last row is over all windows.",
         &[
             "program",
@@ -45,6 +45,7 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
             "those two",
             "run lengths",
             "last value",
+            "k-means twice",
         ],
     );
     let (mut right, mut stayed, mut all) = (0.0, 0.0, 0_u64);
@@ -58,7 +59,8 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
             .collect();
         let phases = labels.iter().max().map_or(0, |most| most.index() + 1);
         let linked = average_linkage(signatures, phases);
-        let kmeans = KMeans { clusters: phases, seed: setting.seed, ..KMeans::default() }.fit(signatures)?;
+        let batch = |seed| KMeans { clusters: phases, seed, ..KMeans::default() }.fit(signatures);
+        let (kmeans, again) = (batch(setting.seed)?, batch(setting.seed.wrapping_add(1))?);
         let score = score_predictor(&mut RunLengthMarkov::default(), labels.iter().copied());
         right += score.right as f64;
         stayed += (score.windows - score.changes) as f64;
@@ -72,6 +74,7 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
             Cell::Number(adjusted_rand_index(&linked, &kmeans.labels)?),
             score.accuracy().into(),
             last_value(&score).into(),
+            Cell::Number(adjusted_rand_index(&kmeans.labels, &again.labels)?),
         ]);
     }
     let share = |part: f64| if all == 0 { Cell::None } else { Cell::Share(part / all as f64) };
@@ -84,6 +87,7 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
         Cell::None,
         share(right),
         share(stayed),
+        Cell::None,
     ]);
     Ok(table)
 }

@@ -39,7 +39,7 @@ impl Experiment {
             Self::Counters => counters::run(recordings, setting),
             Self::Agreement => agreement::run(recordings, setting),
             // not on recordings
-            Self::Threads | Self::All => Ok(Vec::new()),
+            Self::Threads | Self::RealThreads | Self::All => Ok(Vec::new()),
         }
     }
 }

@@ -1,0 +1,213 @@
+//! Which events this machine can count, and what is done without the others.
+//!
+//! The events are those of the paper's power model (table V.1) and the two that its performance model reads. On
+//! aarch64 their codes are the architecture's, and the kernel lists those that the processor has; on x86 the
+//! kernel's own generic events are tried. Codes given by the user come first.
+
+use powersleuth::linux::Files;
+use powersleuth::multiplex::CounterGroups;
+use powersleuth::perf::{EventCode, PerfError};
+use powersleuth::power::nehalem;
+
+/// The events, by the names that the command line knows them by; the first six are the power model's.
+pub const QUANTITIES: [&str; 8] = [
+    "memory-operations",
+    "l2-misses",
+    "l2-references",
+    "resource-stalls",
+    "floating-point",
+    "mispredictions",
+    "stalls",
+    "llc-misses",
+];
+/// Number of the stall cycles among them.
+pub const STALLS: usize = 6;
+/// Number of the misses of the last level of cache.
+pub const MISSES: usize = 7;
+
+/// Where a quantity comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// The code of this number among those chosen is counted.
+    Counted(usize),
+    /// It counts as the cycles.
+    Cycles,
+    /// It counts as 0.
+    Nothing,
+}
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Where each of the [`QUANTITIES`] comes from.
+    pub supplies: [Supply; QUANTITIES.len()],
+    /// The codes to count.
+    pub codes: Vec<EventCode>,
+    /// What is missing, and what that means.
+    pub notes: Vec<String>,
+}
+
+/// A quantity's code as the user gives it: `stalls=0x1A2`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<(usize, EventCode), String> {
+    let Some((name, code)) = text.split_once('=') else {
+        return Err("give NAME=CODE, for example stalls=0x01A2".to_owned());
+    };
+    let Some(number) = QUANTITIES.iter().position(|known| *known == name) else {
+        return Err(format!("no event {name:?}; there are {}", QUANTITIES.join(", ")));
+    };
+    let digits = code.trim_start_matches("0x").trim_start_matches('r');
+    match u64::from_str_radix(digits, 16) {
+        Ok(code) => Ok((number, EventCode::Raw(code))),
+        Err(_) => {
+            Err(format!("{code:?} is no code: give it in hexadecimal, as the processor's manual has it"))
+        }
+    }
+}
+
+impl Choice {
+    /// Of a machine of architecture `arch` with these files; `given` are the user's codes, and `probe` tells
+    /// whether one can be counted.
+    pub fn make(
+        files: &impl Files,
+        arch: &str,
+        given: &[(usize, EventCode)],
+        mut probe: impl FnMut(EventCode) -> Result<(), PerfError>,
+    ) -> Self {
+        let mut candidates = match arch {
+            "aarch64" => listed(files, arm()),
+            _ => generic(files),
+        };
+        for &(number, code) in given {
+            candidates[number] = vec![code];
+        }
+        let mut choice =
+            Self { supplies: [Supply::Nothing; QUANTITIES.len()], codes: Vec::new(), notes: Vec::new() };
+        let mut missing = Vec::new();
+        for (number, codes) in candidates.into_iter().enumerate() {
+            match codes.into_iter().find(|&code| probe(code).is_ok()) {
+                Some(code) => {
+                    choice.supplies[number] = Supply::Counted(choice.codes.len());
+                    choice.codes.push(code);
+                }
+                None => missing.push(number),
+            }
+        }
+        choice.do_without(&missing);
+        choice
+    }
+
+    fn do_without(&mut self, missing: &[usize]) {
+        let power: Vec<&str> =
+            missing.iter().filter(|&&n| n < STALLS).map(|&number| QUANTITIES[number]).collect();
+        if !power.is_empty() {
+            self.notes.push(format!(
+                "no code is known here for {}: the power model takes them as 0; name codes with --event",
+                power.join(", ")
+            ));
+        }
+        let lacks = |number| missing.contains(&number);
+        let note = match (lacks(STALLS), lacks(MISSES)) {
+            (false, false) => return,
+            (false, true) => {
+                self.supplies[MISSES] = Supply::Cycles;
+                "misses of the last level cannot be counted: every stall is taken to be memory's, which makes slower \
+                 clocks look better than they are"
+            }
+            (true, false) => {
+                self.supplies[STALLS] = Supply::Cycles;
+                "stall cycles cannot be counted: every miss is taken to wait alone, which makes slower clocks look \
+                 better than they are"
+            }
+            (true, true) => {
+                "neither stall cycles nor misses can be counted: times are predicted as if nothing waited for memory, \
+                 which makes slower clocks look worse than they are"
+            }
+        };
+        self.notes.push(format!("{note}; name codes with --event"));
+    }
+
+    /// How many of the quantities are counted.
+    #[must_use]
+    pub fn counted(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// Groups of quantities that take turns on `counters`; what is not counted goes with all of them.
+    ///
+    /// # Errors
+    /// [`powersleuth::Error::Empty`] without counters.
+    pub fn groups(&self, counters: usize) -> Result<CounterGroups, powersleuth::Error> {
+        let (counted, others): (Vec<usize>, Vec<usize>) =
+            (0..QUANTITIES.len()).partition(|&n| matches!(self.supplies[n], Supply::Counted(_)));
+        if counted.is_empty() {
+            return CounterGroups::new(QUANTITIES.len(), vec![others]);
+        }
+        let groups = CounterGroups::round_robin(counted.len(), counters)?;
+        let group = |group: &Vec<usize>| group.iter().map(|&i| counted[i]).chain(others.clone()).collect();
+        CounterGroups::new(QUANTITIES.len(), groups.as_slice().iter().map(group).collect())
+    }
+}
+
+/// Codes of the architecture: Arm Architecture Reference Manual, "PMU events".
+fn arm() -> [Vec<u64>; QUANTITIES.len()] {
+    const L2D_CACHE_REFILL: u64 = 0x17;
+    const STALL_BACKEND: u64 = 0x24;
+    [
+        vec![0x13],                   // MEM_ACCESS
+        vec![L2D_CACHE_REFILL],       //
+        vec![0x16],                   // L2D_CACHE
+        vec![STALL_BACKEND],          //
+        vec![0x75, 0x74],             // VFP_SPEC, ASE_SPEC
+        vec![0x10],                   // BR_MIS_PRED
+        vec![0x3C, STALL_BACKEND],    // STALL
+        vec![0x37, L2D_CACHE_REFILL], // LL_CACHE_MISS_RD
+    ]
+}
+
+/// Those of `codes` that the kernel lists among the processor's events; all where it lists none. A raw event that
+/// the processor does not have can be opened all the same, and stays 0.
+fn listed(files: &impl Files, codes: [Vec<u64>; QUANTITIES.len()]) -> [Vec<EventCode>; QUANTITIES.len()] {
+    const DEVICES: &str = "sys/bus/event_source/devices";
+    let devices = files.list(DEVICES).unwrap_or_default();
+    let mut known = Vec::new();
+    for device in devices.iter().filter(|name| name.starts_with("armv8")) {
+        let folder = format!("{DEVICES}/{device}/events");
+        for event in files.list(&folder).unwrap_or_default() {
+            let text = files.read(&format!("{folder}/{event}")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let code = text.trim().strip_prefix("event=0x").map(|code| u64::from_str_radix(code, 16));
+            known.extend(code.and_then(Result::ok));
+        }
+    }
+    let there = |code: &u64| known.is_empty() || known.contains(code);
+    codes.map(|codes| codes.into_iter().filter(there).map(EventCode::Raw).collect())
+}
+
+/// The kernel's events; on the paper's processor the paper's.
+fn generic(files: &impl Files) -> [Vec<EventCode>; QUANTITIES.len()] {
+    let mut codes: [Vec<EventCode>; QUANTITIES.len()] = Default::default();
+    codes[3] = vec![EventCode::StalledCycles];
+    codes[5] = vec![EventCode::BranchMisses];
+    codes[STALLS] = vec![EventCode::StalledCycles];
+    codes[MISSES] = vec![EventCode::CacheMisses];
+    if is_nehalem(files) {
+        for (codes, (_, code, ..)) in codes.iter_mut().zip(nehalem::COEFFICIENTS) {
+            *codes = vec![EventCode::Raw(u64::from(code))];
+        }
+    }
+    codes
+}
+
+fn is_nehalem(files: &impl Files) -> bool {
+    let cpuinfo = files.read("proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = String::from_utf8_lossy(&cpuinfo);
+    let field = |name: &str| {
+        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        lines.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+    };
+    let is = |name: &str, values: &[&str]| field(name).is_some_and(|value| values.contains(&value.as_str()));
+    is("vendor_id", &["GenuineIntel"]) && is("cpu family", &["6"]) && is("model", &["26", "30", "31", "46"])
+}
