@@ -4,7 +4,7 @@
 //! - [`IntervalSource`]: something that runs a program from interval to interval and counts; [`native`] does with
 //!   what Linux has, tests with the reference core's run;
 //! - [`choose`]: which events this machine has, and what stands in for those it has not;
-//! - [`observe`]: the run; [`judge`](study): what follows.
+//! - [`observe`]: the run; [`study`]: what follows.
 //!
 //! All that is read of the machine besides its counters lies below a root that the caller gives.
 
