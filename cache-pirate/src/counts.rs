@@ -1,6 +1,6 @@
 //! What is counted on either side. Subtract two readings to get an interval's.
 
-use std::ops::{Add, Sub};
+use std::ops::{Add, Mul, Sub};
 
 /// The memory counters of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -102,5 +102,20 @@ impl Add for TargetCounts {
     fn add(self, other: Self) -> Self {
         let memory = self.memory.zip(other.memory).map(|(one, two)| one + two);
         Self { work: self.work + other.work, time: self.time + other.time, memory }
+    }
+}
+
+impl Mul<f64> for TargetCounts {
+    type Output = Self;
+
+    /// Everything times a factor.
+    fn mul(self, by: f64) -> Self {
+        let memory = self.memory.map(|memory| MemoryCounts {
+            accesses: memory.accesses * by,
+            shared_accesses: memory.shared_accesses * by,
+            misses: memory.misses * by,
+            fetches: memory.fetches * by,
+        });
+        Self { work: self.work * by, time: self.time * by, memory }
     }
 }

@@ -27,6 +27,20 @@ pub enum Pace {
         /// Seed of the gaps.
         seed: u64,
     },
+    /// After gaps in which the target runs alone, as long as it takes to keep what the measurement costs within a
+    /// share of the target's time. Each cycle lies at a random place in its stretch of the run and counts for
+    /// all of it, so that stretches in which cycles are cheap, and closer together, do not count twice.
+    ///
+    /// What a cycle costs is its time beyond that of the same work at the CPI of its interval with the whole
+    /// cache (of the last gap, where the whole cache is not among the sizes): suspensions, what the target
+    /// loses to smaller caches, and what it takes to regain the whole one. The first cycle begins at once, and
+    /// only the following stretch pays for it: a run of a few cycles may end before it has.
+    Budget {
+        /// Time that may be lost over time without a measurement, finite and above 0: 0.05 for 5 %.
+        overhead: f64,
+        /// Seed of the places.
+        seed: u64,
+    },
 }
 
 /// Parameters of a measurement.
@@ -42,7 +56,7 @@ pub struct PirateParams {
     /// 12 instructions per byte of cache, which is the same.
     pub interval: Option<f64>,
     /// Most work that a target which gains space runs before it is measured; it stops earlier once it has
-    /// fetched as many lines as it gained. Finite, not negative. Default: four intervals.
+    /// fetched as many lines as the cache has. Finite, not negative. Default: four intervals.
     pub target_warm_up: Option<f64>,
     /// Most walks that a pirate which gains space makes alone, at least 1; it stops at the first walk that fetched
     /// no more than what was new to it and the fetch-ratio limit. Where fetches are not counted it makes two at
@@ -52,6 +66,10 @@ pub struct PirateParams {
     pub fetch_ratio_limit: f64,
     /// The same where fetches are inferred from time, in (0, 1].
     pub timed_limit: f64,
+    /// Most fetches of the pirate per access of the target, in (0, 1], where both are counted. Each line that the
+    /// pirate loses is one that the target keeps instead, and can spare it one fetch: the target's fetch ratio is
+    /// not too low by more than this.
+    pub spared_limit: f64,
     /// Number of pirate threads.
     pub threads: Threads,
     /// Bytes stolen while the number of threads is chosen. Default: 0.5 MiB or a sixteenth of the cache,
@@ -59,7 +77,7 @@ pub struct PirateParams {
     pub thread_test_bytes: Option<u64>,
     /// Relative change of the target's CPI up to which it counts as unchanged, finite and not negative.
     pub cpi_tolerance: f64,
-    /// When cycles follow each other.
+    /// When cycles follow each other. Default: a budget of 5 %.
     pub pace: Pace,
     /// Most cycles; until the target ends if `None`.
     pub cycles: Option<u64>,
@@ -74,10 +92,11 @@ impl Default for PirateParams {
             pirate_warm_up: 8,
             fetch_ratio_limit: 0.01,
             timed_limit: 0.2,
+            spared_limit: 0.02,
             threads: Threads::Auto,
             thread_test_bytes: None,
             cpi_tolerance: 0.01,
-            pace: Pace::Continuous,
+            pace: Pace::Budget { overhead: 0.05, seed: 0 },
             cycles: None,
         }
     }
@@ -107,9 +126,11 @@ impl PirateParams {
                 remedy: "at least 1 walk",
             });
         }
-        for (what, value) in
-            [("fetch-ratio limit", self.fetch_ratio_limit), ("limit of timed fetch ratios", self.timed_limit)]
-        {
+        for (what, value) in [
+            ("fetch-ratio limit", self.fetch_ratio_limit),
+            ("limit of timed fetch ratios", self.timed_limit),
+            ("limit of spared fetches", self.spared_limit),
+        ] {
             if !(value > 0.0 && value <= 1.0) {
                 return Err(PirateError::Parameter { what, value, remedy: "a ratio above 0 and up to 1" });
             }
@@ -118,8 +139,10 @@ impl PirateParams {
         if self.threads == Threads::Fixed(0) {
             return Err(PirateError::Parameter { what: "pirate threads", value: 0.0, remedy: "at least 1" });
         }
-        if let Pace::Sampling { mean_gap, .. } = self.pace {
-            positive("mean gap", mean_gap)?;
+        match self.pace {
+            Pace::Continuous => {}
+            Pace::Sampling { mean_gap, .. } => positive("mean gap", mean_gap)?,
+            Pace::Budget { overhead, .. } => positive("overhead", overhead)?,
         }
         let line = u64::from(line_size);
         let test = self.thread_test_bytes.unwrap_or((bytes / 16).min(512 << 10)).max(line);
@@ -132,7 +155,11 @@ impl PirateParams {
             interval,
             target_warm_up,
             pirate_warm_up: self.pirate_warm_up,
-            limits: Limits { counted: self.fetch_ratio_limit, timed: self.timed_limit },
+            limits: Limits {
+                counted: self.fetch_ratio_limit,
+                timed: self.timed_limit,
+                spared: self.spared_limit,
+            },
             threads: self.threads,
             thread_test: test / line * line,
             cpi_tolerance: self.cpi_tolerance,

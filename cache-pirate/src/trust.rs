@@ -1,6 +1,6 @@
 //! Whether an interval measured what it was meant to: the pirate's lines were there throughout.
 
-use crate::counts::PirateCounts;
+use crate::counts::{PirateCounts, TargetCounts};
 use crate::testbed::{Evidence, SharedCache};
 
 /// Why an interval does not count.
@@ -10,6 +10,14 @@ pub enum Distrust {
     /// The pirate had to fetch more of its lines than allowed: the target had more cache than asked for.
     LostLines {
         /// Fetches per touched line.
+        fetch_ratio: f64,
+        /// Limit.
+        limit: f64,
+    },
+    /// Lines that the pirate lost may have spared the target more fetches than allowed: the fetches were few
+    /// for the pirate, but not for the target.
+    Spared {
+        /// The pirate's fetches per access of the target.
         fetch_ratio: f64,
         /// Limit.
         limit: f64,
@@ -52,6 +60,7 @@ impl Trust {
 pub(crate) struct Limits {
     pub counted: f64, // in (0, 1]
     pub timed: f64,   // in (0, 1]
+    pub spared: f64,  // in (0, 1]
 }
 
 impl Limits {
@@ -78,6 +87,24 @@ pub(crate) fn judge_pirate(counts: PirateCounts, stolen: u64, cache: SharedCache
         return Trust::Untrusted(Distrust::LostLines { fetch_ratio, limit });
     }
     Trust::Trusted
+}
+
+/// Judges what the pirate's losses may have done to the target.
+///
+/// # Formula
+/// A line of the target that goes in place of the pirate's would have been the target's own to lose. Until the
+/// pirate takes its place back, touching it spares one fetch. So the target's fetch ratio is too low by at most
+/// the pirate's fetches per access of the target.
+pub(crate) fn judge_target(pirate: PirateCounts, target: TargetCounts, limit: f64) -> Trust {
+    match spared(pirate, target) {
+        Some(fetch_ratio) if fetch_ratio > limit => Trust::Untrusted(Distrust::Spared { fetch_ratio, limit }),
+        _ => Trust::Trusted,
+    }
+}
+
+/// Most by which the target's fetch ratio can be too low.
+pub(crate) fn spared(pirate: PirateCounts, target: TargetCounts) -> Option<f64> {
+    target.memory.filter(|memory| memory.accesses > 0.0).map(|memory| pirate.fetches / memory.accesses)
 }
 
 /// What the target may have had, if the pirate was to steal `stolen` bytes and fetched `fetch_ratio` of the

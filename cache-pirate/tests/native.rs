@@ -16,7 +16,7 @@ use cache_pirate::native::topology::{Topology, Warning};
 use cache_pirate::native::{
     FileCounter, IoBytes, NativeParams, NativeTestbed, Placement, Progress, ProgressCounter, ping_pong,
 };
-use cache_pirate::{Evidence, PirateError, PirateParams, Testbed, Threads, measure};
+use cache_pirate::{Evidence, Pace, PirateError, PirateParams, Testbed, Threads, measure};
 
 fn write(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
@@ -237,6 +237,7 @@ fn measure_walker(placement: Placement) {
         pirate_warm_up: 3,
         threads: Threads::Fixed(1),
         cycles: Some(2),
+        pace: Pace::Continuous,
         ..PirateParams::default()
     };
     let plan = plan.check(testbed.cache()).unwrap();

@@ -7,7 +7,7 @@ mod common;
 
 use cache_pirate::measure::PhaseReport;
 use cache_pirate::simple::{SimpleMachine, SimpleTestbed};
-use cache_pirate::{PirateParams, Testbed, measure, measure_phases};
+use cache_pirate::{Pace, PirateParams, Testbed, measure, measure_phases};
 use common::{miss_ratio, random_lines};
 
 /// 300,000 accesses to 400 lines, then 300,000 to 1200 others, and so on.
@@ -73,7 +73,8 @@ fn each_phase_has_the_curve_it_would_have_alone() {
 #[test]
 fn phases_aside_it_is_the_same_measurement() {
     // One phase throughout: the order of sizes and the result are those of plain cycles.
-    let params = PirateParams { interval: Some(8_000.0), cycles: Some(2), ..PirateParams::default() };
+    let pace = Pace::Continuous;
+    let params = PirateParams { interval: Some(8_000.0), cycles: Some(2), pace, ..PirateParams::default() };
     let testbed = || SimpleTestbed::new(SimpleMachine::default(), random_lines(900, 3)).unwrap();
     let plan = params.check(testbed().cache()).unwrap();
     let plain = measure(&mut testbed(), &plan).unwrap();

@@ -27,7 +27,7 @@ const MACHINE: SimpleMachine = SimpleMachine {
 };
 
 fn params() -> PirateParams {
-    PirateParams { interval: Some(20_000.0), ..PirateParams::default() }
+    PirateParams { interval: Some(20_000.0), pace: Pace::Continuous, ..PirateParams::default() }
 }
 
 /// Bytes of a way.
@@ -212,6 +212,74 @@ fn sampling_costs_less_and_finds_the_same() {
 }
 
 #[test]
+fn what_the_pirates_losses_spare_is_bounded() {
+    // A pirate that can hardly hold its lines: where it lost some, the target is better off than in a true cache,
+    // but by no more than a fetch for each.
+    let stream: Vec<u64> = random_lines(1000, 8).take(600_000).collect();
+    let machine = SimpleMachine { pirate_hit_time: 3.0, ..MACHINE };
+    let mut testbed = SimpleTestbed::new(machine, stream.iter().copied()).unwrap();
+    let lenient = PirateParams { fetch_ratio_limit: 1.0, spared_limit: 1.0, cycles: Some(1), ..params() };
+    let plan = lenient.check(testbed.cache()).unwrap();
+    let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
+    let (mut lost, mut refused) = (0, 0);
+    for point in curve.points() {
+        let truth = miss_ratio(64, (point.bytes / WAY) as usize, &stream, 100_000);
+        let (found, spared) = (point.fetch_ratio.unwrap(), point.spared.unwrap());
+        let noise = 5.0 * (2.0 * 0.25 / 20_000.0_f64).sqrt(); // five standard errors of 20,000 accesses
+        assert!(found > truth - spared - noise && found < truth + noise, "{truth} {point:?}");
+        lost += u32::from(found < truth - noise);
+        refused += u32::from(spared > 0.02);
+    }
+    assert!(lost > 0 && refused >= lost, "{lost} {refused}");
+    let plan = PirateParams { fetch_ratio_limit: 1.0, cycles: Some(1), ..params() };
+    let mut testbed = SimpleTestbed::new(machine, stream.iter().copied()).unwrap();
+    let strict = measure(&mut testbed, &plan.check(curve.cache()).unwrap()).unwrap().curve().unwrap();
+    let spared = |point: &&CurvePoint| matches!(point.trust, Trust::Untrusted(Distrust::Spared { .. }));
+    assert_eq!(strict.points().iter().filter(spared).count(), refused as usize);
+}
+
+#[test]
+fn a_budget_is_kept_and_biases_nothing() {
+    // Stretches of 400,000 accesses that do not care for the cache and that do: where cycles cost nothing they
+    // follow each other closely, and must not count for more than the others.
+    let phased = || {
+        let (mut small, mut large) = (random_lines(50, 1), random_lines(900, 2));
+        (0_u64..24_000_000).map(move |i| {
+            if (i / 400_000) % 2 == 0 { small.next().unwrap() } else { 10_000 + large.next().unwrap() }
+        })
+    };
+    let run = |pace| {
+        let mut testbed = SimpleTestbed::new(MACHINE, phased()).unwrap();
+        let params = PirateParams { interval: Some(2_000.0), pace, ..params() };
+        let plan = PirateParams { sizes: Some(vec![8 * WAY, 16 * WAY]), ..params }.check(testbed.cache());
+        measure(&mut testbed, &plan.unwrap()).unwrap()
+    };
+    let run = run(Pace::Budget { overhead: 0.05, seed: 3 });
+    // Alone, all accesses hit. What is not booked: lines that one phase lost while the other one was measured.
+    let regained = 30.0 * 512.0 * 90.0 / (24e6 * 10.0);
+    let overhead = run.overhead(10.0);
+    assert!((0.04..0.052 + regained).contains(&overhead), "{overhead}");
+    // Twice as many cycles or more in the cheap half of the run as in the other.
+    let slow = |interval: &&Interval| interval.stolen > 0 && interval.counts.target.cpi() > 20.0;
+    let (all, slow) = (run.intervals.len() / 2, run.intervals.iter().filter(slow).count());
+    assert!(all > 100 && 3 * slow < all, "{slow} of {all}");
+    // Half of the accesses miss with 1 - 512 / 900. Cycles are a random sample of stretches: of the dear half as
+    // many as are counted above.
+    let expected = 0.5 * (1.0 - 512.0 / 900.0);
+    let found = run.curve().unwrap().at(8 * WAY).and_then(|point| point.miss_ratio).unwrap();
+    let tolerance = 5.0 * expected / (slow as f64).sqrt();
+    assert!((found - expected).abs() < tolerance, "{found} instead of {expected}, {slow} of {all}");
+    let unweighted: f64 = run
+        .intervals
+        .iter()
+        .filter(|i| i.stolen > 0)
+        .map(|i| i.counts.target.memory.unwrap().misses / i.counts.target.work)
+        .sum::<f64>()
+        / all as f64;
+    assert!((found - expected).abs() < 0.5 * (unweighted - expected).abs(), "{found} {unweighted}");
+}
+
+#[test]
 fn a_target_that_ends_early_is_told_apart() {
     let mut testbed = SimpleTestbed::new(MACHINE, 0..10).unwrap();
     let plan = params().check(testbed.cache()).unwrap();
@@ -274,8 +342,13 @@ fn a_trusted_interval_outweighs_untrusted_ones() {
     let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
     let inner = SimpleTestbed::new(machine, random_lines(900, 7)).unwrap();
     let mut testbed = Migrating { inner, probes: 0, moves_at: 2 * 16 + 1 };
-    let params =
-        PirateParams { cycles: Some(3), threads: Threads::Fixed(1), interval: Some(2_000.0), ..params() };
+    let params = PirateParams {
+        cycles: Some(3),
+        threads: Threads::Fixed(1),
+        interval: Some(2_000.0),
+        spared_limit: 1.0,
+        ..params()
+    };
     let plan = params.check(testbed.cache()).unwrap();
     let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
     let whole = curve.points().last().unwrap(); // nothing stolen: needs no sharing

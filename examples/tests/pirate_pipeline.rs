@@ -137,6 +137,10 @@ fn mistakes_are_one_line() {
         (&["--progress", "luck", "--", "true"], 2, "give instructions, cpu-time, io or file:PATH"),
         (&["--pid", "1", "--", "true"], 2, "cannot be used with"),
         (&["--policy", "nehalem", "--", "true"], 2, "cannot be used with"),
+        (&["--experiment", "patterns", "--", "true"], 2, "cannot be used with"),
+        (&["--experiment", "patterns", "--cache", "1000"], 2, "multiple of 32768"),
+        (&["--overhead", "0"], 2, "give a finite number above 0"),
+        (&["--overhead", "0.1", "--gap", "5"], 2, "cannot be used with"),
     ] {
         let ended = run_with(arguments, false);
         assert_eq!(ended.status, status, "{arguments:?}: {}", ended.messages);
@@ -144,6 +148,39 @@ fn mistakes_are_one_line() {
         assert!(ended.messages.contains(message), "{}", ended.messages);
         assert!(ended.out.is_empty());
     }
+}
+
+#[test]
+fn a_budget_spaces_the_cycles_out() {
+    let run = |more: &[&str]| {
+        let few =
+            ["--workload", "key_value", "--cache", "256KiB", "--sizes", "64KiB,256KiB", "--interval", "2e5"];
+        json(&[&few[..], &["--threads", "1", "--cycles", "6"], more].concat())
+    };
+    let overhead = |object: &Value| object["overhead"].as_f64().unwrap();
+    let (all, some) = (run(&[]), run(&["--overhead", "0.05"]));
+    assert!(overhead(&all) > 0.1 && overhead(&some) < 0.07, "{} {}", overhead(&all), overhead(&some));
+    let cpi = |object: &Value| object["points"][0]["cpi"].as_f64().unwrap();
+    assert!((cpi(&some) / cpi(&all) - 1.0).abs() < 0.1, "{} {}", cpi(&some), cpi(&all));
+}
+
+#[test]
+fn the_papers_experiments_can_be_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let arguments =
+        ["--experiment", "stressmark,patterns", "--cache", "32KiB", "--out", out.to_str().unwrap()];
+    let object = json(&arguments);
+    assert_eq!(object["curves"].as_array().unwrap().len(), 4);
+    let stored: Value =
+        serde_json::from_str(&fs::read_to_string(out.join("experiments.json")).unwrap()).unwrap();
+    assert_eq!(stored, object);
+    let number = |name: &str| object["stressmark"][name].as_f64().unwrap();
+    assert!(number("stressmark_cpi") > number("pirate_cpi"));
+    let table = run_with(&arguments, false).out;
+    assert!(table.contains("(figure 5)") && table.contains("(section III.6)"), "{table}");
+    let ended = run_with(&arguments, true);
+    assert_eq!((ended.status, ended.out.as_str()), (1, ""));
 }
 
 #[test]

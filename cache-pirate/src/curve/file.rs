@@ -233,6 +233,7 @@ impl FilePoint {
             fetch_ratio: Some(self.fetch_ratio.unwrap_or(self.miss_ratio)),
             hit_rate: self.hit_rate,
             bandwidth: self.bandwidth,
+            spared: None,
             pirate_fetch_ratio: fetch_ratio,
             intervals: 1,
             trust: if self.trusted { Trust::Trusted } else { Trust::Untrusted(reason) },

@@ -22,7 +22,7 @@ pub struct CacheCurve {
 impl CacheCurve {
     /// Puts intervals together: per size the trusted ones, or where there are none all of them, summed up before
     /// any ratio is taken, so that each counts by its work, its time or its accesses, whichever the ratio is
-    /// over.
+    /// over, times its weight.
     ///
     /// `interval` is the work asked for per interval, to be named in the error.
     ///

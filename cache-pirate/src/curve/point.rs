@@ -4,7 +4,7 @@ use crate::counts::{PirateCounts, TargetCounts};
 use crate::error::PirateError;
 use crate::measure::Interval;
 use crate::testbed::SharedCache;
-use crate::trust::{Trust, effective_size};
+use crate::trust::{Trust, effective_size, spared};
 
 /// The target with a certain amount of cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +27,9 @@ pub struct CurvePoint {
     pub hit_rate: Option<f64>,
     /// Bytes read from memory per unit of time.
     pub bandwidth: Option<f64>,
+    /// Most by which the fetch ratio can be too low: the pirate's fetches per access, each of which may have spared
+    /// the target one. Proved for LRU; nothing like it holds for how accessed bits are cleared.
+    pub spared: Option<f64>,
     /// Fetches of the pirate per line it touched.
     pub pirate_fetch_ratio: f64,
     /// Intervals it stands on.
@@ -56,9 +59,12 @@ impl CurvePoint {
         };
         let used = useful.filter(|i| i.trust.is_trusted() == trust.is_trusted());
         let pirate = used.clone().fold(PirateCounts::default(), |sum, i| sum + i.counts.pirate);
-        let mut targets = used.clone().map(|i| i.counts.target);
+        let mut targets = used.clone().map(|i| i.counts.target * i.weight);
         let first = targets.next()?;
         let target = targets.fold(first, |sum, counts| sum + counts);
+        // The pirate's counts are not weighted.
+        let mut targets = used.clone().map(|i| i.counts.target);
+        let plain = targets.next().map_or(target, |first| targets.fold(first, |sum, counts| sum + counts));
         let whole = cache.bytes / u64::from(cache.line_size) * u64::from(cache.line_size);
         let memory = target.memory.filter(|memory| memory.accesses > 0.0);
         let line = f64::from(cache.line_size);
@@ -66,12 +72,13 @@ impl CurvePoint {
             bytes: whole - stolen,
             effective_bytes: effective_size(cache, stolen, pirate.fetch_ratio()),
             cpi: target.cpi(),
-            cpi_error: standard_error(used.clone().map(|i| i.counts.target), target),
+            cpi_error: standard_error(used.clone().map(|i| i.counts.target * i.weight), target),
             mix: memory.map(|m| m.accesses / target.work),
             miss_ratio: memory.map(|m| m.misses / m.accesses),
             fetch_ratio: memory.map(|m| m.fetches / m.accesses),
             hit_rate: memory.map(|m| (m.shared_accesses - m.misses).max(0.0) / target.time),
             bandwidth: memory.map(|m| m.fetches * line / target.time),
+            spared: spared(pirate, plain),
             pirate_fetch_ratio: pirate.fetch_ratio(),
             intervals: used.count() as u64,
             trust,
@@ -93,6 +100,7 @@ impl CurvePoint {
             ("hit rate", self.hit_rate),
             ("bandwidth", self.bandwidth),
             ("standard error of the CPI", self.cpi_error),
+            ("spared fetch ratio", self.spared),
             ("pirate's fetch ratio", Some(self.pirate_fetch_ratio)),
         ];
         for (what, value) in optional {

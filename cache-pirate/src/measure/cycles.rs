@@ -3,7 +3,8 @@
 use crate::plan::{Pace, Plan, Threads};
 use crate::testbed::Testbed;
 
-use super::gaps::Gaps;
+use super::budget::Budget;
+use super::random::Random;
 use super::session::{Next, Session};
 use super::{Measurements, choose_threads};
 
@@ -20,29 +21,82 @@ use super::{Measurements, choose_threads};
 /// Eklöv, thesis, Paper III, figure 6; the random gaps are the future work of its section III.4.5.
 pub fn measure<T: Testbed>(testbed: &mut T, plan: &Plan) -> Result<Measurements, T::Error> {
     run(testbed, plan, |session, result| {
-        let mut gaps = match plan.pace {
-            Pace::Continuous => None,
-            Pace::Sampling { mean_gap, seed } => Some(Gaps::new(mean_gap, seed)),
+        let mut random = Random::new(match plan.pace {
+            Pace::Continuous => 0,
+            Pace::Sampling { seed, .. } | Pace::Budget { seed, .. } => seed,
+        });
+        let mut budget = match plan.pace {
+            Pace::Budget { overhead, .. } => {
+                Some(Budget::new(overhead, if plan.stolen.first() == Some(&0) { 0.0 } else { plan.interval }))
+            }
+            _ => None,
         };
         for cycle in 0..plan.cycles {
-            if let Some(gaps) = &mut gaps {
-                if session.gap(gaps.draw(), |_| ())? == Next::Ended {
+            let mut weight = 1.0;
+            let mut rest = 0.0;
+            if let Some(budget) = &mut budget {
+                let gap = budget.gap();
+                let before = gap * random.uniform();
+                rest = gap - before;
+                weight = gap;
+                if wait(session, budget, before)? == Next::Ended {
+                    return Ok(Next::Ended);
+                }
+            } else if let Pace::Sampling { mean_gap, .. } = plan.pace {
+                if session.gap(random.exponential(mean_gap), |_, _| ())? == Next::Ended {
                     return Ok(Next::Ended);
                 }
             }
-            for &stolen in &plan.stolen {
-                if session.change_to(stolen, |_| ())? == Next::Ended {
+            let first = result.intervals.len();
+            let begin = session.read()?;
+            let next = one_cycle(session, plan, cycle, result)?;
+            let made = session.read()? - begin;
+            if let Some(budget) = &mut budget {
+                let intervals = &mut result.intervals[first..];
+                // The whole stretch, in cycles of so many intervals.
+                weight = (weight + made.target.work) / (plan.interval * plan.stolen.len() as f64);
+                for interval in intervals.iter_mut() {
+                    interval.weight = weight;
+                }
+                budget.measured(&made, intervals);
+                if next == Next::Continue && wait(session, budget, rest)? == Next::Ended {
                     return Ok(Next::Ended);
                 }
-                let (interval, next) = session.interval(plan.interval)?;
-                result.intervals.push(super::Interval { cycle, ..interval });
-                if next == Next::Ended {
-                    return Ok(Next::Ended);
-                }
+            }
+            if next == Next::Ended {
+                return Ok(Next::Ended);
             }
         }
         Ok(Next::Continue)
     })
+}
+
+/// Lets the target run alone for a part of a gap.
+fn wait<T: Testbed>(session: &mut Session<'_, T>, budget: &mut Budget, work: f64) -> Result<Next, T::Error> {
+    if work <= 0.0 {
+        return Ok(Next::Continue);
+    }
+    session.gap(work, |made, warming| budget.waited(made, warming))
+}
+
+/// Measures each size once.
+fn one_cycle<T: Testbed>(
+    session: &mut Session<'_, T>,
+    plan: &Plan,
+    cycle: u64,
+    result: &mut Measurements,
+) -> Result<Next, T::Error> {
+    for &stolen in &plan.stolen {
+        if session.change_to(stolen, |_| ())? == Next::Ended {
+            return Ok(Next::Ended);
+        }
+        let (interval, next) = session.interval(plan.interval)?;
+        result.intervals.push(super::Interval { cycle, ..interval });
+        if next == Next::Ended {
+            return Ok(Next::Ended);
+        }
+    }
+    Ok(Next::Continue)
 }
 
 /// Measures one size, `bytes` left to the target (rounded to whole lines, at least one), until the target ends

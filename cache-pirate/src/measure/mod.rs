@@ -1,6 +1,6 @@
 //! The technique: how to get a curve out of a testbed.
 //!
-//! - [`measure`]: all sizes in one run, in cycles, one right after the other or at random gaps;
+//! - [`measure`]: all sizes in one run, in cycles, one right after the other, at random gaps, or within a budget;
 //! - [`measure_fixed`]: one size for a whole run, the reference for the former;
 //! - [`measure_phases`]: all sizes for each phase of the program, the phases told by the caller;
 //! - [`choose_threads`]: how many threads the pirate may have.
@@ -11,9 +11,10 @@
 //! # References
 //! Eklöv, thesis, Paper III, sections III.3.3 and III.4.
 
+mod budget;
 mod cycles;
-mod gaps;
 mod phases;
+mod random;
 mod session;
 mod threads;
 
@@ -41,6 +42,9 @@ pub struct Interval {
     pub counts: Reading,
     /// Whether it counts.
     pub trust: Trust,
+    /// How much of the run it stands for, above 0, in relation to other intervals: 1 everywhere but under
+    /// [`Pace::Budget`](crate::Pace::Budget).
+    pub weight: f64,
 }
 
 /// Everything measured in one run.

@@ -2,13 +2,13 @@
 //!
 //! Whoever gains space warms it up before anything is measured (Eklöv, thesis, Paper III, figure 6). A growing
 //! pirate walks alone, the target suspended, until a walk needs no fetches but of what is new. A target that gains space runs
-//! until it has fetched as many lines as it gained: alone if nothing is stolen any more, else beside the
+//! until it has fetched as many lines as the cache has: alone if nothing is stolen any more, else beside the
 //! pirate, which must go on holding what it keeps.
 
 use crate::counts::{PirateCounts, Reading};
 use crate::plan::Plan;
 use crate::testbed::{Evidence, Outcome, Testbed, Until, Who};
-use crate::trust::{Distrust, Trust, judge_pirate};
+use crate::trust::{Distrust, Trust, judge_pirate, judge_target};
 
 use super::Interval;
 
@@ -76,10 +76,8 @@ impl<'a, T: Testbed> Session<'a, T> {
         if stolen > pirate_had {
             self.warm_pirate(stolen - pirate_had)?;
         }
-        let left = self.plan.whole() - stolen;
-        if left > target_had {
-            let gained = (left - target_had) / u64::from(self.plan.cache.line_size);
-            return self.warm_target(gained, &mut ran);
+        if self.plan.whole() - stolen > target_had {
+            return self.warm_target(&mut ran);
         }
         Ok(Next::Continue)
     }
@@ -94,15 +92,23 @@ impl<'a, T: Testbed> Session<'a, T> {
         let shared_after = self.testbed.shares_cache()?;
         let shared = shared_before != Some(false) && shared_after != Some(false);
         let trust = self.judge(&counts, work, shared);
-        let interval = Interval { stolen: self.stolen(), threads: self.threads, cycle: 0, counts, trust };
+        let (stolen, threads) = (self.stolen(), self.threads);
+        let interval = Interval { stolen, threads, cycle: 0, counts, trust, weight: 1.0 };
         Ok((interval, outcome.into()))
     }
 
-    /// Lets the target run alone with nothing stolen.
-    pub(super) fn gap(&mut self, work: f64, mut ran: impl FnMut(&Reading)) -> Result<Next, T::Error> {
-        self.testbed.steal(0, self.threads)?;
-        self.stolen = Some(0);
-        self.run_target(Who::Target, work, &mut ran)
+    /// Lets the target run alone with nothing stolen, at least until it is warm. `ran` hears of each stretch, and
+    /// whether it was a warm-up.
+    pub(super) fn gap(&mut self, work: f64, mut ran: impl FnMut(&Reading, bool)) -> Result<Next, T::Error> {
+        let mut done = 0.0;
+        let next = self.change_to(0, |made| {
+            done += made.target.work;
+            ran(made, true);
+        })?;
+        if next == Next::Ended || done >= work {
+            return Ok(next);
+        }
+        self.run_target(Who::Target, work - done, &mut |made: &Reading| ran(made, false))
     }
 
     fn stolen(&self) -> u64 {
@@ -125,7 +131,11 @@ impl<'a, T: Testbed> Session<'a, T> {
         if target.work < COMPLETE * work {
             return Trust::Untrusted(Distrust::Truncated { work: target.work });
         }
-        judge_pirate(counts.pirate, self.stolen(), self.plan.cache, self.limit)
+        let verdict = judge_pirate(counts.pirate, self.stolen(), self.plan.cache, self.limit);
+        if verdict.is_trusted() && self.testbed.evidence() == Evidence::Counted {
+            return judge_target(counts.pirate, target, self.plan.limits.spared);
+        }
+        verdict
     }
 
     /// Lets the pirate walk alone until it has all its lines, `gained` bytes of which are new to it.
@@ -153,8 +163,13 @@ impl<'a, T: Testbed> Session<'a, T> {
         Ok(())
     }
 
-    fn warm_target(&mut self, gained: u64, ran: &mut impl FnMut(&Reading)) -> Result<Next, T::Error> {
+    /// Lets the target run until it has fetched as many lines as the cache has, or as much as the plan allows.
+    ///
+    /// Fetching what it gained would not do: what the pirate leaves behind is younger than what the target last
+    /// touched before, so that under LRU the target's own lines go first.
+    fn warm_target(&mut self, ran: &mut impl FnMut(&Reading)) -> Result<Next, T::Error> {
         let who = self.both();
+        let lines = (self.plan.whole() / u64::from(self.plan.cache.line_size)) as f64;
         let part = self.plan.target_warm_up / WARM_UP_PARTS;
         if part == 0.0 {
             return Ok(Next::Continue);
@@ -170,7 +185,7 @@ impl<'a, T: Testbed> Session<'a, T> {
             if next == Next::Ended {
                 return Ok(next);
             }
-            if fetched >= gained as f64 {
+            if fetched >= lines {
                 break;
             }
         }

@@ -6,6 +6,7 @@
 
 use cache_pirate::{
     CacheCurve, CurvePoint, Measurements, Pace, PirateError, PirateParams, SharedCache, Threads, measure,
+    measure_fixed,
 };
 
 use super::programs::{Micro, Recorded};
@@ -40,6 +41,9 @@ pub struct Compared {
     pub curve: CacheCurve,
     /// The target alone in a cache of each point's size.
     pub truth: Vec<Counters>,
+    /// Where those follow accessed bits: the same if the last bit to be set clears itself too, which is the worst
+    /// that a pirate's touching the last line can do (section III.3.2).
+    pub worst_case: Option<Vec<Counters>>,
 }
 
 impl Compared {
@@ -52,6 +56,17 @@ impl Compared {
     pub fn fetch_errors(&self) -> impl Iterator<Item = f64> + '_ {
         let trusted = self.points().filter(|(point, _)| point.is_trusted());
         trusted.filter_map(|(point, truth)| Some((point.fetch_ratio? - truth.fetch_ratio()).abs()))
+    }
+
+    /// The same, to the range between [`truth`](Self::truth) and [`worst_case`](Self::worst_case).
+    pub fn fetch_errors_beyond(&self) -> impl Iterator<Item = f64> + '_ {
+        let worst = self.worst_case.as_deref().unwrap_or(&self.truth);
+        let trusted = self.points().zip(worst).filter(|((point, _), _)| point.is_trusted());
+        trusted.filter_map(|((point, truth), worst)| {
+            let (one, other) = (truth.fetch_ratio(), worst.fetch_ratio());
+            let found = point.fetch_ratio?;
+            Some((one.min(other) - found).max(found - one.max(other)).max(0.0))
+        })
     }
 
     /// Relative errors of the CPI at the trusted points.
@@ -99,12 +114,17 @@ pub fn compare<P: Program>(
     let run = measure(&mut testbed, &plan)?;
     let curve = run.curve()?;
     let way = cache.bytes / geometry.ways();
-    let truth = curve
-        .points()
-        .iter()
-        .map(|point| alone_with_ways(settings, point.bytes.div_ceil(way), target()?, skipped, measured))
-        .collect::<Result<Vec<Counters>, ChipError>>()?;
-    Ok(Compared { run, curve, truth })
+    let truth = |settings: &ChipSettings| {
+        let ways = curve.points().iter().map(|point| point.bytes.div_ceil(way));
+        ways.map(|ways| alone_with_ways(settings, ways, target()?, skipped, measured))
+            .collect::<Result<Vec<Counters>, ChipError>>()
+    };
+    let worst_case = (settings.shared.policy == Policy::Nehalem).then(|| {
+        let mut settings = settings.clone();
+        settings.shared.policy = Policy::NehalemWorstCase;
+        truth(&settings)
+    });
+    Ok(Compared { truth: truth(settings)?, worst_case: worst_case.transpose()?, run, curve })
 }
 
 /// Measures a recorded program: as many whole passes per interval as make `accesses` accesses or more, so that
@@ -128,6 +148,7 @@ pub fn compare_recorded(
         target_warm_up: Some(program.instructions().max(0.25 * interval)),
         threads,
         cycles: Some(cycles),
+        pace: Pace::Continuous,
         ..PirateParams::default()
     };
     let target = || Ok(CoreSettings::new(program.player()?));
@@ -225,7 +246,7 @@ pub fn stealable(
 }
 
 /// A row of table 2.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct OneRun {
     /// Instructions per interval.
     pub interval: f64,
@@ -235,11 +256,15 @@ pub struct OneRun {
     pub suspended: f64,
     /// Relative error of the CPI against true caches: mean and maximum over the trusted sizes.
     pub cpi_error: (f64, f64),
+    /// The same against a pirate that steals one size for a whole run, which is what the paper's table compares
+    /// with.
+    pub against_fixed: (f64, f64),
     /// Sizes that are trusted.
     pub trusted: usize,
 }
 
-/// Table 2: all sizes in one run of `program`, which starts over until `cycles` cycles are done, against whole passes in true caches.
+/// Table 2: all sizes in one run of `program`, which starts over until `cycles` cycles are done, against whole
+/// passes in true caches and beside a pirate that keeps to one size.
 ///
 /// # Errors
 /// As [`compare`].
@@ -261,17 +286,26 @@ pub fn one_run(
     let pass = program.recording.references();
     let target = || Ok(CoreSettings::new(program.player()?));
     let compared = compare(settings, target, u64::MAX, 1, &params, (2 * pass, pass))?;
+    let fixed = PirateParams { interval: Some(program.instructions()), cycles: Some(1), ..params };
+    let fixed = fixed.check(compared.curve.cache())?;
+    let mut errors = Vec::new();
+    for point in compared.curve.trusted() {
+        let mut testbed = SimulatedTestbed::new(settings, target()?, u64::MAX, 1, PirateCore::default())?;
+        let whole = measure_fixed(&mut testbed, &fixed, point.bytes)?.curve()?;
+        errors.extend(whole.points().iter().map(|whole| (point.cpi / whole.cpi - 1.0).abs()));
+    }
     Ok(OneRun {
         interval,
         overhead: compared.overhead(),
         suspended: compared.run.suspended / compared.run.total.elapsed,
         cpi_error: mean_and_max(compared.cpi_errors()),
+        against_fixed: mean_and_max(errors),
         trusted: compared.curve.trusted().count(),
     })
 }
 
 /// The pirate and the Stressmark, each stealing half of the cache from the sequential micro-benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Rivals {
     /// CPI of the target alone in half the cache.
     pub true_cpi: f64,

@@ -47,6 +47,7 @@ pub fn modelled_curve(
             fetch_ratio: Some(misses),
             hit_rate: Some(hits * mix / cpi),
             bandwidth: Some(misses * mix * f64::from(line_size.bytes()) / cpi),
+            spared: None,
             pirate_fetch_ratio: 0.0,
             intervals: 0,
             trust: Trust::Trusted,

@@ -1,6 +1,7 @@
 //! Performance as a function of available cache: on the simulated chip, or of a real program on this machine.
 
 mod args;
+mod experiments;
 mod figure;
 mod native;
 mod report;
@@ -71,6 +72,15 @@ pub fn run_until(
     // Found before the run, not after.
     let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
+    if !args.experiment.is_empty() {
+        let results = experiments::run(args, &watch)?;
+        watch.clear();
+        if let Some(folder) = &folder {
+            folder.write("experiments.json", |out| results.write_json(out)).map_err(Failure::run)?;
+        }
+        unless_closed(if args.common.json { results.write_json(out) } else { results.write_tables(out) })?;
+        return Ok(if results.incomplete { INTERRUPTED } else { 0 });
+    }
     let measured = if args.is_native() {
         native::native(args, interrupted, &watch)
     } else {

@@ -208,6 +208,7 @@ fn whole_run(cache: SharedCache, bytes: u64, run: &Measurements) -> CurvePoint {
         fetch_ratio: None,
         hit_rate: None,
         bandwidth: None,
+        spared: None,
         pirate_fetch_ratio: fetch_ratio,
         intervals: complete.len() as u64,
         trust,

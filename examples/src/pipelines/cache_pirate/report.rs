@@ -54,6 +54,7 @@ struct Point {
     bytes_at_least: u64,
     bytes_at_most: u64,
     cpi_error: Option<f64>,
+    spared: Option<f64>,
     pirate_fetch_ratio: f64,
     intervals: u64,
 }
@@ -160,6 +161,7 @@ fn point(point: &CurvePoint) -> Point {
         bytes_at_least: point.effective_bytes.0,
         bytes_at_most: point.effective_bytes.1,
         cpi_error: point.cpi_error,
+        spared: point.spared,
         pirate_fetch_ratio: point.pirate_fetch_ratio,
         intervals: point.intervals,
     }
@@ -172,6 +174,11 @@ fn reason(point: &CurvePoint) -> Option<String> {
         Distrust::LostLines { fetch_ratio, limit } => {
             format!("the pirate fetched {} of its lines, more than {}", percent(fetch_ratio), percent(limit))
         }
+        Distrust::Spared { fetch_ratio, limit } => format!(
+            "the pirate's losses may have spared it {} of fetches, more than {}",
+            percent(fetch_ratio),
+            percent(limit)
+        ),
         Distrust::NotWalked { walks } => format!("the pirate made only {walks:.2} walks in an interval"),
         Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
         Distrust::Truncated { .. } => "the program ended too soon".to_owned(),

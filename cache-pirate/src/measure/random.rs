@@ -1,26 +1,29 @@
-//! Random gaps between measurement cycles.
+//! Random numbers for the gaps between measurement cycles.
 
-/// Exponentially distributed numbers from a seeded generator.
-pub(super) struct Gaps {
-    mean: f64,
+/// A seeded generator.
+pub(super) struct Random {
     state: u64,
 }
 
-impl Gaps {
-    pub(super) const fn new(mean: f64, seed: u64) -> Self {
-        Self { mean, state: seed }
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { state: seed }
     }
 
-    /// The next gap: `-mean * ln(u)`, `u` uniform in (0, 1].
-    pub(super) fn draw(&mut self) -> f64 {
+    /// Exponentially distributed: `-mean * ln(u)`, `u` uniform in (0, 1].
+    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.uniform().ln()
+    }
+
+    /// Uniform in (0, 1].
+    pub(super) fn uniform(&mut self) -> f64 {
         // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
-        let uniform = ((z >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        -self.mean * uniform.ln()
+        ((z >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }
 
@@ -30,8 +33,8 @@ mod tests {
 
     #[test]
     fn mean_and_tail_are_those_of_an_exponential() {
-        let mut gaps = Gaps::new(3.0, 7);
-        let drawn: Vec<f64> = (0..100_000).map(|_| gaps.draw()).collect();
+        let mut random = Random::new(7);
+        let drawn: Vec<f64> = (0..100_000).map(|_| random.exponential(3.0)).collect();
         let mean = drawn.iter().sum::<f64>() / 1e5;
         assert!((mean - 3.0).abs() < 5.0 * 3.0 / 1e5_f64.sqrt()); // 5 standard errors
         let beyond = drawn.iter().filter(|&&gap| gap > 6.0).count() as f64 / 1e5;
