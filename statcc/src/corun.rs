@@ -73,18 +73,22 @@ impl CoRun {
         merged
     }
 
-    /// Miss ratio of each program in the stream that `model` was fitted to.
+    /// Miss ratio of each program in the stream that `model` was fitted to, off by `corrections`.
     pub(crate) fn miss_ratios(
         &self,
         resolution: Resolution,
         paces: &[f64],
         size: CacheLines,
         model: &impl CacheModel,
+        corrections: &[f64],
     ) -> Vec<f64> {
         let at = model.at(size);
-        let programs = self.programs.iter().zip(stretches(paces));
+        let programs = self.programs.iter().zip(stretches(paces)).zip(corrections);
         programs
-            .map(|(p, stretch)| p.asked().miss_ratio(resolution, stretch, &at).min(p.most_misses()))
+            .map(|((p, stretch), correction)| {
+                let misses = p.asked().miss_ratio(resolution, stretch, &at) + correction;
+                misses.max(0.0).min(p.most_misses())
+            })
             .collect()
     }
 }

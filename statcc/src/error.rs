@@ -19,6 +19,12 @@ pub enum Error {
         /// The ratio given.
         ratio: f64,
     },
+    /// A miss ratio outside of 0 to 1.
+    #[error("miss ratio of {ratio} alone: give misses per access, from 0 to 1")]
+    MissRatio {
+        /// The ratio given.
+        ratio: f64,
+    },
     /// Private-cache hit ratios that together exceed all accesses.
     #[error("private caches hit {sum} of all accesses together: give hits per access that sum to at most 1")]
     PrivateHitSum {

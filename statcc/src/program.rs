@@ -15,8 +15,9 @@ pub struct Program {
     stream: Arc<Pieces>, // all its accesses: what it does to others
     asked: Arc<Pieces>,  // those whose misses are asked for
     line_size: LineSize,
-    mix: f64,         // finite, > 0
-    most_misses: f64, // in [0, 1]: 1 - private hits
+    mix: f64,             // finite, > 0
+    most_misses: f64,     // in [0, 1]: 1 - private hits
+    counted: Option<f64>, // misses per access alone, in [0, 1]
     cpi: Arc<dyn CpiModel + Send + Sync>,
 }
 
@@ -38,7 +39,7 @@ impl Program {
         check_profile(profile)?;
         let stream = Arc::new(Pieces::new(&profile.distribution()));
         let (asked, line_size) = (Arc::clone(&stream), profile.line_size());
-        Ok(Self { stream, asked, line_size, mix, most_misses: 1.0, cpi: Arc::new(cpi) })
+        Ok(Self { stream, asked, line_size, mix, most_misses: 1.0, counted: None, cpi: Arc::new(cpi) })
     }
 
     /// The same on an in-order core with latencies per level; the private hit ratios of the model limit the
@@ -59,6 +60,27 @@ impl Program {
     pub fn with_private_hits(mut self, ratio: f64) -> Result<Self, Error> {
         cpi::check_ratio(ratio)?;
         self.most_misses = 1.0 - ratio;
+        Ok(self)
+    }
+
+    /// Says that `misses` of its accesses missed in the shared cache when it ran alone with all of it, as counted by
+    /// hardware or a simulator. Predictions then start from there, and the profile only tells what sharing adds.
+    ///
+    /// Most of what a sparse profile gets wrong, and some of what the cache model does, is the same alone and
+    /// beside others, and cancels. It must have been counted in a cache of the size that is solved for, and over
+    /// the accesses that are [asked for](Self::asking_for).
+    ///
+    /// # Formula
+    /// With `m(s)` the miss ratio by profile and model at stretch `s`: `misses + m(s) - m(1)`, kept between 0 and
+    /// what private caches leave.
+    ///
+    /// # Errors
+    /// [`Error::MissRatio`] unless `misses` is from 0 to 1.
+    pub fn counted_alone(mut self, misses: f64) -> Result<Self, Error> {
+        if !(0.0..=1.0).contains(&misses) {
+            return Err(Error::MissRatio { ratio: misses });
+        }
+        self.counted = Some(misses);
         Ok(self)
     }
 
@@ -98,6 +120,11 @@ impl Program {
     /// Misses per access that private caches leave possible.
     pub(crate) const fn most_misses(&self) -> f64 {
         self.most_misses
+    }
+
+    /// Misses per access alone, where they were counted.
+    pub(crate) const fn counted(&self) -> Option<f64> {
+        self.counted
     }
 
     pub(crate) fn stream(&self) -> &Pieces {

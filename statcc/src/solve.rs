@@ -84,8 +84,10 @@ impl CoRun {
         M: CacheModel,
         F: Fn(&ReuseProfile) -> Result<M, E>,
     {
-        let solver = Solver { corun: self, settings, factory };
+        let mut solver =
+            Solver { corun: self, settings, factory, corrections: vec![0.0; self.programs().len()] };
         let alone = solver.alone(size)?;
+        solver.corrections.clone_from(&alone.corrections);
         let mut solutions = Vec::new();
         for point in solver.search(size, &alone.paces)? {
             let polished = solver.fixed_point(Resolution::Fine, size, &point)?;
@@ -128,12 +130,14 @@ struct Solver<'a, F> {
     corun: &'a CoRun,
     settings: &'a SolverSettings,
     factory: F,
+    corrections: Vec<f64>, // what was counted of each program alone, less what the model says of it
 }
 
 /// The programs alone: their fitted models, and their paces with the whole cache.
 struct Alone<M> {
     models: Vec<M>,
     paces: Vec<f64>,
+    corrections: Vec<f64>, // of the models' miss ratios, by what was counted
 }
 
 /// Where an iteration ended.
@@ -150,17 +154,19 @@ impl<M: CacheModel, E, F: Fn(&ReuseProfile) -> Result<M, E>> Solver<'_, F> {
     fn alone(&self, size: CacheLines) -> Result<Alone<M>, E> {
         let mut models = Vec::new();
         let mut miss_ratios = Vec::new();
+        let mut corrections = Vec::new();
         for program in self.corun.programs() {
             let mut profile = ReuseProfile::new(program.line_size());
             program.stream().stretch_into(&mut profile, Resolution::Fine, 1.0, 1.0);
             let model = (self.factory)(&profile)?;
             let at = model.at(size);
-            miss_ratios
-                .push(program.asked().miss_ratio(Resolution::Fine, 1.0, &at).min(program.most_misses()));
+            let modelled = program.asked().miss_ratio(Resolution::Fine, 1.0, &at);
             drop(at);
+            miss_ratios.push(program.counted().unwrap_or(modelled).min(program.most_misses()));
+            corrections.push(program.counted().map_or(0.0, |counted| counted - modelled));
             models.push(model);
         }
-        Ok(Alone { models, paces: self.corun.paces(&miss_ratios) })
+        Ok(Alone { models, paces: self.corun.paces(&miss_ratios), corrections })
     }
 
     /// Paces with everything missing.
@@ -213,7 +219,7 @@ impl<M: CacheModel, E, F: Fn(&ReuseProfile) -> Result<M, E>> Solver<'_, F> {
     /// The miss ratios at `paces` and how far the paces that follow from them are off.
     fn evaluate(&self, resolution: Resolution, size: CacheLines, paces: &[f64]) -> Result<(Step, M), E> {
         let model = (self.factory)(&self.corun.merged(resolution, paces))?;
-        let miss_ratios = self.corun.miss_ratios(resolution, paces, size, &model);
+        let miss_ratios = self.corun.miss_ratios(resolution, paces, size, &model, &self.corrections);
         let next = self.corun.paces(&miss_ratios);
         Ok((Step::new(paces, miss_ratios, &next), model))
     }

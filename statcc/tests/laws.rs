@@ -89,6 +89,30 @@ fn a_program_alone_gets_what_its_model_says() {
 }
 
 #[test]
+fn what_was_counted_alone_is_where_predictions_start() {
+    fn starts(a: Drawn, b: Drawn, choice: u8, counted: u8) -> bool {
+        let size = size(choice);
+        let counted = f64::from(counted) / 255.0;
+        let alone = |program: Program| {
+            CoRun::new(vec![program]).unwrap().solve(size, StatStack::fit).unwrap().programs()[0].miss_ratio
+        };
+        let told = |drawn: &Drawn, misses: f64| drawn.program().counted_alone(misses).unwrap();
+        // Alone it is the answer; and told what the model says anyway, nothing changes beside others either.
+        let same = [&a, &b].map(|drawn| told(drawn, alone(drawn.program())));
+        let pair = corun(&[&a, &b]).solve(size, StatStack::fit).unwrap();
+        let told_pair = CoRun::new(same.to_vec()).unwrap().solve(size, StatStack::fit).unwrap();
+        let near = pair.programs().iter().zip(told_pair.programs());
+        // The pace alone, from which solving starts, may differ in its last digits.
+        let near = near.map(|(one, other)| (one.miss_ratio - other.miss_ratio).abs()).fold(0.0, f64::max);
+        // Beside others it misses no less than was counted, to within the solver's resolution.
+        let other = CoRun::new(vec![told(&a, counted), b.program()]).unwrap();
+        let beside = other.solve(size, StatStack::fit).unwrap().programs()[0].miss_ratio;
+        (alone(told(&a, counted)) - counted).abs() < 1e-9 && near < 1e-3 && beside > counted - 1e-2
+    }
+    QuickCheck::new().tests(300).quickcheck(starts as fn(Drawn, Drawn, u8, u8) -> bool);
+}
+
+#[test]
 fn copies_of_a_program_share_equally() {
     fn equally(drawn: Drawn, copies: u8, choice: u8) -> bool {
         let copies = 2 + usize::from(copies % 4);

@@ -286,6 +286,9 @@ fn bad_values_are_refused_by_name() {
     ));
 
     let corun = || CoRun::new(vec![new(&good, 0.3).unwrap()]).unwrap();
+    for ratio in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(new(&good, 0.3).unwrap().counted_alone(ratio), Err(Error::MissRatio { .. })));
+    }
     assert_eq!(corun().with_cpi_errors(&[]).unwrap_err(), Error::FactorCount { given: 0, programs: 1 });
     assert_eq!(corun().with_cpi_errors(&[0.0]).unwrap_err(), Error::Factor { factor: 0.0 });
 

@@ -22,6 +22,9 @@ pub struct Args {
     /// Windows that each program is profiled in (1: it is taken to behave the same throughout)
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(super) windows: u64,
+    /// Predict from profiles alone, as the paper does, without the misses that were counted of each program alone
+    #[arg(long)]
+    pub(super) profiles_only: bool,
     #[command(flatten)]
     pub(super) suite: SuiteArgs,
     #[command(flatten)]
@@ -39,7 +42,18 @@ pub(super) struct SuiteArgs {
     /// Mixes of four that are drawn
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "files")]
     pub mixes: u32,
-    /// Times that each program is sampled, at each rate (0 leaves sampling out)
+    /// Times that each program is sampled at each rate (0 leaves sampling out)
     #[arg(long, value_name = "N", default_value_t = 32, conflicts_with = "files")]
     pub repetitions: u32,
+    /// Sample rates, as accesses to a sample on average
+    #[arg(long, value_name = "ACCESSES,...", value_delimiter = ',', default_value = "100,1000",
+          value_parser = gap, conflicts_with = "files")]
+    pub one_in: Vec<f64>,
+}
+
+fn gap(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(gap) if gap.is_finite() && gap >= 1.0 => Ok(gap),
+        _ => Err("give a finite number, 1 or more".to_owned()),
+    }
 }

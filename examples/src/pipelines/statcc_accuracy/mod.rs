@@ -52,7 +52,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         output::suite_json(args, model, &results)
     } else {
         let programs = args.traces.load(LEAST, args.chip.line_size())?;
-        let played = played::play(&programs, &machine, model, args.windows)?;
+        let played = played::play(&programs, &machine, model, args.windows, !args.profiles_only)?;
         if let Some(folder) = &folder {
             output::played_files(folder, &played)?;
         }
@@ -78,6 +78,8 @@ fn suite(args: &Args, machine: Machine, model: Model) -> Suite {
         windows: args.windows,
         mixes: args.suite.mixes,
         repetitions: args.suite.repetitions,
+        gaps: args.suite.one_in.clone(),
+        counted: !args.profiles_only,
         seed: args.common.seed,
     }
 }

@@ -129,7 +129,14 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
         writeln!(out, "\nErrors that sampling adds (figure 10): 95 % are within")?;
         for sampled in &results.sampled {
             let (cpi, ratio) = (100.0 * sampled.cpi.p95, 100.0 * sampled.miss_ratio.p95);
-            writeln!(out, "  rate {:<6} CPI {cpi:.2} %, miss ratio {ratio:.3} points", sampled.rate)?;
+            writeln!(
+                out,
+                "  1 in {:<6} {:>9.0} samples a program: CPI {cpi:.2} %, miss ratio {ratio:.3} points; on average \
+                 CPI {:+.2} %",
+                sampled.rate.recip().round(),
+                sampled.samples,
+                100.0 * sampled.bias
+            )?;
         }
     }
     out.flush()

@@ -61,7 +61,8 @@ struct Subject {
     known: Known,
 }
 
-/// Plays `programs` alone and together, and predicts the latter from the former, in up to `windows` windows each.
+/// Plays `programs` alone and together, and predicts the latter from the former, in up to `windows` windows each;
+/// from the misses `counted` alone, too, or from profiles only.
 ///
 /// # Errors
 /// [`Failure`] if the chip cannot be built.
@@ -70,7 +71,9 @@ pub fn play(
     machine: &Machine,
     model: Model,
     windows: u64,
+    counted: bool,
 ) -> Result<Vec<Played>, Failure> {
+    let geometry = machine.chip.shared.geometry;
     let subjects = on_each(programs, |program| -> Result<Subject, Failure> {
         let distances = Distances::of(&program.recording);
         let window = distances.references().div_ceil(windows).max(SHORTEST_WINDOW);
@@ -78,12 +81,14 @@ pub fn play(
         let (first, later) =
             (distances.profiles(window, Pass::First), distances.profiles(window, Pass::Later));
         let dispersion = Dispersion::of(&program.recording, machine.chip.shared.geometry);
-        let known = Known::new(machine, program.mix, &solo, window, dispersion, &first, &later)?;
+        let mut known = Known::new(machine, program.mix, &solo, window, dispersion, &first, &later)?;
+        if counted {
+            known = known.counted(geometry, model.replacement(), &solo, 2)?;
+        }
         Ok(Subject { solo, known })
     });
     let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
-    let geometry = machine.chip.shared.geometry;
     let predicted = predict(&known, geometry, model.replacement(), Until::AllEnded, &[]);
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;
     let steady = steady::solve(&known, geometry.lines(), model.replacement())?;

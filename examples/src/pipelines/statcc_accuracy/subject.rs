@@ -5,10 +5,11 @@ use reuse_sampler::ReuseProfile;
 use statcc::{LinearLatency, PrivateLevel, Program};
 
 use super::sets::Dispersion;
+use super::timeline::{Replacement, alone};
 use super::truth::{Machine, Solo};
 use super::window::Window;
 use crate::cli::Failure;
-use crate::reference::chip::CoreTiming;
+use crate::reference::chip::{CoreTiming, Geometry};
 
 /// A program in windows.
 #[derive(Clone, Debug)]
@@ -71,6 +72,50 @@ impl Known {
             first: first_windows,
             later: later_windows,
         })
+    }
+
+    /// Makes predictions start from the misses that `solo` counted in each window, alone with the whole cache: the
+    /// profiles then only tell what sharing adds. `passes` of them were counted.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] if what was counted is no miss ratio.
+    pub fn counted(
+        mut self,
+        geometry: Geometry,
+        replacement: Replacement,
+        solo: &Solo,
+        passes: u64,
+    ) -> Result<Self, Failure> {
+        let modelled = alone(&self, geometry, replacement, passes);
+        let by_pass = |windows: &mut [Window], pass: usize| {
+            for (k, window) in windows.iter_mut().enumerate() {
+                let modelled = modelled.get(pass).or(modelled.last()).and_then(|pass| pass.get(k));
+                window.correction = modelled.map_or(0.0, |m| solo.window(pass, k).miss_ratio() - m);
+            }
+        };
+        by_pass(&mut self.first, 0);
+        by_pass(&mut self.later, 1);
+        self.whole = self.whole.counted_alone(solo.counters.miss_ratio()).map_err(Failure::run)?;
+        Ok(self)
+    }
+
+    /// Adds `misses` in the accesses from `begin` to `end` to the windows that they lie in: `sums` holds, for each
+    /// pass and window, misses and accesses.
+    pub fn attribute(&self, (begin, end): (f64, f64), misses: f64, sums: &mut Vec<Vec<(f64, f64)>>) {
+        let rate = misses / (end - begin);
+        let mut at = begin;
+        while at < end {
+            let (pass, window) = self.place(at);
+            let upto = self.span(pass, window).1.min(end);
+            // Rounding: the end of a window may belong to it.
+            let upto = if upto > at { upto } else { end };
+            while sums.len() <= pass as usize {
+                sums.push(vec![(0.0, 0.0); self.first.len()]);
+            }
+            let sum = &mut sums[pass as usize][window];
+            *sum = (sum.0 + rate * (upto - at), sum.1 + (upto - at));
+            at = upto;
+        }
     }
 
     /// Its first pass as one program of one speed.
@@ -162,7 +207,7 @@ impl Known {
     /// Average of the misses that `ask` says a window would have, over the `accesses` accesses after
     /// `position`; not more of them than private caches leave.
     pub fn average(&self, position: f64, accesses: f64, ask: impl Fn(&Window) -> f64) -> f64 {
-        let misses = |window: &Window| ask(window).min(window.beyond_private);
+        let misses = |window: &Window| (ask(window) + window.correction).max(0.0).min(window.beyond_private);
         let (mut pass, mut window) = self.place(position);
         if accesses >= self.accesses() {
             // Several passes: all windows count by their length.

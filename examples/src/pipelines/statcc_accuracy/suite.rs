@@ -19,8 +19,6 @@ use crate::cli::{Failure, Recorded};
 use crate::parallel::on_each;
 use crate::reference::chip::corun::Until;
 
-/// Sample rates of the paper's figure 10, as mean gaps.
-pub const GAPS: [f64; 2] = [100.0, 1000.0];
 /// Errors of the CPI models in the paper's table 3.
 pub const ALPHAS: [f64; 3] = [0.9, 1.0, 1.1];
 /// Programs in a mix.
@@ -41,6 +39,10 @@ pub struct Suite {
     pub mixes: u32,
     /// Samplings at each rate.
     pub repetitions: u32,
+    /// Those rates, as mean gaps, each at least 1.
+    pub gaps: Vec<f64>,
+    /// Whether predictions start from the misses counted of each program alone.
+    pub counted: bool,
     /// Seed of everything that is drawn.
     pub seed: u64,
 }
@@ -109,6 +111,10 @@ pub struct WrongModels {
 pub struct Sampled {
     /// Share of the accesses that were sampled.
     pub rate: f64,
+    /// Samples of each program.
+    pub samples: f64,
+    /// Mean change of the predicted CPI with its sign, relative to the simulated one: the bias of sampling.
+    pub bias: f64,
     /// Change of the predicted CPI, relative to the simulated one.
     pub cpi: Summary,
     /// Change of the predicted miss ratio.
@@ -195,7 +201,7 @@ impl Suite {
         tell("predicting with wrong CPI models");
         let wrong_models = self.wrong_models(&subjects, &pairs);
         let mut sampled = Vec::new();
-        for gap in GAPS.into_iter().filter(|_| self.repetitions > 0) {
+        for &gap in self.gaps.iter().filter(|_| self.repetitions > 0) {
             tell(&format!("predicting from one access in {gap}"));
             sampled.push(self.sampled(&subjects, &pairs, gap)?);
         }
@@ -215,7 +221,14 @@ impl Suite {
         let dispersion = Dispersion::of(&recorded.recording, self.machine.chip.shared.geometry);
         let known =
             Known::new(&self.machine, recorded.mix, &solo, window, dispersion.clone(), &profiles, &[])?;
+        let known = self.counted(known, &solo)?;
         Ok(Subject { recorded, distances, solo, window, known, dispersion })
+    }
+
+    /// With what was counted alone, if that is to be used.
+    fn counted(&self, known: Known, solo: &Solo) -> Result<Known, Failure> {
+        let geometry = self.machine.chip.shared.geometry;
+        if self.counted { known.counted(geometry, self.model.replacement(), solo, 1) } else { Ok(known) }
     }
 
     /// Simulates groups of programs until the first has ended, and predicts the same.
@@ -292,7 +305,7 @@ impl Suite {
             let sampled = subjects.iter().enumerate().map(|(number, subject)| {
                 let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
                 let profiles = subject.distances.sampled(subject.window, Pass::First, gap, seed);
-                Known::new(
+                let known = Known::new(
                     &self.machine,
                     subject.recorded.mix,
                     &subject.solo,
@@ -300,7 +313,8 @@ impl Suite {
                     subject.dispersion.clone(),
                     &profiles,
                     &[],
-                )
+                )?;
+                self.counted(known, &subject.solo)
             });
             let sampled: Vec<Known> = sampled.collect::<Result<_, _>>()?;
             let mut changes = Vec::new();
@@ -316,8 +330,11 @@ impl Suite {
             Ok(changes)
         });
         let changes: Vec<Changes> = changes.into_iter().collect::<Result<_, _>>()?;
+        let count = changes.iter().map(Vec::len).sum::<usize>().max(1) as f64;
         Ok(Sampled {
             rate: gap.recip(),
+            samples: self.accesses as f64 / gap,
+            bias: changes.iter().flatten().map(|change| change.0).sum::<f64>() / count,
             cpi: Summary::of(changes.iter().flatten().map(|change| change.0)),
             miss_ratio: Summary::of(changes.iter().flatten().map(|change| change.1)),
         })

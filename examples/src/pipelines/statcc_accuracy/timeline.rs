@@ -111,35 +111,60 @@ pub fn predict(
     until: Until,
     cpi_errors: &[f64],
 ) -> Vec<Predicted> {
-    let runners = programs.iter().enumerate().map(|(k, &known)| {
-        let cpi_error = cpi_errors.get(k).copied().unwrap_or(1.0);
-        let pace = known.cpi_model(0.0).cpi(1.0) * cpi_error / known.mix();
-        Runner {
-            known,
-            cpi_error,
-            position: 0.0,
-            pace,
-            path: vec![0.0],
-            lines: 0.0,
-            unbooked: 0.0,
-            so_far: Predicted::default(),
-        }
-    });
-    let mut timeline = Timeline {
-        size: geometry.lines().0 as f64,
-        sets: geometry.sets() as f64,
-        ways: geometry.ways(),
-        replacement,
-        moments: vec![0.0],
-        replaced: vec![0.0],
-        filled: 0.0,
-        age: 0.0,
-        runners: runners.collect(),
-    };
+    let mut timeline = Timeline::new(programs, geometry, replacement, cpi_errors);
     while !timeline.is_over(until) {
         timeline.step(until);
     }
     timeline.finish()
+}
+
+/// Misses per access that a program is predicted to have alone, in each window of each of `passes` passes.
+#[must_use]
+pub fn alone(known: &Known, geometry: Geometry, replacement: Replacement, passes: u64) -> Vec<Vec<f64>> {
+    let mut timeline = Timeline::new(&[known], geometry, replacement, &[]);
+    let until = Until::Accesses(known.accesses() as u64 * passes);
+    let mut sums: Vec<Vec<(f64, f64)>> = Vec::new();
+    let so_far = |timeline: &Timeline<'_>| {
+        timeline.runners.first().map_or((0.0, 0.0), |runner| (runner.position, runner.so_far.misses))
+    };
+    while !timeline.is_over(until) {
+        let before = so_far(&timeline);
+        timeline.step(until);
+        let after = so_far(&timeline);
+        known.attribute((before.0, after.0), after.1 - before.1, &mut sums);
+    }
+    let ratio = |&(misses, accesses): &(f64, f64)| if accesses > 0.0 { misses / accesses } else { 0.0 };
+    sums.iter().map(|pass| pass.iter().map(ratio).collect()).collect()
+}
+
+impl<'a> Timeline<'a> {
+    fn new(programs: &[&'a Known], geometry: Geometry, replacement: Replacement, cpi_errors: &[f64]) -> Self {
+        let runners = programs.iter().enumerate().map(|(k, &known)| {
+            let cpi_error = cpi_errors.get(k).copied().unwrap_or(1.0);
+            let pace = known.cpi_model(0.0).cpi(1.0) * cpi_error / known.mix();
+            Runner {
+                known,
+                cpi_error,
+                position: 0.0,
+                pace,
+                path: vec![0.0],
+                lines: 0.0,
+                unbooked: 0.0,
+                so_far: Predicted::default(),
+            }
+        });
+        Self {
+            size: geometry.lines().0 as f64,
+            sets: geometry.sets() as f64,
+            ways: geometry.ways(),
+            replacement,
+            moments: vec![0.0],
+            replaced: vec![0.0],
+            filled: 0.0,
+            age: 0.0,
+            runners: runners.collect(),
+        }
+    }
 }
 
 impl Timeline<'_> {

@@ -9,6 +9,8 @@ pub struct Window {
     endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
     /// Fraction of the accesses that the private cache does not serve, in [0, 1].
     pub beyond_private: f64,
+    /// Misses per access that were counted alone, less those that the distribution gives for that.
+    pub correction: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ impl Window {
             step.longer = longer;
             longer += step.here;
         }
-        Self { steps, endless, beyond_private }
+        Self { steps, endless, beyond_private, correction: 0.0 }
     }
 
     /// Fraction of the accesses that reach back further than `n` accesses.
