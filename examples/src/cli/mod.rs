@@ -12,7 +12,7 @@ use crate::output::OutputDir;
 
 pub use chip::{ChipArgs, Replacement};
 pub use invoke::{Failure, INTERRUPTED, USAGE, interrupt_flag, invoke, main, unless_closed};
-pub use players::{Recorded, TraceArgs};
+pub use players::{Recorded, TraceArgs, trace_formats};
 pub use size::{SizeError, cache_sizes, parse_bytes};
 pub use watch::Watch;
 

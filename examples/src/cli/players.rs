@@ -20,7 +20,7 @@ pub struct TraceArgs {
     #[arg(long = "trace", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Format of the traces [default: by each file's name, as in x.din or x.lackey.gz]
-    #[arg(long, value_parser = formats(), requires = "files")]
+    #[arg(long, value_parser = trace_formats(), requires = "files")]
     format: Option<TraceFormat>,
     /// Memory accesses per instruction of each trace, or one number for all
     #[arg(long, value_name = "M,...", value_delimiter = ',', default_value = "1", value_parser = mix,
@@ -116,7 +116,8 @@ fn record(path: &Path, format: TraceFormat, line_size: LineSize) -> Result<Recor
     recorder.finish().map_err(|error| failed(error.to_string()))
 }
 
-fn formats() -> impl TypedValueParser<Value = TraceFormat> {
+/// The names of trace formats as values of an option.
+pub fn trace_formats() -> impl TypedValueParser<Value = TraceFormat> {
     let names = TraceFormat::ALL.iter().map(|format| format.name());
     PossibleValuesParser::new(names).try_map(|name| TraceFormat::named(&name).ok_or("no such format"))
 }

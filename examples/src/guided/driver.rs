@@ -28,6 +28,8 @@ const FOLLOWED_FAR: u64 = 2;
 pub struct GuidedOptions {
     /// How reuse is observed in profiled windows.
     pub reuse: ReusePlan,
+    /// Mean gap after the first profiled window of a phase, in windows of the phase: 1 profiles the next one, too.
+    pub first_gap: f64,
     /// Largest mean gap between profiled windows of a phase, in windows of the phase.
     pub gap_limit: f64,
     /// Windows after a profiled one in which open samples are followed on, at most. The first profiled windows of
@@ -50,6 +52,7 @@ impl Default for GuidedOptions {
     fn default() -> Self {
         Self {
             reuse: ReusePlan::Every,
+            first_gap: 1.0,
             gap_limit: 32.0,
             follow: 4,
             unresolved: 0.005,
@@ -116,7 +119,7 @@ impl PhaseGuide {
         Ok(Self {
             vector: CodeVector::new(options.entries, options.seed)?,
             clusterer: LeaderFollower::new(config)?,
-            policy: GapPolicy::new(options.gap_limit, options.seed),
+            policy: GapPolicy::new(options.gap_limit, options.seed).beginning_with(options.first_gap),
             options,
             threads: HashMap::new(),
             windows: Vec::new(),

@@ -4,12 +4,14 @@
 //! section 4.
 
 mod batches;
+mod cdf;
 mod curves;
 mod driver;
 mod policy;
 mod run;
 
 pub use batches::Batches;
+pub use cdf::cdf_error;
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
 pub use driver::{ENTRIES, GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
 pub use policy::GapPolicy;

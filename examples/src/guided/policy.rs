@@ -15,6 +15,7 @@ use rand::{RngExt, SeedableRng};
 #[derive(Debug)]
 pub struct GapPolicy {
     phases: HashMap<PhaseId, Gap>,
+    first: f64, // mean gap after a phase's first profiled window, in [1, limit]
     limit: f64, // largest mean gap in windows, >= 1
     random: StdRng,
 }
@@ -29,7 +30,16 @@ impl GapPolicy {
     /// Gaps that grow to a mean of `limit` windows (at least 1: every window is profiled), drawn by `seed`.
     #[must_use]
     pub fn new(limit: f64, seed: u64) -> Self {
-        Self { phases: HashMap::new(), limit: limit.max(1.0), random: StdRng::seed_from_u64(seed) }
+        let limit = limit.max(1.0);
+        Self { phases: HashMap::new(), first: 1.0, limit, random: StdRng::seed_from_u64(seed) }
+    }
+
+    /// The same with gaps that begin with a mean of `windows` (taken into 1 to the limit) instead of 1. The first
+    /// windows of a phase are neighbours and tell much the same.
+    #[must_use]
+    pub const fn beginning_with(mut self, windows: f64) -> Self {
+        self.first = windows.clamp(1.0, self.limit);
+        self
     }
 
     /// Whether the next window is to be profiled if it belongs to `expected`; always while nothing is expected.
@@ -41,7 +51,8 @@ impl GapPolicy {
     /// Notes a window that turned out to belong to `phase`, and whether it was profiled.
     pub fn note(&mut self, phase: PhaseId, profiled: bool) {
         if profiled {
-            let gap = self.phases.entry(phase).or_insert(Gap { mean: 0.5, windows_left: 0 });
+            let first = self.first / 2.0;
+            let gap = self.phases.entry(phase).or_insert(Gap { mean: first, windows_left: 0 });
             gap.mean = (gap.mean * 2.0).min(self.limit);
             // A gap of mean 1 leaves no window out, one of mean m leaves m - 1 out on average.
             let draw: f64 = 1.0 - self.random.random::<f64>();
@@ -73,6 +84,21 @@ mod tests {
         let policy = GapPolicy::new(8.0, 1);
         assert!(policy.is_due(None) && policy.is_due(Some(PhaseId::new(3))));
         assert_eq!(profiled(1.0, 100), 100);
+    }
+
+    #[test]
+    fn a_wider_first_gap_spares_the_second_window() {
+        let second = |first: f64| -> u64 {
+            let due = |seed| {
+                let mut policy = GapPolicy::new(64.0, seed).beginning_with(first);
+                policy.note(PhaseId::new(0), true);
+                u64::from(policy.is_due(Some(PhaseId::new(0))))
+            };
+            (0..1_000).map(due).sum()
+        };
+        assert_eq!(second(1.0), 1_000);
+        // A gap of mean 8 - 1 rounds to none with probability 1 - exp(-0.5 / 7) = 0.069; five standard deviations.
+        assert!(second(8.0).abs_diff(69) < 40, "{}", second(8.0));
     }
 
     #[test]

@@ -6,5 +6,6 @@ pub mod corun_variability;
 pub mod detect_phases;
 pub mod miss_ratio_curve;
 pub mod phase_guided_cache;
+pub mod phase_guided_vs_periodic;
 pub mod power_frequency;
 pub mod statcc_accuracy;

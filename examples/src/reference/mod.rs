@@ -4,3 +4,4 @@ pub mod accuracy;
 pub mod chip;
 pub mod exact;
 pub mod ooo;
+pub mod shards;

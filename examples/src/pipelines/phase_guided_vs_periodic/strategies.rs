@@ -1,0 +1,186 @@
+//! The strategies: which windows are sampled how densely, and what is concluded of the others.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reuse_sampler::{
+    AccessCount, CacheModel, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap, ThreadId, Window,
+    WindowIndex,
+};
+use statstack::StatStack;
+
+use super::recording::{RecordedWindow, Recording};
+use super::thinning::thin;
+use crate::guided::{GuideError, GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves};
+
+/// What a strategy says of a run.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// Miss ratio of each window at each size.
+    pub windows: Vec<Vec<f64>>,
+    /// Samples taken.
+    pub samples: u64,
+    /// Windows in which samples were taken.
+    pub profiled: usize,
+    /// Phases found; 0 where none are looked for.
+    pub phases: usize,
+}
+
+/// Windows at random distances, each by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Periodic {
+    /// Mean distance of profiled windows, at least 1.
+    pub every: f64,
+    /// Mean gap between samples in a profiled window, in accesses.
+    pub gap: f64,
+}
+
+/// Windows of each phase, modelled together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guided {
+    /// Mean gap after the first profiled window of a phase, in windows of the phase.
+    pub first_gap: f64,
+    /// Largest mean gap between profiled windows of a phase, in windows of the phase.
+    pub gap_limit: f64,
+    /// Mean gap between samples in a profiled window, in accesses.
+    pub gap: f64,
+    /// Threshold of clustering.
+    pub threshold: f64,
+}
+
+impl Default for Guided {
+    /// For short windows, of which phases have many that differ a little: coarser phases and wider gaps than a live
+    /// run in windows of 10 M instructions begins with. Every access of a profiled window.
+    fn default() -> Self {
+        Self { first_gap: 8.0, gap_limit: 64.0, gap: 1.0, threshold: 0.4 }
+    }
+}
+
+impl Periodic {
+    /// Profiles windows at exponentially distributed distances (as the paper does, to not fall in step with the
+    /// program), models each by itself and takes what lies between two of them from both, in proportion to how near
+    /// they are.
+    #[must_use]
+    pub fn estimate(&self, recording: &Recording, seed: u64) -> Estimate {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut estimate = Estimate { windows: Vec::new(), samples: 0, profiled: 0, phases: 0 };
+        let mut known: Vec<(usize, Vec<f64>)> = Vec::new();
+        let mut next = (random.random::<f64>() * self.every) as usize;
+        while let Some(window) = recording.windows.get(next) {
+            let mut profile = ReuseProfile::new(recording.line_size);
+            for (outcome, count) in thin(&window.reuse, self.gap, &mut random) {
+                profile.record_many(outcome, count, 1);
+            }
+            estimate.profiled += 1;
+            estimate.samples += profile.samples();
+            if let Ok(model) = StatStack::fit(&profile) {
+                known.push((next, model.curve(&recording.sizes).points.iter().map(|p| p.1).collect()));
+            }
+            let draw: f64 = 1.0 - random.random::<f64>();
+            next += 1 + (-draw.ln() * (self.every - 1.0)).round() as usize;
+        }
+        estimate.windows = between(&known, recording.windows.len(), recording.sizes.len());
+        estimate
+    }
+}
+
+/// Straight lines between the known windows, level before the first and after the last.
+fn between(known: &[(usize, Vec<f64>)], windows: usize, sizes: usize) -> Vec<Vec<f64>> {
+    let mut after = 0; // known[after] is the first known window not before the present one
+    (0..windows)
+        .map(|window| {
+            while known.get(after).is_some_and(|k| k.0 < window) {
+                after += 1;
+            }
+            match (after.checked_sub(1).and_then(|before| known.get(before)), known.get(after)) {
+                (None, None) => vec![0.0; sizes],
+                (Some(only), None) | (None, Some(only)) => only.1.clone(),
+                (Some(a), Some(b)) => {
+                    let share = (window - a.0) as f64 / (b.0 - a.0) as f64;
+                    a.1.iter().zip(&b.1).map(|(a, b)| a + share * (b - a)).collect()
+                }
+            }
+        })
+        .collect()
+}
+
+impl Guided {
+    /// Lets the phases of the windows decide what is profiled, as [`run_guided`](crate::guided::run_guided) does with
+    /// a live program.
+    ///
+    /// # Errors
+    /// [`GuideError`] if the detector refuses a window.
+    pub fn estimate(&self, recording: &Recording, seed: u64) -> Result<Estimate, GuideError> {
+        let (run, samples) = self.run(recording, seed)?;
+        let curves = RunCurves::fit(&run, Replacement::Lru, &recording.sizes);
+        let average: Vec<f64> = curves.average.points.iter().map(|p| p.miss_ratio).collect();
+        let course = run.windows.iter().map(|window| match curves.of(window) {
+            Some(curve) => curve.points.iter().map(|p| p.miss_ratio).collect(),
+            None => average.clone(),
+        });
+        Ok(Estimate {
+            windows: course.collect(),
+            samples,
+            profiled: run.profiled(),
+            phases: run.phases.len(),
+        })
+    }
+
+    /// The run itself, with the number of samples it took.
+    pub(super) fn run(&self, recording: &Recording, seed: u64) -> Result<(GuidedRun, u64), GuideError> {
+        let reuse = match SampleGap::mean(self.gap) {
+            Ok(gap) if self.gap > 1.0 => ReusePlan::Sparse(gap),
+            _ => ReusePlan::Every,
+        };
+        let options = GuidedOptions {
+            reuse,
+            first_gap: self.first_gap,
+            gap_limit: self.gap_limit,
+            threshold: self.threshold,
+            line_size: recording.line_size,
+            seed,
+            ..GuidedOptions::default()
+        };
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut guide = PhaseGuide::new(options)?;
+        let mut plan = guide.initial_plan();
+        let mut samples = 0;
+        for (index, recorded) in recording.windows.iter().enumerate() {
+            let mut window = unseen(recorded, index);
+            if plan.reuse.starts_samples() {
+                window.accesses = AccessCount::Measured(recorded.accesses);
+                let count = |(outcome, count): (Outcome, u64)| ReuseCount {
+                    outcome,
+                    started_in: window.index,
+                    count,
+                };
+                window.counts = thin(&recorded.reuse, self.gap, &mut random).into_iter().map(count).collect();
+                samples += window.counts.iter().map(|c| c.count).sum::<u64>();
+            }
+            plan = guide.take(&window)?;
+        }
+        Ok((guide.finish(recording.incomplete), samples))
+    }
+}
+
+/// A window of which only the code is known.
+fn unseen(recorded: &RecordedWindow, index: usize) -> Window {
+    let mut window = Window::new(WindowIndex(index as u64), ThreadId(0));
+    window.instructions = recorded.instructions;
+    window.code.clone_from(&recorded.code);
+    window
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_is_in_proportion() {
+        let known = [(1, vec![0.0, 1.0]), (5, vec![0.4, 0.0])];
+        let course = between(&known, 7, 2);
+        assert_eq!(course[0], [0.0, 1.0]);
+        assert!((course[2][0] - 0.1).abs() < 1e-12 && (course[4][1] - 0.25).abs() < 1e-12);
+        assert_eq!(course[6], [0.4, 0.0]);
+        assert_eq!(between(&[], 1, 2), [[0.0, 0.0]]);
+    }
+}
