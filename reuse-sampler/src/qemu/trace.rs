@@ -24,8 +24,8 @@ use crate::{Access, AccessKind, ThreadId};
 /// the trace kills it.
 ///
 /// # Cost
-/// The events pass through shared memory, eight bytes each: some 70 million a second and core, twenty times the
-/// emulator alone and some hundred times faster than text from valgrind's lackey.
+/// The events pass through shared memory, eight bytes each, and are taken in by another process than the one that makes
+/// them.
 ///
 /// ```no_run
 /// use reuse_sampler::qemu::{QemuOptions, QemuTrace};
