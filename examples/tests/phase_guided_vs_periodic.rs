@@ -53,7 +53,8 @@ fn octaves(outcomes: impl Iterator<Item = (Outcome, u64)>) -> BTreeMap<Option<u3
     let mut sums = BTreeMap::new();
     for (outcome, count) in outcomes {
         let octave = match outcome {
-            Outcome::Reused(distance) => Some((distance.0 + 1).ilog2()),
+            // Octaves that no bin of a profile straddles.
+            Outcome::Reused(distance) => Some(distance.0.max(1).ilog2()),
             _ => None,
         };
         *sums.entry(octave).or_default() += count;
