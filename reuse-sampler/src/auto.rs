@@ -1,13 +1,17 @@
 //! Observes a program with whatever this machine has.
 //!
-//! Today that is the [`qemu`](crate::qemu) backend: exact, without privileges, and several times slower than
-//! the program alone.
+//! With hardware counters that is the `perf` backend: near the program's own speed. Without, the `qemu` backend: exact,
+//! without privileges, and several times slower than the program alone. Which of them are tried depends on the
+//! features this crate is built with.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::qemu::{CodeLocation, QemuOptions, QemuSampler, TargetExit};
-use crate::{LineSize, Sampler, SamplerError, Window, WindowPlan};
+#[cfg(feature = "perf")]
+use crate::perf::{self, PerfOptions, PerfSampler};
+#[cfg(feature = "qemu")]
+use crate::qemu::{QemuOptions, QemuSampler};
+use crate::{CodeLocation, LineSize, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 
 /// Settings that every backend understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +30,35 @@ pub struct AutoOptions {
     /// Whether what the program writes to standard output goes to standard error, because the caller's own
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
+    /// Which backend is to observe. Default: the best there is.
+    pub backend: Choice,
 }
 
 impl Default for AutoOptions {
     fn default() -> Self {
-        let QemuOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
-            QemuOptions::default();
-        Self { window, line_size, seed, environment, directory, output_to_stderr }
+        Self {
+            window: 10_000_000,
+            line_size: LineSize::B64,
+            seed: 0,
+            environment: Vec::new(),
+            directory: None,
+            output_to_stderr: false,
+            backend: Choice::Best,
+        }
     }
+}
+
+/// Which backend is to observe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Choice {
+    /// Counters where windows and distances can be counted with them, else the emulator.
+    #[default]
+    Best,
+    /// The `perf` backend or none, with time where there are no counters.
+    Perf,
+    /// The `qemu` backend or none.
+    Qemu,
 }
 
 /// A program under whichever backend was found.
@@ -44,6 +69,9 @@ pub struct AutoSampler {
 
 #[derive(Debug)]
 enum Backend {
+    #[cfg(feature = "perf")]
+    Perf(PerfSampler),
+    #[cfg(feature = "qemu")]
     Qemu(QemuSampler),
 }
 
@@ -51,8 +79,8 @@ enum Backend {
 /// before its first instruction until [`next_window`](Sampler::next_window) gives the initial plan.
 ///
 /// # Errors
-/// As [`QemuSampler::spawn`]: the program cannot be run, or nothing is installed that could observe it, in
-/// which case the error names the package.
+/// The program cannot be run, or nothing here could observe it, in which case the error names the package, the setting
+/// or the machine that is missing.
 ///
 /// ```no_run
 /// use reuse_sampler::auto::{self, AutoOptions};
@@ -70,8 +98,54 @@ pub fn spawn<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
     options: &AutoOptions,
 ) -> Result<AutoSampler, SamplerError> {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr } = options.clone();
-    let options = QemuOptions {
+    let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+    let program = program.as_ref();
+    let mut missing: Vec<String> = Vec::new();
+    #[cfg(feature = "perf")]
+    if options.backend != Choice::Qemu {
+        let found = perf::probe();
+        if options.backend == Choice::Perf || found.has_counters() {
+            let sampler = PerfSampler::spawn(program, &arguments, &perf_options(options))?;
+            return Ok(AutoSampler { backend: Backend::Perf(sampler) });
+        }
+        missing.push(format!("perf: {}", found.advice.join("; ")));
+    }
+    #[cfg(feature = "qemu")]
+    if options.backend != Choice::Perf {
+        match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
+            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
+            Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
+            Err(error) => return Err(error),
+        }
+    }
+    let _ = (program, &arguments);
+    if missing.is_empty() {
+        missing.push("the backend asked for is not built in: enable its feature".to_owned());
+    }
+    Err(SamplerError::Unsupported { backend: "auto", missing: missing.join("\n") })
+}
+
+#[cfg(feature = "perf")]
+fn perf_options(options: &AutoOptions) -> PerfOptions {
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, backend } =
+        options.clone();
+    PerfOptions {
+        window,
+        line_size,
+        seed,
+        environment,
+        directory,
+        output_to_stderr,
+        time_if_no_counters: backend == Choice::Perf,
+        ..PerfOptions::default()
+    }
+}
+
+#[cfg(feature = "qemu")]
+fn qemu_options(options: &AutoOptions) -> QemuOptions {
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+        options.clone();
+    QemuOptions {
         window,
         line_size,
         seed,
@@ -79,14 +153,16 @@ pub fn spawn<A: AsRef<OsStr>>(
         directory,
         output_to_stderr,
         ..QemuOptions::default()
-    };
-    Ok(AutoSampler { backend: Backend::Qemu(QemuSampler::spawn(program, arguments, &options)?) })
+    }
 }
 
 impl AutoSampler {
     /// Name of the backend that was found.
     pub const fn backend(&self) -> &'static str {
         match self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(_) => "perf",
+            #[cfg(feature = "qemu")]
             Backend::Qemu(_) => "qemu",
         }
     }
@@ -94,6 +170,9 @@ impl AutoSampler {
     /// How the program ended, once it has.
     pub fn exit_status(&self) -> Option<TargetExit> {
         match &self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.exit_status(),
+            #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.exit_status(),
         }
     }
@@ -101,6 +180,9 @@ impl AutoSampler {
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     pub fn warnings(&self) -> &[String] {
         match &self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.warnings(),
+            #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.warnings(),
         }
     }
@@ -108,6 +190,9 @@ impl AutoSampler {
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
         match &mut self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.locate(address),
+            #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.locate(address),
         }
     }
@@ -116,12 +201,18 @@ impl AutoSampler {
 impl Sampler for AutoSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         match &mut self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.next_window(plan),
+            #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.next_window(plan),
         }
     }
 
     fn stop(&mut self) -> Result<(), SamplerError> {
         match &mut self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.stop(),
+            #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.stop(),
         }
     }

@@ -12,7 +12,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{CacheLines, CacheModel, Error, Evaluator, LineSize, Reuse, ReuseProfile, Window, WindowIndex};
+use crate::{
+    CacheLines, CacheModel, Clock, Error, Evaluator, LineSize, Reuse, ReuseProfile, Window, WindowIndex,
+};
 
 /// Reuse profiles by group: every sample goes to the group of the window that *started* it, whichever window
 /// reports it.
@@ -61,7 +63,7 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
         let own = self.profiles.entry(key.clone()).or_insert_with(|| ReuseProfile::new(self.line_size));
         own.add_accesses(window.accesses.get().unwrap_or(0));
         self.group_of.insert(window.index, key);
-        for (started_in, outcome, count, weight) in window.outcomes() {
+        for (started_in, outcome, count, weight) in window.outcomes_by(Clock::Accesses) {
             let key = self.group_of.get(&started_in);
             let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
             profile.record_many(outcome, count, weight);

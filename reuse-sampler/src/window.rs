@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
+use crate::{Clock, Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
 
 /// Number of memory accesses in a window, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,53 @@ impl Arrivals {
     }
 }
 
+/// What a backend that does not see everything knows to have missed in a window. All 0 where it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
+pub struct Losses {
+    /// Records for which the kernel found no room in the ring.
+    pub lost_records: u64,
+    /// Times an event overflowed too often and was stopped by the kernel for a while.
+    pub throttled: u64,
+    /// Samples censored because it is known that their line was touched but not when.
+    pub lost_hits: u64,
+    /// Accesses not chosen because the thread stood still too late, and the gap to the next was drawn anew.
+    pub late: u64,
+    /// Chosen instructions that touch memory in a way that is not understood.
+    pub undecoded: u64,
+    /// Samples that found no debug register: something else holds all of them.
+    pub no_register: u64,
+    /// Bytes of records that made no sense.
+    pub malformed: u64,
+    /// How far beyond its boundary the window ended, in the unit of its length; the next is shorter by that.
+    pub overshoot: u64,
+    /// Nanoseconds in which the thread ran and was not counted.
+    pub uncounted: u64,
+}
+
+impl Losses {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        lost_records: 0,
+        throttled: 0,
+        lost_hits: 0,
+        late: 0,
+        undecoded: 0,
+        no_register: 0,
+        malformed: 0,
+        overshoot: 0,
+        uncounted: 0,
+    };
+
+    /// Whether something is known to have been missed. An overshoot is not: the counts include it.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        Self { overshoot: 0, ..*self } != Self::default()
+    }
+}
+
 /// What was seen of one thread between two window boundaries.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -84,6 +131,16 @@ pub struct Window {
     pub counters: Vec<(String, u64)>,
     /// Time the window took on the wall clock. Under an emulator it says nothing about the program.
     pub elapsed: Duration,
+    /// What the distances of its samples are counted in: accesses, wherever these can be counted.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub clock: Clock,
+    /// What its length was set in: instructions (or accesses), or the thread's time where nothing else can be
+    /// counted.
+    #[cfg_attr(feature = "serde", serde(default = "instructions"))]
+    pub length: Clock,
+    /// What is known to have been missed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub losses: Losses,
 }
 
 impl Window {
@@ -103,6 +160,9 @@ impl Window {
             open_samples: 0,
             counters: Vec::new(),
             elapsed: Duration::ZERO,
+            clock: Clock::Accesses,
+            length: Clock::Instructions,
+            losses: Losses::NONE,
         }
     }
 
@@ -121,4 +181,21 @@ impl Window {
         let counted = self.counts.iter().map(|c| (c.started_in, c.outcome, c.count, 1));
         single.chain(counted)
     }
+
+    /// The same for a profile whose distances are counted by `clock`. Where this window's are counted by another they
+    /// say nothing about distances by `clock`: its samples come as censored from the start, except dangling ones.
+    pub fn outcomes_by(&self, clock: Clock) -> impl Iterator<Item = (WindowIndex, Outcome, u64, u64)> + '_ {
+        let same = clock == self.clock;
+        self.outcomes().map(move |(window, outcome, count, weight)| match outcome {
+            Outcome::Reused(_) | Outcome::Censored { .. } if !same => {
+                (window, Outcome::Censored { at_least: 0 }, count, weight)
+            }
+            _ => (window, outcome, count, weight),
+        })
+    }
+}
+
+#[cfg(feature = "serde")]
+const fn instructions() -> Clock {
+    Clock::Instructions
 }

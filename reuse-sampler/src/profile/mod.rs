@@ -15,11 +15,12 @@ use crate::{Error, LineSize, Outcome, ReuseOverlap, Window};
 use overlap::Sums;
 
 /// What distances are counted in. Profiles of different clocks cannot be merged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Clock {
     /// Memory accesses of the own thread: what the cache models are defined on.
+    #[default]
     Accesses,
     /// Instructions of the own thread, where accesses cannot be counted.
     Instructions,

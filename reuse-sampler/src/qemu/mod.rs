@@ -74,9 +74,6 @@
 #[cfg(qemu_plugin)]
 mod emulator;
 #[cfg(qemu_plugin)]
-mod locate;
-mod location;
-#[cfg(qemu_plugin)]
 mod memory;
 mod options;
 #[cfg(qemu_plugin)]
@@ -91,31 +88,14 @@ mod shared; // the plugin uses the other half
 mod trace;
 
 use std::ffi::OsStr;
-use std::fmt;
 
-pub use location::CodeLocation;
 pub use options::QemuOptions;
 pub use trace::QemuTrace;
 
+pub use crate::exit::TargetExit;
+pub use crate::location::CodeLocation;
+
 use crate::{Sampler, SamplerError, Window, WindowPlan};
-
-/// How an observed program ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetExit {
-    /// It exited with this status.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-}
-
-impl fmt::Display for TargetExit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exit status {code}"),
-            Self::Signal(signal) => write!(f, "signal {signal}"),
-        }
-    }
-}
 
 /// A program that runs under the emulator, one window at a time.
 #[derive(Debug)]

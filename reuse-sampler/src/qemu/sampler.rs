@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::emulator::Emulator;
-use super::locate::Locator;
 use super::process::Process;
 use super::program::Program;
 use super::shared::futex;
 use super::shared::message::{Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
+use crate::locate::Locator;
 use crate::replay::{mode_of, window_from};
 use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 

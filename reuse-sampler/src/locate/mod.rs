@@ -12,14 +12,14 @@ use std::collections::HashMap;
 #[cfg(feature = "symbols")]
 use std::path::PathBuf;
 
-use super::CodeLocation;
+use crate::CodeLocation;
 use maps::Maps;
 #[cfg(feature = "symbols")]
 use symbols::Symbols;
 
 /// Knows the mappings of one process, and the symbols of the files that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Locator {
+pub(crate) struct Locator {
     maps: Maps,
     #[cfg(feature = "symbols")]
     symbols: HashMap<PathBuf, Option<Symbols>>,
@@ -28,17 +28,18 @@ pub(super) struct Locator {
 impl Locator {
     /// Takes note of executed code (addresses ascending) of process `pid`, which is alive. `base` is where
     /// the program's address 0 is in the emulator.
-    pub(super) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
+    pub(crate) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
         self.maps.see(pid, base, code);
     }
 
     /// Takes note of the mappings that the process listed before it ended.
-    pub(super) fn take(&mut self, maps: &str, base: u64) {
+    #[cfg_attr(not(qemu_plugin), allow(dead_code))]
+    pub(crate) fn take(&mut self, maps: &str, base: u64) {
         self.maps.take(maps, base);
     }
 
     /// What is at `address`, if a file was mapped there.
-    pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+    pub(crate) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
         let (file, offset) = self.maps.file_at(address)?;
         #[cfg_attr(not(feature = "symbols"), allow(unused_mut))]
         let mut location = CodeLocation { file, offset, symbol: None, line: None };

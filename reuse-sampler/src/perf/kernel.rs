@@ -1,0 +1,224 @@
+//! What the backend asks of the kernel, as a trait: Linux implements it, and so does a simulated machine that plays
+//! programs, ring-buffer bytes, errors and races for the tests.
+//!
+//! The kernel is taken for what it is: any call may be interrupted, a thread may be gone when it is asked for, and
+//! what a ring lost is lost.
+
+use std::io;
+
+use super::ring::Layout;
+use crate::AccessKind;
+
+/// A thread by the kernel's number.
+pub type Tid = i32;
+
+/// An open event: what calls name it by, and what the kernel calls it in records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Event {
+    /// For calls.
+    pub handle: i32,
+    /// In records and readings.
+    pub id: u64,
+}
+
+/// What an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A counter of the processor or of the kernel: `perf_event_attr`'s type and config.
+    Counter {
+        /// `perf_event_attr.type`.
+        kind: u32,
+        /// `perf_event_attr.config`.
+        config: u64,
+        /// `perf_event_attr.config1`: latency thresholds and the like.
+        config1: u64,
+    },
+    /// Accesses to an address, once one is set.
+    Watchpoint,
+}
+
+impl Source {
+    /// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_TASK_CLOCK`: nanoseconds of the thread on a processor.
+    pub const TASK_CLOCK: Self = Self::Counter { kind: 1, config: 1, config1: 0 };
+    /// `PERF_TYPE_HARDWARE`, `PERF_COUNT_HW_INSTRUCTIONS`.
+    pub const INSTRUCTIONS: Self = Self::Counter { kind: 0, config: 1, config1: 0 };
+}
+
+/// How an event is opened. All are of one thread, of user mode, and closed by the kernel when the thread runs another
+/// program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Opening {
+    /// What it counts.
+    pub source: Source,
+    /// Counts between two overflows; 0 counts without overflowing.
+    pub period: u64,
+    /// Whether the thread stops at an overflow.
+    pub stops: bool,
+    /// `precise_ip`: 0 for any skid, 2 for none.
+    pub precise: u8,
+    /// What its records hold.
+    pub layout: Layout,
+    /// Whether it counts from the start.
+    pub enabled: bool,
+}
+
+/// A change to an open event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Count.
+    Enable,
+    /// Do not.
+    Disable,
+    /// Overflow this many counts from now, and as many after that.
+    Period(u64),
+    /// Watch these bytes from now on.
+    Watch {
+        /// Aligned to `bytes`.
+        address: u64,
+        /// A length that this machine can watch.
+        bytes: u32,
+    },
+}
+
+/// A group's counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Time the group was enabled, in nanoseconds.
+    pub enabled: u64,
+    /// Time it was counting.
+    pub running: u64,
+    /// Counts by event id.
+    pub values: Vec<(u64, u64)>,
+}
+
+impl Reading {
+    /// The count of an event.
+    pub fn of(&self, event: Event) -> Option<u64> {
+        self.values.iter().find(|(id, _)| *id == event.id).map(|(_, value)| *value)
+    }
+}
+
+/// Why a thread stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// An event overflowed.
+    Event,
+    /// It executed one instruction.
+    Step,
+    /// It was asked to.
+    Interrupted,
+    /// A signal of its own, to be passed on.
+    Signal(i32),
+    /// Job control stopped it: it is to stay so until a signal continues it.
+    Group,
+    /// It made a thread, which reports itself.
+    Clone,
+    /// It became another program. Its events are gone, and so are the other threads.
+    Exec,
+    /// It is about to end.
+    Exit,
+}
+
+/// What the kernel has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A thread that was not known stands still.
+    Started(Tid),
+    /// A thread stands still.
+    Stopped(Tid, Stop),
+    /// A thread has ended, without or after [`Stop::Exit`].
+    Gone(Tid),
+    /// Nothing for a while.
+    Tick,
+    /// There is no thread left.
+    Ended,
+}
+
+/// How a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// Until something happens.
+    Run,
+    /// One instruction. Also the way to leave an instruction whose access hit a watchpoint before it was made.
+    Step,
+    /// Stay stopped by job control until a signal continues it.
+    Listen,
+}
+
+/// Registers of a thread that stands still.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Address of the next instruction.
+    pub pc: u64,
+    /// The machine's integer registers in the kernel's order (`user_regs_struct`, `user_pt_regs`).
+    pub words: Vec<u64>,
+}
+
+/// One access of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// First byte.
+    pub address: u64,
+    /// How many; at least 1.
+    pub bytes: u32,
+    /// Load or store.
+    pub kind: AccessKind,
+}
+
+/// What an instruction does to memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// These accesses; none if it does not touch memory.
+    Known(Vec<Operand>),
+    /// It may touch memory, but where is not understood.
+    Unknown,
+}
+
+/// The kernel and the machine, as far as the backend needs them.
+pub trait Kernel {
+    /// Waits for the next thing to happen.
+    fn wait(&mut self) -> io::Result<Notice>;
+    /// Opens an event of a thread that stands still, in the group of `leader`, or as the leader of a new group whose
+    /// records go to a ring of its own.
+    fn open(&mut self, thread: Tid, opening: &Opening, leader: Option<Event>) -> io::Result<Event>;
+    /// Closes an event.
+    fn close(&mut self, event: Event);
+    /// Changes an event.
+    fn change(&mut self, event: Event, change: Change) -> io::Result<()>;
+    /// Reads the group of a leader. An event that the kernel could not schedule answers `UnexpectedEof`.
+    fn read(&mut self, leader: Event) -> io::Result<Reading>;
+    /// Appends what has come into the ring of a leader, and makes room there.
+    fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()>;
+    /// Lets a thread go on, with a signal if not 0.
+    fn resume(&mut self, thread: Tid, how: Resume, signal: i32) -> io::Result<()>;
+    /// Asks a running thread to stand still.
+    fn interrupt(&mut self, thread: Tid) -> io::Result<()>;
+    /// Registers of a thread that stands still.
+    fn registers(&mut self, thread: Tid) -> io::Result<Registers>;
+    /// What the instruction at the thread's program counter does.
+    fn operands(&mut self, thread: Tid, registers: &Registers) -> io::Result<Operands>;
+    /// Nanoseconds since some moment.
+    fn now(&mut self) -> u64;
+}
+
+/// What the machine can do, found by the probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Abilities {
+    /// What ends windows: instructions, or the thread's time.
+    pub windows: Source,
+    /// What distances are counted in, if not in the unit of windows: two events whose counts add up (loads and
+    /// stores), or one.
+    pub accesses: [Option<Source>; 2],
+    /// Event that chooses accesses and tells their address, if there is one.
+    pub precise: Option<Source>,
+    /// Debug registers.
+    pub registers: usize,
+    /// Whether a watchpoint covers a line of this many bytes.
+    pub whole_line: bool,
+    /// Whether a watchpoint reports after its access, as on x86, or before.
+    pub hit_after: bool,
+    /// Whether branch records come with code samples.
+    pub branches: bool,
+    /// How many counts early an overflow must come that single steps then complete.
+    pub early: u64,
+}

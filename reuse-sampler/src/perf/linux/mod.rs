@@ -1,0 +1,388 @@
+//! Linux: events through `perf_event_open`, threads through `ptrace`.
+//!
+//! An event that overflows with `sigtrap` set sends its own thread a `SIGTRAP` before the next user instruction, and
+//! the tracer sees the thread stop there. The program never sees the signal. All calls come from one thread of this
+//! process, because `ptrace` wants that.
+#![allow(unsafe_code)]
+
+mod event;
+mod mapping;
+mod spawn;
+mod trace;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+
+use self::event::OpenEvent;
+use self::mapping::Ring;
+pub(super) use self::spawn::{Program, start};
+use self::trace::Change as Fate;
+use super::decode;
+use super::kernel::{
+    Change, Event, Kernel, Notice, Opening, Operands, Reading, Registers, Resume, Stop, Tid,
+};
+
+pub(super) use self::trace::{own_number, wake, wake_signal};
+
+/// Whether the processor can watch so many bytes with one register.
+pub(super) fn can_watch(bytes: u32) -> io::Result<()> {
+    OpenEvent::try_watch(u64::from(bytes))
+}
+
+/// Whether an event of the calling thread can be opened.
+pub(super) fn can_open(opening: &Opening) -> io::Result<()> {
+    OpenEvent::open(0, opening, None).map(drop)
+}
+
+/// What a thread does as far as the tracer knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Running,
+    /// Standing still, with a signal that has not been passed on (0 for none).
+    Standing(i32),
+}
+
+/// The kernel, and one process under control.
+#[derive(Debug)]
+pub(super) struct Linux {
+    process: i32,
+    started_here: bool,
+    threads: BTreeMap<Tid, Known>,
+    fresh: BTreeSet<Tid>,   // attached to, and not yet seen standing still
+    stepped: BTreeSet<Tid>, // asked for a step, and not yet reported it
+    events: BTreeMap<i32, OpenEvent>,
+    rings: BTreeMap<i32, Ring>,
+    memory: Option<File>,
+    start: Instant,
+    first: Vec<Notice>, // to be told before anything else
+    pub status: Option<Fate>,
+}
+
+pub(super) use self::trace::Change as TargetFate;
+
+impl Linux {
+    /// Takes over a running process, all its threads.
+    pub fn attach(process: i32) -> io::Result<Self> {
+        let mut linux = Self::new(process, false);
+        // Threads made meanwhile by threads already seized come by themselves; others are found in the next round.
+        loop {
+            let mut found = false;
+            for entry in fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
+                let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                    continue;
+                };
+                if linux.threads.contains_key(&tid) {
+                    continue;
+                }
+                match trace::seize(tid).and_then(|()| trace::interrupt(tid)) {
+                    Ok(()) => {
+                        linux.threads.insert(tid, Known::Running);
+                        linux.fresh.insert(tid);
+                        found = true;
+                    }
+                    Err(error) if tid == process => return Err(error),
+                    Err(_) => {} // it has ended
+                }
+            }
+            if !found {
+                return Ok(linux);
+            }
+        }
+    }
+
+    fn new(process: i32, started_here: bool) -> Self {
+        Self {
+            process,
+            started_here,
+            threads: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            stepped: BTreeSet::new(),
+            events: BTreeMap::new(),
+            rings: BTreeMap::new(),
+            memory: File::open(format!("/proc/{process}/mem")).ok(),
+            start: Instant::now(),
+            first: Vec::new(),
+            status: None,
+        }
+    }
+
+    pub fn process(&self) -> i32 {
+        self.process
+    }
+
+    fn event(&mut self, event: Event) -> io::Result<&mut OpenEvent> {
+        self.events.get_mut(&event.handle).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    /// Whether a thread belongs to the process, which one made by `clone` need not.
+    fn is_ours(&self, tid: Tid) -> bool {
+        fs::metadata(format!("/proc/{}/task/{tid}", self.process)).is_ok()
+    }
+
+    fn notice(&mut self, tid: Tid, fate: Fate) -> Option<Notice> {
+        match fate {
+            Fate::Exited(_) | Fate::Killed(_) => {
+                if tid == self.process {
+                    self.status = Some(fate);
+                }
+                self.fresh.remove(&tid);
+                self.stepped.remove(&tid);
+                self.threads.remove(&tid).map(|_| Notice::Gone(tid))
+            }
+            Fate::Stopped(mut stop) => {
+                // The end of a system call that was stepped over is told in another way than that of an instruction.
+                if stop == Stop::Signal(libc::SIGTRAP) && self.stepped.contains(&tid) && trace::is_step(tid) {
+                    stop = Stop::Step;
+                }
+                if stop == Stop::Step {
+                    self.stepped.remove(&tid);
+                }
+                let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
+                let known = self.threads.insert(tid, Known::Standing(signal)).is_some();
+                if stop == Stop::Exec {
+                    // Whatever its number was, the thread that called it has the process's now.
+                    self.threads.retain(|&other, _| other == tid);
+                    self.memory = File::open(format!("/proc/{}/mem", self.process)).ok();
+                    return Some(Notice::Stopped(tid, stop));
+                }
+                if !known {
+                    if !self.is_ours(tid) {
+                        self.threads.remove(&tid);
+                        let _ = trace::detach(tid, signal);
+                        return None;
+                    }
+                    return Some(Notice::Started(tid));
+                }
+                // Its first stop after attaching is the one that was asked for, once its own signals are through.
+                if self.fresh.contains(&tid) {
+                    if stop == Stop::Interrupted {
+                        self.fresh.remove(&tid);
+                        return Some(Notice::Started(tid));
+                    }
+                    let _ = if stop == Stop::Group { trace::listen(tid) } else { trace::run(tid, signal) };
+                    self.threads.insert(tid, Known::Running);
+                    return None;
+                }
+                Some(Notice::Stopped(tid, stop))
+            }
+        }
+    }
+
+    /// Ends or frees the process. What it was about to be told, it is told.
+    pub(super) fn release(&mut self) {
+        self.rings.clear();
+        self.events.clear(); // no more signals from here on
+        if self.started_here {
+            self.end();
+        } else {
+            let threads: Vec<(Tid, Known)> = self.threads.iter().map(|(&tid, &known)| (tid, known)).collect();
+            for (tid, known) in threads {
+                free(tid, known);
+            }
+        }
+        self.threads.clear();
+    }
+
+    /// Asks the program to end, makes it if it does not, and reaps it.
+    fn end(&mut self) {
+        const GRACE: Duration = Duration::from_millis(500);
+        if self.status.is_some() {
+            return;
+        }
+        trace::signal(self.process, libc::SIGTERM);
+        trace::signal(self.process, libc::SIGCONT);
+        let deadline = Instant::now() + GRACE;
+        let mut killed = false;
+        for (tid, known) in std::mem::take(&mut self.threads) {
+            if let Known::Standing(signal) = known {
+                let _ = trace::run(tid, signal);
+            }
+        }
+        loop {
+            match trace::next_change(killed) {
+                Ok(Some((tid, Fate::Stopped(stop)))) => {
+                    let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
+                    let _ = trace::run(tid, signal);
+                }
+                Ok(Some((tid, fate))) => {
+                    if tid == self.process {
+                        self.status = Some(fate);
+                        return;
+                    }
+                }
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+            if !killed && Instant::now() > deadline {
+                trace::signal(self.process, libc::SIGKILL);
+                killed = true;
+            }
+        }
+    }
+}
+
+/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event may be left for it to die of.
+fn free(tid: Tid, mut known: Known) {
+    const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+    for _ in 0..100 {
+        let signal = match known {
+            Known::Running => {
+                if trace::interrupt(tid).is_err() {
+                    return;
+                }
+                match trace::wait_for(tid) {
+                    Ok(Fate::Stopped(Stop::Signal(signal))) => signal,
+                    Ok(Fate::Stopped(_)) => 0,
+                    _ => return,
+                }
+            }
+            Known::Standing(signal) => signal,
+        };
+        if !pending(tid) {
+            let _ = trace::detach(tid, signal);
+            return;
+        }
+        // The signal is taken out by letting it be delivered to nobody.
+        let mask = trace::blocked(tid).unwrap_or(0);
+        let _ = trace::block(tid, mask & !TRAP);
+        if trace::run(tid, signal).is_err() {
+            return;
+        }
+        let taken = trace::wait_for(tid);
+        let _ = trace::block(tid, mask);
+        known = match taken {
+            Ok(Fate::Stopped(Stop::Signal(signal))) => Known::Standing(signal),
+            Ok(Fate::Stopped(_)) => Known::Standing(0),
+            _ => return,
+        };
+    }
+    let _ = trace::detach(tid, 0);
+}
+
+/// Whether a `SIGTRAP` waits for a thread.
+fn pending(tid: Tid) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{tid}/status")) else { return false };
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).map(str::trim);
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+        .is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Kernel for Linux {
+    fn wait(&mut self) -> io::Result<Notice> {
+        if let Some(notice) = self.first.pop() {
+            return Ok(notice);
+        }
+        loop {
+            match trace::next_change(true) {
+                Ok(Some((tid, fate))) => {
+                    if let Some(notice) = self.notice(tid, fate) {
+                        return Ok(notice);
+                    }
+                }
+                Ok(None) => return Ok(Notice::Tick),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Notice::Tick),
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Notice::Ended),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn open(&mut self, thread: Tid, opening: &Opening, leader: Option<Event>) -> io::Result<Event> {
+        let event = OpenEvent::open(thread, opening, leader.map(|leader| leader.handle))?;
+        let handle = event.descriptor();
+        let id = event.id()?;
+        match leader {
+            Some(leader) if opening.period > 0 => event.write_to(leader.handle)?,
+            None if opening.period > 0 => {
+                self.rings.insert(handle, Ring::map(handle)?);
+            }
+            _ => {}
+        }
+        self.events.insert(handle, event);
+        Ok(Event { handle, id })
+    }
+
+    fn close(&mut self, event: Event) {
+        self.rings.remove(&event.handle);
+        self.events.remove(&event.handle);
+    }
+
+    fn change(&mut self, event: Event, change: Change) -> io::Result<()> {
+        self.event(event)?.change(change)
+    }
+
+    fn read(&mut self, leader: Event) -> io::Result<Reading> {
+        self.event(leader)?.read()
+    }
+
+    fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(ring) = self.rings.get(&leader.handle) {
+            ring.drain(bytes);
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, thread: Tid, how: Resume, signal: i32) -> io::Result<()> {
+        match how {
+            Resume::Run => trace::run(thread, signal)?,
+            Resume::Step => {
+                self.stepped.insert(thread);
+                trace::step(thread, signal)?;
+            }
+            Resume::Listen => trace::listen(thread)?,
+        }
+        self.threads.insert(thread, Known::Running);
+        Ok(())
+    }
+
+    fn interrupt(&mut self, thread: Tid) -> io::Result<()> {
+        trace::interrupt(thread)
+    }
+
+    fn registers(&mut self, thread: Tid) -> io::Result<Registers> {
+        trace::registers(thread)
+    }
+
+    fn operands(&mut self, _: Tid, registers: &Registers) -> io::Result<Operands> {
+        let mut code = [0_u8; 16];
+        let length = match &self.memory {
+            Some(memory) => memory.read_at(&mut code, registers.pc).unwrap_or(0),
+            None => 0,
+        };
+        Ok(decode::operands(&code[..length], registers))
+    }
+
+    fn now(&mut self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// Watchpoints that the calling thread can have at once.
+pub(super) fn free_registers() -> usize {
+    let mut held = Vec::new();
+    let opening = Opening {
+        source: super::kernel::Source::Watchpoint,
+        period: 1,
+        stops: true,
+        precise: 0,
+        layout: super::ring::Layout::default(),
+        enabled: false,
+    };
+    while held.len() < 16 {
+        let Ok(event) = OpenEvent::open(0, &opening, None) else { break };
+        held.push(event);
+    }
+    held.len()
+}

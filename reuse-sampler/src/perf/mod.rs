@@ -1,0 +1,234 @@
+//! Samples a program at nearly its own speed, with the processor's counters and debug registers.
+//!
+//! The target runs natively. A counter overflows where an access is chosen, the thread stops there, the instruction is
+//! decoded, and a debug register watches the line until it is touched again; the counts of accesses in the two
+//! records are the reuse distance. Between two samples nothing is in the program's way.
+//!
+//! ```no_run
+//! use reuse_sampler::perf::{PerfOptions, PerfSampler, probe};
+//! use reuse_sampler::{ReusePlan, SampleGap, Sampler, WindowPlan};
+//!
+//! print!("{}", probe()); // what this machine has, and what to change
+//! let mut sampler = PerfSampler::spawn("sort", ["words.txt"], &PerfOptions::default())?;
+//! let plan = WindowPlan::new(ReusePlan::Sparse(SampleGap::mean(1e6)?));
+//! while let Some(window) = sampler.next_window(&plan)? {
+//!     println!("{} {} {:?}", window.instructions, window.samples.len(), window.losses);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What the numbers are
+//! - **Windows** end after so many instructions of the thread, counted by the processor in user mode, give or take what
+//!   it stops late by ([`Losses::overshoot`](crate::Losses)); what one is too long by, the next is short by. Where
+//!   instructions cannot be counted, windows are processor time, and [`Window::length`](crate::Window) says so.
+//! - **Which accesses**: every instruction is chosen with probability 1/m, m being the mean gap of the plan, and is a
+//!   sample if it accesses memory. So is each access, with the same probability. Where the processor chooses itself
+//!   and tells the address (Intel), it is asked to.
+//! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
+//!   Where accesses cannot be counted they are instructions, else nanoseconds: [`Window::clock`](crate::Window).
+//!   An instruction that accesses memory several times makes the distance to it too long by as many less one. In
+//!   nanoseconds there is a floor of some 30 us, the sampler's own work; the weight of a sample takes one access a
+//!   nanosecond. Neither is good for more than the far tail.
+//! - **The line** is watched by as many registers as it takes and there are: see [`Coverage`]. What the kernel does to
+//!   memory in system calls touches no watchpoint.
+//! - **All registers busy**: the oldest sample (or a random one) gives way and is reported as censored at its age.
+//! - **What was missed** is in [`Window::losses`](crate::Window): lost records, throttled events, hits whose moment was
+//!   lost, accesses chosen too late, instructions not understood.
+//!
+//! # What it does to the target
+//! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time. New threads are followed,
+//! children are not. A program that is replaced by another (`execve`) is observed on, with its samples ended as
+//! dangling. On drop, on error and after [`stop`](Sampler::stop) an attached program runs on, untouched, and one that
+//! was started ends. Should this process be killed by `SIGKILL`, a started program ends with it, and an attached one
+//! runs on unless it stood at one of the sampler's own stops in that moment. System calls that report `EINTR`
+//! (`epoll_wait` among others) may do so once when a program is attached to or let go.
+//! A library cannot share `waitpid(-1)` with its program: wait for your own children by number.
+
+mod decode;
+pub mod events;
+mod kernel;
+#[cfg(target_os = "linux")]
+mod linux;
+mod options;
+mod probe;
+mod registers;
+pub mod ring;
+#[cfg(target_os = "linux")]
+mod sampler;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+mod session;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+pub use options::PerfOptions;
+pub use probe::{Capabilities, probe};
+pub use registers::Coverage;
+
+use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+
+/// Ends observation from another thread, a signal handler's for example, while the sampler waits for the target.
+#[derive(Clone, Debug)]
+pub struct Interrupter {
+    flag: Arc<AtomicBool>,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    thread: Arc<AtomicI32>, // the tracer's number
+}
+
+impl Interrupter {
+    /// The call of [`next_window`](Sampler::next_window) that waits, or the next one, ends observation within a tenth of
+    /// a second, as [`stop`](Sampler::stop) does, and returns the windows in progress.
+    pub fn interrupt(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A program under observation by counters.
+#[derive(Debug)]
+pub struct PerfSampler {
+    #[cfg(target_os = "linux")]
+    run: sampler::Run,
+    #[cfg(not(target_os = "linux"))]
+    run: std::convert::Infallible,
+}
+
+#[cfg(target_os = "linux")]
+impl PerfSampler {
+    /// Starts `program` (found as a shell finds it) with `arguments`. It waits before its first instruction until
+    /// [`next_window`](Sampler::next_window) gives the initial plan.
+    ///
+    /// # Errors
+    /// [`SamplerError::Target`] if the program cannot be run, [`SamplerError::Unsupported`] if the machine lacks what
+    /// is needed (the message says what, and how to get it), [`SamplerError::Value`] for a window of length 0.
+    pub fn spawn<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+        options: &PerfOptions,
+    ) -> Result<Self, SamplerError> {
+        let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        Ok(Self { run: sampler::Run::spawn(program.as_ref(), arguments, options)? })
+    }
+
+    /// Observes process `process` from now on, with all its threads and those it makes later.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn); [`SamplerError::Target`] if there is no such process or it may not be observed.
+    pub fn attach(process: u32, options: &PerfOptions) -> Result<Self, SamplerError> {
+        Ok(Self { run: sampler::Run::attach(process, options)? })
+    }
+
+    /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.run.locate(address)
+    }
+
+    /// Number of the observed process.
+    pub fn process_id(&self) -> u32 {
+        self.run.process_id()
+    }
+
+    /// How the program ended, once it has.
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        self.run.exit_status()
+    }
+
+    /// What the user should know about the run.
+    pub fn warnings(&self) -> &[String] {
+        self.run.warnings()
+    }
+
+    /// What was missed in all windows together.
+    pub fn losses(&self) -> Losses {
+        self.run.losses()
+    }
+
+    /// Samples started so far, and stops of the target's threads: what observation has cost.
+    pub fn samples_and_stops(&self) -> (u64, u64) {
+        self.run.counts()
+    }
+
+    /// What lengths of windows and what distances are counted in on this machine.
+    pub fn clocks(&self) -> (Clock, Clock) {
+        self.run.clocks()
+    }
+
+    /// Something to end observation with from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        self.run.interrupter()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Sampler for PerfSampler {
+    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        self.run.next_window(plan)
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        self.run.stop()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl PerfSampler {
+    /// Always an error: `perf_event` is Linux's.
+    ///
+    /// # Errors
+    /// [`SamplerError::Unsupported`].
+    pub fn spawn<A: AsRef<OsStr>>(
+        _program: impl AsRef<OsStr>,
+        _arguments: impl IntoIterator<Item = A>,
+        _options: &PerfOptions,
+    ) -> Result<Self, SamplerError> {
+        Self::attach(0, &PerfOptions::default())
+    }
+
+    /// Always an error.
+    ///
+    /// # Errors
+    /// [`SamplerError::Unsupported`].
+    pub fn attach(_process: u32, _options: &PerfOptions) -> Result<Self, SamplerError> {
+        Err(SamplerError::Unsupported { backend: "perf", missing: "perf_event is Linux's".into() })
+    }
+
+    /// Where the code at `address` comes from.
+    pub fn locate(&mut self, _address: u64) -> Option<CodeLocation> {
+        match self.run {}
+    }
+
+    /// How the program ended.
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        match self.run {}
+    }
+
+    /// What the user should know about the run.
+    pub fn warnings(&self) -> &[String] {
+        match self.run {}
+    }
+
+    /// What was missed in all windows together.
+    pub fn losses(&self) -> Losses {
+        match self.run {}
+    }
+
+    /// What lengths of windows and what distances are counted in.
+    pub fn clocks(&self) -> (Clock, Clock) {
+        match self.run {}
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Sampler for PerfSampler {
+    fn next_window(&mut self, _plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        match self.run {}
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        match self.run {}
+    }
+}

@@ -1,0 +1,227 @@
+//! What this machine offers, and what to change for more.
+
+use std::fmt;
+#[cfg(target_os = "linux")]
+use std::fs;
+
+use super::events::{self, Microarchitecture};
+use super::kernel::{Abilities, Source};
+#[cfg(target_os = "linux")]
+use super::{decode, linux};
+#[cfg(target_os = "linux")]
+use super::{kernel::Opening, ring::Layout};
+
+/// What was found. Nothing of it is guessed: each was tried.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The processor's entry in the table of [events].
+    pub processor: &'static Microarchitecture,
+    /// The kernel's version, if it is Linux.
+    pub kernel: Option<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub paranoid: Option<i32>,
+    /// Whether events can stop a program (Linux 5.13), or why not.
+    pub stops: Result<(), String>,
+    /// Whether instructions can be counted, or why not.
+    pub instructions: Result<(), String>,
+    /// Whether memory accesses can be counted, or why not.
+    pub accesses: Result<(), String>,
+    /// Whether the processor chooses accesses and tells their address, or why not.
+    pub precise: Result<(), String>,
+    /// Whether the processor records branches, or why not.
+    pub branches: Result<(), String>,
+    /// Debug registers that are free.
+    pub registers: usize,
+    /// Whether one of them watches a line of 64 bytes.
+    pub whole_line: bool,
+    /// Whether this build understands the machine's instructions.
+    pub decodes: bool,
+    /// What to change, most important first.
+    pub advice: Vec<String>,
+}
+
+impl Capabilities {
+    /// Whether programs can be sampled with counters: windows of instructions, distances in accesses.
+    #[must_use]
+    pub fn has_counters(&self) -> bool {
+        self.stops.is_ok()
+            && self.instructions.is_ok()
+            && self.accesses.is_ok()
+            && self.registers > 0
+            && (self.precise.is_ok() || self.decodes)
+    }
+
+    /// What the backend works with here, or what is missing.
+    pub(super) fn abilities(&self, time: bool, early: Option<u64>) -> Result<Abilities, String> {
+        self.stops.clone()?;
+        let counted = self.instructions.is_ok();
+        if !counted && !time {
+            self.instructions.clone()?;
+        }
+        let events = self.processor.accesses;
+        let access = |n: usize| {
+            events.get(n).filter(|_| counted && self.accesses.is_ok()).map(|event| event.source(0))
+        };
+        let precise = self.processor.precise.filter(|_| counted && self.precise.is_ok());
+        Ok(Abilities {
+            windows: if counted { Source::INSTRUCTIONS } else { Source::TASK_CLOCK },
+            accesses: [access(0), access(1)],
+            precise: precise.map(|(event, config1)| event.source(config1)),
+            registers: self.registers,
+            whole_line: self.whole_line,
+            hit_after: cfg!(target_arch = "x86_64"),
+            branches: counted && self.branches.is_ok(),
+            early: if counted { early.unwrap_or(self.processor.skid) } else { 0 },
+        })
+    }
+}
+
+/// Tries what this machine offers. Takes some milliseconds and leaves nothing open.
+#[must_use]
+pub fn probe() -> Capabilities {
+    #[cfg(target_os = "linux")]
+    {
+        let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let processor = events::microarchitecture(&read("/proc/cpuinfo").unwrap_or_default());
+        let paranoid = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
+        let try_event = |source: Source, precise: u8, branches: bool| {
+            let layout = Layout { address: precise > 0, counts: true, branches };
+            let opening = Opening { source, period: 1 << 30, stops: true, precise, layout, enabled: false };
+            linux::can_open(&opening).map_err(|error| explain(&error))
+        };
+        let stops = try_event(Source::TASK_CLOCK, 0, false);
+        let instructions = try_event(Source::INSTRUCTIONS, 0, false);
+        let accesses = if processor.accesses.is_empty() {
+            Err(format!("no event that counts accesses is known for this processor ({})", processor.name))
+        } else {
+            processor.accesses.iter().try_for_each(|event| try_event(event.source(0), 0, false))
+        };
+        let precise = match processor.precise {
+            Some((event, config1)) => try_event(event.source(config1), 2, false),
+            None => Err(format!("none is known for this processor ({})", processor.name)),
+        };
+        let branches = try_event(Source::INSTRUCTIONS, 0, true);
+        let registers = linux::free_registers();
+        let whole_line = linux::can_watch(64).is_ok();
+        let mut found = Capabilities {
+            processor,
+            kernel: read("/proc/sys/kernel/osrelease"),
+            paranoid,
+            stops,
+            instructions,
+            accesses,
+            precise,
+            branches,
+            registers,
+            whole_line,
+            decodes: decode::AVAILABLE,
+            advice: Vec::new(),
+        };
+        found.advise();
+        found
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let none = || Err("perf_event is Linux's".to_owned());
+        Capabilities {
+            processor: events::microarchitecture(""),
+            kernel: None,
+            paranoid: None,
+            stops: none(),
+            instructions: none(),
+            accesses: none(),
+            precise: none(),
+            branches: none(),
+            registers: 0,
+            whole_line: false,
+            decodes: false,
+            advice: vec!["run on Linux".to_owned()],
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn explain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "this machine has no such counter".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "not permitted".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Capabilities {
+    fn advise(&mut self) {
+        let mut advise = |text: &str| self.advice.push(text.to_owned());
+        if self.paranoid.is_some_and(|level| level > 2) {
+            advise("set kernel.perf_event_paranoid to 2 or lower (sysctl -w, as root)");
+        }
+        if self.stops.is_err() {
+            advise("use Linux 5.13 or later: events that stop a program came with it");
+        } else if self.instructions.is_err() {
+            advise(
+                "use a machine whose counters are visible: virtual machines mostly have none (KVM: start the guest \
+                 with a PMU, -cpu host,pmu=on; clouds: metal instances). Until then the qemu backend is exact",
+            );
+        }
+        if self.registers == 0 {
+            advise("end debuggers and other tracers that hold all debug registers");
+        }
+        if !self.decodes && self.precise.is_err() {
+            advise("build with the feature decode-x86, or no access can be chosen");
+        }
+        if self.processor.is_generic() {
+            advise(
+                "name your processor's events of loads and stores in perf/events.rs: it is not in the table",
+            );
+        }
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let say = |result: &Result<(), String>| match result {
+            Ok(()) => "yes".to_owned(),
+            Err(why) => format!("no: {why}"),
+        };
+        writeln!(f, "processor                          {}", self.processor.name)?;
+        writeln!(f, "Linux                              {}", self.kernel.as_deref().unwrap_or("no"))?;
+        if let Some(level) = self.paranoid {
+            writeln!(f, "kernel.perf_event_paranoid         {level}")?;
+        }
+        writeln!(f, "events that stop a program         {}", say(&self.stops))?;
+        writeln!(f, "windows of instructions            {}", say(&self.instructions))?;
+        writeln!(f, "distances in accesses              {}", say(&self.accesses))?;
+        writeln!(f, "accesses chosen by the processor   {}", say(&self.precise))?;
+        writeln!(f, "branch records                     {}", say(&self.branches))?;
+        writeln!(f, "debug registers that are free      {}", self.registers)?;
+        writeln!(f, "one watches a whole line           {}", if self.whole_line { "yes" } else { "no" })?;
+        writeln!(f, "instructions are understood        {}", if self.decodes { "yes" } else { "no" })?;
+        for advice in &self.advice {
+            writeln!(f, "to do: {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_has_advice_and_what_is_there_is_used() {
+        let found = probe();
+        let text = found.to_string();
+        assert!(text.contains("debug registers"), "{text}");
+        if found.instructions.is_err() {
+            assert!(!found.has_counters() && !found.advice.is_empty(), "{text}");
+            assert!(found.abilities(false, None).is_err());
+        }
+        if found.stops.is_ok() {
+            let abilities = found.abilities(true, None).unwrap();
+            assert_eq!(abilities.windows == Source::INSTRUCTIONS, found.instructions.is_ok());
+            assert_eq!(abilities.registers, found.registers);
+        }
+    }
+}

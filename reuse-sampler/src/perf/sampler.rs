@@ -1,0 +1,313 @@
+//! The sampler as its user has it: a handle to the thread that controls the target.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::events;
+use super::linux::{self, Linux, Program, TargetFate};
+use super::probe::{Capabilities, probe};
+use super::session::{Session, Settings};
+use super::{Interrupter, PerfOptions};
+use crate::engine::tracker::Mode;
+use crate::locate::Locator;
+use crate::replay::mode_of;
+use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+
+/// How often a waiting tracer looks up.
+const TICK: Duration = Duration::from_millis(50);
+
+enum Command {
+    Next(Mode),
+    Stop,
+}
+
+/// What the tracer answers.
+struct Answer {
+    window: Result<Option<Window>, SamplerError>,
+    state: State,
+}
+
+/// What is known of the run so far.
+#[derive(Clone, Debug, Default)]
+struct State {
+    exit: Option<TargetExit>,
+    warnings: Vec<String>,
+    losses: Losses,
+    started: u64,
+    stops: u64,
+}
+
+/// What the tracer is to take control of.
+enum Target {
+    Program(Program),
+    Process(i32),
+}
+
+/// The running observation behind a [`PerfSampler`](super::PerfSampler).
+#[derive(Debug)]
+pub(super) struct Run {
+    commands: Option<Sender<Command>>,
+    answers: Receiver<Answer>,
+    tracer: Option<JoinHandle<()>>,
+    process: i32,
+    clocks: (Clock, Clock),
+    interrupter: Interrupter,
+    locator: Arc<Mutex<Locator>>,
+    state: State,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.window.fmt(f)
+    }
+}
+
+impl Run {
+    pub fn spawn(
+        name: &OsStr,
+        arguments: Vec<OsString>,
+        options: &PerfOptions,
+    ) -> Result<Self, SamplerError> {
+        let program = Program {
+            name: name.to_owned(),
+            arguments,
+            environment: options.environment.clone(),
+            directory: options.directory.clone(),
+            output_to_stderr: options.output_to_stderr,
+            randomized_addresses: options.randomized_addresses,
+        };
+        Self::start(Target::Program(program), options)
+    }
+
+    pub fn attach(process: u32, options: &PerfOptions) -> Result<Self, SamplerError> {
+        let refused = |problem: &str| SamplerError::Target {
+            program: format!("process {process}"),
+            problem: problem.to_owned(),
+        };
+        if process == std::process::id() {
+            return Err(refused("it is this process: observe it from another one"));
+        }
+        let number = i32::try_from(process).ok().filter(|&number| number > 1);
+        let number = number.ok_or_else(|| refused("give the number of a running process"))?;
+        Self::start(Target::Process(number), options)
+    }
+
+    fn start(target: Target, options: &PerfOptions) -> Result<Self, SamplerError> {
+        options.check()?;
+        let capabilities = probe();
+        let unsupported = |missing: String| SamplerError::Unsupported { backend: "perf", missing };
+        let abilities = capabilities
+            .abilities(options.time_if_no_counters, options.early)
+            .map_err(|why| unsupported(format!("{why}; {}", capabilities.advice.join("; "))))?;
+        if abilities.precise.is_none() && !capabilities.decodes {
+            return Err(unsupported("no access can be chosen: build with the feature decode-x86".into()));
+        }
+        let settings =
+            settings(options, &capabilities, abilities.windows == super::kernel::Source::TASK_CLOCK)?;
+        let (tell, told) = mpsc::channel();
+        let (commands, orders) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let interrupter = Interrupter::new();
+        let locator = Arc::new(Mutex::new(Locator::default()));
+        let (flag, place, tracer_number) =
+            (Arc::clone(&interrupter.flag), Arc::clone(&locator), Arc::clone(&interrupter.thread));
+        let name = match &target {
+            Target::Program(program) => program.name.to_string_lossy().into_owned(),
+            Target::Process(process) => format!("process {process}"),
+        };
+        let work = move || {
+            tracer_number.store(linux::own_number(), Ordering::SeqCst);
+            let taken = match &target {
+                Target::Program(program) => linux::start(program),
+                Target::Process(process) => Linux::attach(*process),
+            };
+            let kernel = match taken {
+                Ok(kernel) => kernel,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            let process = kernel.process();
+            let session = Session::new(kernel, settings, abilities, flag);
+            let _ = tell.send(Ok((process, session.clocks())));
+            serve(session, &orders, &answer, &place);
+        };
+        let tracer = thread::Builder::new()
+            .name("perf-trace".into())
+            .spawn(work)
+            .map_err(|source| SamplerError::Io { operation: "start", object: "a thread".into(), source })?;
+        match told.recv() {
+            Ok(Ok((process, clocks))) => Ok(Self {
+                commands: Some(commands),
+                answers,
+                tracer: Some(tracer),
+                process,
+                clocks,
+                interrupter,
+                locator,
+                state: State::default(),
+            }),
+            Ok(Err(error)) => Err(not_taken(name, &error)),
+            Err(_) => Err(unsupported("the tracing thread has ended".into())),
+        }
+    }
+
+    fn ask(&mut self, command: Command) -> Result<Option<Window>, SamplerError> {
+        let gone =
+            || SamplerError::Protocol { backend: "perf", problem: "the tracing thread has ended".into() };
+        let sent = self.commands.as_ref().ok_or_else(gone)?.send(command);
+        sent.map_err(|_| gone())?;
+        let wake = linux::wake_signal();
+        loop {
+            match self.answers.recv_timeout(TICK) {
+                Ok(answer) => {
+                    self.state = answer.state;
+                    return answer.window;
+                }
+                // The tracer may be waiting for a thread that cannot stop by itself.
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(signal) = wake {
+                        linux::wake(self.interrupter.thread.load(Ordering::SeqCst), signal);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.locator.lock().unwrap_or_else(PoisonError::into_inner).locate(address)
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.process.unsigned_abs()
+    }
+
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        self.state.exit
+    }
+
+    pub fn warnings(&self) -> &[String] {
+        &self.state.warnings
+    }
+
+    pub fn losses(&self) -> Losses {
+        self.state.losses
+    }
+
+    pub fn counts(&self) -> (u64, u64) {
+        (self.state.started, self.state.stops)
+    }
+
+    pub fn clocks(&self) -> (Clock, Clock) {
+        self.clocks
+    }
+
+    pub fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
+    }
+}
+
+impl Sampler for Run {
+    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        self.ask(Command::Next(mode_of(&plan.reuse)))
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        self.ask(Command::Stop).map(drop)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.commands = None; // the tracer's last order: it lets the target go, or ends it
+        if let Some(tracer) = self.tracer.take() {
+            let _ = tracer.join();
+        }
+    }
+}
+
+/// The tracer's life.
+fn serve(
+    mut session: Session<Linux>,
+    orders: &Receiver<Command>,
+    answer: &Sender<Answer>,
+    locator: &Mutex<Locator>,
+) {
+    while let Ok(order) = orders.recv() {
+        let window = match order {
+            Command::Next(mode) => session.next_window(mode),
+            Command::Stop => session.stop().map(|()| None),
+        };
+        if let Ok(Some(window)) = &window {
+            let process = session.kernel.process();
+            locator.lock().unwrap_or_else(PoisonError::into_inner).see(process, 0, &window.code);
+        }
+        if session.over {
+            session.kernel.release();
+        }
+        let exit = session.kernel.status.and_then(|fate| match fate {
+            TargetFate::Exited(code) => Some(TargetExit::Code(code)),
+            TargetFate::Killed(signal) => Some(TargetExit::Signal(signal)),
+            TargetFate::Stopped(_) => None,
+        });
+        let state = State {
+            exit,
+            warnings: session.warnings.clone(),
+            losses: session.losses,
+            started: session.started,
+            stops: session.stops,
+        };
+        if answer.send(Answer { window, state }).is_err() {
+            return;
+        }
+    }
+}
+
+fn settings(options: &PerfOptions, found: &Capabilities, timed: bool) -> Result<Settings, SamplerError> {
+    let mut counters = Vec::new();
+    for group in &options.counters {
+        let mut events = Vec::new();
+        for name in group {
+            let event = events::by_name(name, found.processor).ok_or_else(|| SamplerError::Unsupported {
+                backend: "perf",
+                missing: format!("an event called {name:?}: give one of the table, or rNNNN for a raw code"),
+            })?;
+            events.push((name.clone(), event.source(0)));
+        }
+        if !events.is_empty() {
+            counters.push(events);
+        }
+    }
+    Ok(Settings {
+        window: if timed { options.window_time.as_nanos() as u64 } else { options.window },
+        line_size: options.line_size,
+        seed: options.seed,
+        code_samples: options.code_samples,
+        coverage: options.coverage,
+        reclaim_random: options.reclaim_random,
+        densest: options.densest,
+        counters,
+    })
+}
+
+fn not_taken(name: String, error: &io::Error) -> SamplerError {
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such program or process".to_owned(),
+        io::ErrorKind::PermissionDenied => format!(
+            "{error}: it is another user's, not executable, traced by somebody else, or kernel.yama.ptrace_scope \
+             forbids it (set it to 0, or start the program from here)"
+        ),
+        _ => error.to_string(),
+    };
+    SamplerError::Target { program: name, problem }
+}
+
+impl Interrupter {
+    fn new() -> Self {
+        Self { flag: Arc::new(AtomicBool::new(false)), thread: Arc::new(AtomicI32::new(0)) }
+    }
+}

@@ -1,0 +1,213 @@
+//! Opening, arming and closing a thread's events.
+
+use std::io;
+
+use super::thread::Thread;
+use super::{Session, again, failed, is_gone};
+use crate::SamplerError;
+use crate::engine::tracker::Mode;
+use crate::perf::kernel::{Change, Event, Kernel, Opening, Source};
+use crate::perf::registers::Registers;
+use crate::perf::ring::Layout;
+
+/// Records of events that stop a thread or hit a watchpoint.
+const COUNTS: Layout = Layout { address: true, counts: true, branches: false };
+/// Longest period: a gap event that waits for nothing.
+const NEVER: u64 = 1 << 40;
+const ENOSPC: i32 = 28;
+
+impl<K: Kernel> Session<K> {
+    /// Opens the events of a thread that stands still.
+    pub(super) fn observe(&mut self, thread: &mut Thread) -> io::Result<()> {
+        let result = self.open_all(thread);
+        if result.is_err() {
+            self.close_events(thread);
+        }
+        result
+    }
+
+    fn open_all(&mut self, thread: &mut Thread) -> io::Result<()> {
+        let abilities = self.abilities;
+        let tid = thread.tid;
+        let counting =
+            |source| Opening { source, period: 0, stops: false, precise: 0, layout: COUNTS, enabled: true };
+        let window = Opening { period: NEVER, stops: true, enabled: false, ..counting(abilities.windows) };
+        let leader = again(|| self.kernel.open(tid, &window, None))?;
+        thread.events.leader = Some(leader);
+        for (slot, source) in abilities.accesses.into_iter().enumerate() {
+            if let Some(source) = source {
+                thread.events.accesses[slot] =
+                    Some(again(|| self.kernel.open(tid, &counting(source), Some(leader)))?);
+            }
+        }
+        let gap = Opening {
+            precise: if abilities.precise.is_some() { 2 } else { 0 },
+            ..Opening { source: abilities.precise.unwrap_or(abilities.windows), ..window }
+        };
+        thread.events.gap = Some(again(|| self.kernel.open(tid, &gap, Some(leader)))?);
+        if self.settings.code_samples > 0 {
+            let layout = Layout { branches: abilities.branches, ..Layout::default() };
+            let code = Opening { period: self.code_period(), layout, ..counting(abilities.windows) };
+            thread.events.code = Some(again(|| self.kernel.open(tid, &code, Some(leader)))?);
+        }
+        let watch = Opening { period: 1, stops: true, enabled: false, ..counting(Source::Watchpoint) };
+        let mut registers = Vec::new();
+        for _ in 0..abilities.registers {
+            match again(|| self.kernel.open(tid, &watch, Some(leader))) {
+                Ok(event) => registers.push(event),
+                Err(error) if error.raw_os_error() == Some(ENOSPC) => break,
+                Err(error) => {
+                    thread.registers = Registers::new(registers);
+                    return Err(error);
+                }
+            }
+        }
+        if registers.len() < abilities.registers {
+            let warning = format!(
+                "{} of {} debug registers are in use by something else (a debugger?)",
+                abilities.registers - registers.len(),
+                abilities.registers
+            );
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        thread.registers = Registers::new(registers);
+        self.open_counters(thread)?;
+        again(|| self.kernel.change(leader, Change::Enable))
+    }
+
+    /// Groups that do not fit together, or have an event that is not there, are dropped with a warning.
+    fn open_counters(&mut self, thread: &mut Thread) -> io::Result<()> {
+        let mut groups = std::mem::take(&mut self.settings.counters);
+        let mut result = Ok(());
+        groups.retain(|group| {
+            let mut opened: Vec<Event> = Vec::new();
+            for (name, source) in group {
+                let opening = Opening {
+                    source: *source,
+                    period: 0,
+                    stops: false,
+                    precise: 0,
+                    layout: COUNTS,
+                    enabled: !opened.is_empty(),
+                };
+                match again(|| self.kernel.open(thread.tid, &opening, opened.first().copied())) {
+                    Ok(event) => opened.push(event),
+                    Err(error) => {
+                        for event in opened.drain(..) {
+                            self.kernel.close(event);
+                        }
+                        let gone = is_gone(&error);
+                        if gone {
+                            result = Err(error);
+                        } else {
+                            self.warnings.push(format!("{name} cannot be counted in its group: {error}"));
+                        }
+                        return gone;
+                    }
+                }
+            }
+            thread.events.counters.push(opened);
+            true
+        });
+        self.settings.counters = groups;
+        result
+    }
+
+    /// What the samples of each event look like.
+    pub(super) fn layouts(&self, thread: &Thread) -> Vec<(u64, Layout)> {
+        let code = Layout { branches: self.abilities.branches, ..Layout::default() };
+        let with = |event: Option<Event>, layout| event.map(|event| (event.id, layout));
+        let mut layouts: Vec<(u64, Layout)> =
+            thread.registers.events().map(|event| (event.id, COUNTS)).collect();
+        layouts.extend(with(thread.events.leader, COUNTS));
+        layouts.extend(with(thread.events.gap, COUNTS));
+        layouts.extend(with(thread.events.code, code));
+        layouts
+    }
+
+    /// Sets the events for the window that begins.
+    pub(super) fn begin_window(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
+        let Some(leader) = thread.events.leader else { return Ok(()) };
+        // What the last window was too long by, this one is short by.
+        let here = thread.last.length;
+        while thread.boundary <= here {
+            thread.boundary += self.settings.window;
+        }
+        self.set(leader, Change::Period(thread.boundary - here))?;
+        if let Some(gap) = thread.events.gap {
+            let sampling = matches!(thread.mode, Mode::Sample(_));
+            if sampling {
+                self.aim(thread)?;
+            }
+            self.set(gap, if sampling { Change::Enable } else { Change::Disable })?;
+        }
+        if !thread.events.counters.is_empty() {
+            thread.turn = thread.window.index.0 as usize % thread.events.counters.len();
+            let group = thread.events.counters[thread.turn][0];
+            thread.counted = match again(|| self.kernel.read(group)) {
+                Ok(reading) => Some(reading),
+                Err(error) if is_gone(&error) => None,
+                Err(error) => return Err(failed("read", "counters", error)),
+            };
+            self.set(group, Change::Enable)?;
+        }
+        Ok(())
+    }
+
+    /// The period from here to the next access that is chosen.
+    pub(super) fn aim(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
+        let (Some(gap), Some(next)) = (thread.events.gap, thread.next) else { return Ok(()) };
+        if thread.aimed == Some(next) {
+            return Ok(());
+        }
+        thread.aimed = Some(next);
+        let left = next.saturating_sub(thread.last.length).saturating_sub(self.abilities.early);
+        self.set(gap, Change::Period(left.clamp(1, NEVER)))
+    }
+
+    /// Reads the group whose turn it was, and stops it.
+    pub(super) fn read_counters(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
+        let Some(group) = thread.events.counters.get(thread.turn).cloned() else { return Ok(()) };
+        let Some(before) = thread.counted.take() else { return Ok(()) };
+        let after = match again(|| self.kernel.read(group[0])) {
+            Ok(after) => after,
+            Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(failed("read", "counters", error)),
+        };
+        self.set(group[0], Change::Disable)?;
+        let enabled = after.enabled.saturating_sub(before.enabled);
+        let running = after.running.saturating_sub(before.running);
+        if running == 0 {
+            thread.window.losses.uncounted += enabled;
+            return Ok(());
+        }
+        let scale = (enabled as f64 / running as f64).max(1.0);
+        for (event, (name, _)) in group.iter().zip(&self.settings.counters[thread.turn]) {
+            let (Some(after), Some(before)) = (after.of(*event), before.of(*event)) else { continue };
+            let count = after.saturating_sub(before) as f64 * scale;
+            thread.window.counters.push((name.clone(), count.round() as u64));
+        }
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, event: Event, change: Change) -> Result<(), SamplerError> {
+        match again(|| self.kernel.change(event, change)) {
+            Err(error) if !is_gone(&error) => Err(failed("change", "an event", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Closes all events of a thread; the leader of the group last.
+    pub(super) fn close_events(&mut self, thread: &mut Thread) {
+        for event in thread.registers.events() {
+            self.kernel.close(event);
+        }
+        for event in thread.events.all() {
+            self.kernel.close(event);
+        }
+        thread.registers = Registers::default();
+        thread.events = super::thread::Events::default();
+    }
+}

@@ -1,0 +1,218 @@
+//! From the overflow that says "here" to a sample under watch.
+
+use super::thread::{Choice, State, Thread};
+use super::{Session, again, age, failed, is_gone};
+use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume, Stop};
+use crate::perf::registers::{Watched, watches};
+use crate::perf::ring::Sample;
+use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
+
+/// Instructions looked at for an access, where time chooses and not a count.
+const SEARCH: u32 = 32;
+
+impl<K: Kernel> Session<K> {
+    /// How a thread that stands still between two samples goes on.
+    pub(super) fn approach(&mut self, thread: &mut Thread) -> Result<Resume, SamplerError> {
+        let timed = self.clocks().0 == Clock::Time;
+        let here = thread.last.length;
+        let mut steps = match thread.state {
+            State::Approaching(steps) => steps,
+            _ if timed => SEARCH,
+            _ => u32::try_from(2 * self.abilities.early + 2).unwrap_or(u32::MAX),
+        };
+        // Before an access that hit a watchpoint a step is not reported, unless one was under way.
+        let blind = thread.hit && !self.abilities.hit_after && thread.state == State::Running;
+        while let Some(next) = thread.next.filter(|_| self.abilities.precise.is_none()) {
+            if here + self.abilities.early < next {
+                self.aim(thread)?;
+                break;
+            }
+            if blind || (here > next || here < next && steps == 0) && !timed {
+                self.late(thread);
+                continue;
+            }
+            if here >= next {
+                if let Some(choice) = self.look(thread)? {
+                    thread.state = State::Making(choice);
+                    return Ok(Resume::Step);
+                }
+                if !timed || steps == 0 || thread.next != Some(next) {
+                    thread.choose_beyond(here);
+                    continue;
+                }
+            }
+            steps -= 1;
+            thread.state = State::Approaching(steps);
+            return Ok(Resume::Step);
+        }
+        thread.state = State::Running;
+        // The kernel steps over that access itself when asked for a step, and the thread then runs on.
+        Ok(if thread.hit && !self.abilities.hit_after { Resume::Step } else { Resume::Run })
+    }
+
+    /// The chosen instruction has passed unseen.
+    pub(super) fn late(&mut self, thread: &mut Thread) {
+        thread.window.losses.late += 1;
+        thread.next = None;
+        // As far ahead as the thread may overshoot.
+        thread.choose_beyond(thread.last.length + self.abilities.early + 1);
+    }
+
+    /// Looks at the instruction that comes next: a choice, if it accesses memory.
+    fn look(&mut self, thread: &mut Thread) -> Result<Option<Choice>, SamplerError> {
+        let read = |this: &mut Self| {
+            let registers = again(|| this.kernel.registers(thread.tid))?;
+            let operands = again(|| this.kernel.operands(thread.tid, &registers))?;
+            Ok((registers.pc, operands))
+        };
+        let (pc, operands) = match read(self) {
+            Ok(found) => found,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(failed("read", "registers and code", error)),
+        };
+        let operands = match operands {
+            Operands::Known(operands) => operands,
+            Operands::Unknown => {
+                thread.window.losses.undecoded += 1;
+                return Ok(None);
+            }
+        };
+        let accesses = self.by_line(&operands);
+        self.tested += 1;
+        self.found += accesses.len() as u64;
+        if accesses.is_empty() {
+            return Ok(None);
+        }
+        let chosen = thread.random.below(accesses.len());
+        let (line, address, kind) = accesses[chosen];
+        let counted = self.clocks().1 == Clock::Accesses;
+        let at = thread.last.distance + if counted { chosen as u64 } else { 0 };
+        let watched = Watched {
+            line,
+            at,
+            seen: at,
+            window: thread.window.index,
+            begin: Site { pc, kind },
+            weight: thread.weight * accesses.len() as u64,
+        };
+        // An access that the same instruction follows up on the same line.
+        if let Some(after) = accesses[chosen + 1..].iter().position(|(other, ..)| *other == line) {
+            let end = Site { pc, kind: accesses[chosen + 1 + after].2 };
+            let distance = ReuseDistance(if counted { after as u64 } else { 0 });
+            self.touch(thread, line, at);
+            self.started += 1;
+            thread.report(&watched, Outcome::Reused(distance), Some(end));
+            thread.choose_beyond(thread.last.length + 1);
+            return Ok(None);
+        }
+        Ok(Some(Choice { address, watched }))
+    }
+
+    /// Accesses line by line: (line, address in it, kind).
+    fn by_line(&self, operands: &[Operand]) -> Vec<(u64, u64, AccessKind)> {
+        let line_size = self.settings.line_size;
+        let mut accesses = Vec::new();
+        for operand in operands {
+            let access =
+                crate::Access { address: operand.address, bytes: operand.bytes, kind: operand.kind, pc: 0 };
+            for line in line_size.lines(&access) {
+                let address = operand.address.max(line.0 << line_size.shift());
+                accesses.push((line.0, address, operand.kind));
+            }
+        }
+        accesses
+    }
+
+    /// Whether the instruction of `choice` has been executed.
+    pub(super) fn was_made(
+        &mut self,
+        thread: &Thread,
+        choice: &Choice,
+        stop: Stop,
+    ) -> Result<bool, SamplerError> {
+        if stop == Stop::Step {
+            return Ok(true);
+        }
+        match again(|| self.kernel.registers(thread.tid)) {
+            Ok(registers) => Ok(registers.pc != choice.watched.begin.pc),
+            Err(error) if is_gone(&error) => Ok(true),
+            Err(error) => Err(failed("read", "registers", error)),
+        }
+    }
+
+    /// A sample whose line is touched by an access at `at` that the sampler itself saw ends there.
+    fn touch(&mut self, thread: &mut Thread, line: u64, at: u64) {
+        if let Some(slot) = thread.registers.watching(line)
+            && let Some(watched) = self.close(thread, slot)
+        {
+            let distance = ReuseDistance(age(watched.at, at, self.clocks().1));
+            thread.report(&watched, Outcome::Reused(distance), None);
+        }
+    }
+
+    /// The chosen access has been made: watches its line from now on.
+    pub(super) fn arm(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
+        self.touch(thread, choice.watched.line, choice.watched.at);
+        self.started += 1;
+        self.watch(thread, choice)?;
+        thread.choose_beyond(thread.last.length);
+        Ok(())
+    }
+
+    fn watch(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
+        let clock = self.clocks().1;
+        let mut wanted = watches(
+            choice.address,
+            self.settings.line_size,
+            self.abilities.whole_line,
+            self.settings.coverage,
+        );
+        wanted.truncate(thread.registers.count());
+        if wanted.is_empty() {
+            thread.window.losses.no_register += 1;
+            thread.report(&choice.watched, Outcome::Censored { at_least: 0 }, None);
+            return Ok(());
+        }
+        let random = self.settings.reclaim_random;
+        loop {
+            let dice = &mut thread.random;
+            let reclaimed =
+                thread.registers.to_reclaim(wanted.len(), |open| if random { dice.below(open) } else { 0 });
+            let Some(slot) = reclaimed else { break };
+            if let Some(watched) = self.close(thread, slot) {
+                let at_least = age(watched.at, choice.watched.at, clock);
+                thread.report(&watched, Outcome::Censored { at_least }, None);
+            }
+        }
+        let counts = &thread.counts;
+        let hits = |event| counts.of(event).unwrap_or(0);
+        let set = thread.registers.open_sample(choice.watched, &wanted, hits);
+        for (event, address, bytes) in set {
+            self.set(event, Change::Watch { address, bytes })?;
+        }
+        Ok(())
+    }
+
+    /// An access that the processor chose and tells the address of.
+    pub(super) fn precise(&mut self, thread: &mut Thread, sample: &Sample) {
+        let Some(address) = sample.address.filter(|&address| address != 0) else {
+            thread.window.losses.undecoded += 1;
+            return;
+        };
+        // The record is written when the access has been made, and counts it.
+        let at = Self::distance_in(thread, sample).saturating_sub(1);
+        let watched = Watched {
+            line: self.settings.line_size.line_of(address).0,
+            at,
+            seen: at,
+            window: thread.window.index,
+            begin: Site { pc: sample.ip, kind: AccessKind::Load },
+            weight: thread.weight,
+        };
+        // What the counters say of a thread that is gone is of no use to it; otherwise the next call fails too.
+        let _ = self.arm(thread, &Choice { address, watched });
+        thread.next = None;
+        thread.choose_beyond(thread.last.length + 1);
+        let _ = self.aim(thread);
+    }
+}

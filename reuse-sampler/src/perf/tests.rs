@@ -1,0 +1,338 @@
+//! The sampler on a simulated machine: everything it reports is held against the whole trace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::kernel::{Abilities, Operand, Source};
+use super::registers::Coverage;
+use super::session::{Session, Settings};
+use super::simulated::{Faults, PRECISE, Program, Sim, abilities, execution, load, store};
+use crate::engine::gaps::Rate;
+use crate::engine::random::Random;
+use crate::engine::tracker::Mode;
+use crate::{AccessCount, Clock, LineSize, Outcome, ReuseSample, Window};
+
+fn settings(window: u64, seed: u64) -> Settings {
+    Settings {
+        window,
+        line_size: LineSize::B64,
+        seed,
+        code_samples: 10,
+        coverage: Coverage::Line,
+        reclaim_random: false,
+        densest: 100.0,
+        counters: Vec::new(),
+    }
+}
+
+fn every(mean: f64) -> Mode {
+    Mode::Sample(Rate::Sparse { mean })
+}
+
+struct Done {
+    windows: Vec<Window>,
+    session: Session<Sim>,
+}
+
+fn run(sim: Sim, settings: Settings, plan: impl Fn(usize) -> Mode) -> Done {
+    let abilities = sim.abilities;
+    let mut session = Session::new(sim, settings, abilities, Arc::default());
+    let mut windows = Vec::new();
+    while let Some(window) = session.next_window(plan(windows.len())).unwrap() {
+        windows.push(window);
+    }
+    Done { windows, session }
+}
+
+impl Done {
+    fn samples(&self) -> Vec<ReuseSample> {
+        self.windows.iter().flat_map(|w| w.samples.iter().copied()).collect()
+    }
+
+    /// Holds each sample of a run of one thread without accidents against the trace; `slack` is how much a distance
+    /// may be too long by.
+    fn check_against_the_trace(&self, slack: u64) {
+        let trace = &self.session.kernel.trace[&(100, 0)];
+        let counted = self.session.clocks().1 == Clock::Accesses;
+        for sample in self.samples() {
+            let began = execution(sample.begin.pc);
+            let line = |o: &Operand| o.address >> 6;
+            let candidates: Vec<u64> = trace[began].iter().map(line).collect();
+            assert!(!candidates.is_empty(), "an instruction without an access was chosen");
+            let truth: Vec<Option<u64>> = candidates
+                .iter()
+                .map(|wanted| {
+                    let mut passed = 0;
+                    for instruction in &trace[began + 1..] {
+                        if let Some(at) = instruction.iter().position(|o| line(o) == *wanted) {
+                            return Some(if counted { passed + at as u64 } else { passed });
+                        }
+                        passed += if counted { instruction.len() as u64 } else { 1 };
+                    }
+                    None
+                })
+                .collect();
+            let right = truth.iter().any(|truth| match (sample.outcome, truth) {
+                (Outcome::Reused(found), Some(truth)) => found.0 >= *truth && found.0 <= truth + slack,
+                (Outcome::Dangling, None) => true,
+                (Outcome::Censored { at_least }, Some(truth)) => at_least <= *truth,
+                (Outcome::Censored { .. }, None) => true,
+                _ => false,
+            });
+            assert!(right, "{sample:?} is {truth:?}");
+        }
+    }
+}
+
+/// Walks over `lines` lines again and again, with two instructions that do not access memory between two accesses.
+fn walk(lines: u64) -> Program {
+    Arc::new(move |i| if i % 3 == 0 { vec![load(0x10_0000 + i / 3 % lines * 64)] } else { Vec::new() })
+}
+
+/// Random lines, loads and stores mixed, some instructions without an access.
+fn random(lines: usize, seed: u64) -> Program {
+    Arc::new(move |i| {
+        let mut random = Random::new(seed, i);
+        let address =
+            |random: &mut Random| 0x20_0000 + 64 * random.below(lines) as u64 + 8 * random.below(8) as u64;
+        match random.below(4) {
+            0 => Vec::new(),
+            1 => vec![store(address(&mut random))],
+            _ => vec![load(address(&mut random))],
+        }
+    })
+}
+
+#[test]
+fn every_distance_of_a_walk_is_the_number_of_other_lines() {
+    for after in [true, false] {
+        for (clock, accesses) in
+            [(Clock::Accesses, abilities().accesses), (Clock::Instructions, [None, None])]
+        {
+            let abilities = Abilities { hit_after: after, accesses, ..abilities() };
+            let done = run(Sim::new(1, abilities, walk(50), 100_000), settings(10_000, 1), |_| every(100.0));
+            assert_eq!(done.windows.len(), 11); // the last one is empty
+            let distance = if clock == Clock::Accesses { 49 } else { 149 };
+            let mut reused = 0;
+            for sample in done.samples() {
+                match sample.outcome {
+                    Outcome::Reused(found) => {
+                        assert_eq!(found.0, distance, "{after} {clock:?}");
+                        reused += 1;
+                    }
+                    Outcome::Censored { at_least } => assert!(at_least < distance),
+                    Outcome::Dangling => {}
+                }
+            }
+            // One access in 100 of 33,333, less than a tenth of them reclaimed; five standard errors.
+            assert!((240..420).contains(&reused), "{reused}");
+            done.check_against_the_trace(0);
+            for window in &done.windows[..10] {
+                assert_eq!(
+                    (window.instructions, window.clock, window.length),
+                    (10_000, clock, Clock::Instructions)
+                );
+                assert!(!window.losses.any() && window.losses.overshoot == 0);
+                assert_eq!(window.code.iter().map(|c| c.1).sum::<u64>(), 10_000);
+                match window.accesses {
+                    AccessCount::Measured(n) => assert!((3333..=3334).contains(&n)),
+                    AccessCount::Estimated(n) => assert!((2500..=4300).contains(&n), "{n}"),
+                    AccessCount::Unknown => assert!(done.windows[0].index == window.index),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn random_accesses_on_every_kind_of_machine() {
+    for seed in 0..40 {
+        let whole_line = seed % 2 == 0;
+        let hit_after = seed % 4 < 2;
+        let early = [0, 3, 10][seed as usize % 3];
+        let abilities = Abilities { whole_line, hit_after, early, ..abilities() };
+        let mut sim = Sim::new(seed, abilities, random(300, seed), 60_000);
+        sim.faults.skid = early as usize;
+        let settings = Settings { coverage: Coverage::Line, ..settings(7_000, seed) };
+        let done = run(sim, settings, |n| if n % 5 == 4 { Mode::Watch } else { every(60.0) });
+        assert!(done.samples().len() > 100);
+        if whole_line {
+            done.check_against_the_trace(0);
+        }
+        let total: u64 = done.windows.iter().map(|w| w.instructions).sum();
+        assert_eq!(total, 60_000);
+        // What a window is too long by, the next is short by.
+        for (n, window) in done.windows.iter().enumerate().take(8) {
+            let end: u64 = done.windows[..=n].iter().map(|w| w.instructions).sum();
+            assert_eq!(end, 7_000 * (n as u64 + 1) + window.losses.overshoot);
+        }
+    }
+}
+
+#[test]
+fn an_access_that_its_own_instruction_follows_up_is_reused_at_once() {
+    let program: Program = Arc::new(|i| {
+        let address = 0x1000 + i % 100 * 64;
+        vec![load(address), store(address)]
+    });
+    let done = run(Sim::new(3, abilities(), program, 50_000), settings(10_000, 2), |_| every(50.0));
+    let at_once =
+        done.samples().iter().filter(|s| s.outcome == Outcome::Reused(crate::ReuseDistance(0))).count();
+    let later = done.samples().len() - at_once;
+    // Half of the accesses chosen are the loads. Five standard errors of 1,000.
+    assert!((at_once as i64 - later as i64).abs() < 160, "{at_once} {later}");
+    assert!(done.samples().iter().all(|s| s.weight == 100));
+    for sample in done.samples() {
+        if let Outcome::Reused(distance) = sample.outcome {
+            // The record of a load and store shows both: one too many.
+            assert!([0, 198, 199].contains(&distance.0), "{distance:?}");
+        }
+    }
+}
+
+#[test]
+fn precise_events_tell_the_address_themselves() {
+    let abilities = Abilities { precise: Some(PRECISE), ..abilities() };
+    let done = run(Sim::new(1, abilities, walk(50), 100_000), settings(10_000, 1), |_| every(100.0));
+    assert!(done.samples().len() > 240);
+    done.check_against_the_trace(0);
+    assert!(
+        done.samples().iter().filter(|s| matches!(s.outcome, Outcome::Reused(d) if d.0 == 49)).count() > 200
+    );
+}
+
+#[test]
+fn branch_records_are_the_signature_where_there_are_any() {
+    let abilities = Abilities { branches: true, ..abilities() };
+    let done = run(Sim::new(1, abilities, walk(50), 30_000), settings(10_000, 1), |_| Mode::Off);
+    assert_eq!(done.windows[0].code.len(), 20); // two branches for each of ten samples
+    assert_eq!(done.windows[0].code.iter().map(|c| c.1).sum::<u64>(), 10_000);
+}
+
+#[test]
+fn what_is_off_costs_nothing_and_censors_what_is_open() {
+    let done = run(Sim::new(1, abilities(), random(100_000, 1), 40_000), settings(10_000, 1), |n| {
+        if n == 0 { every(20.0) } else { Mode::Off }
+    });
+    assert!(done.windows[0].open_samples > 0);
+    assert!(done.windows[2].samples.is_empty());
+    let censored = done.windows[1].samples.iter().filter(|s| matches!(s.outcome, Outcome::Censored { .. }));
+    assert_eq!(censored.count() as u64, done.windows[0].open_samples);
+    // Boundaries and the end, and nothing else, once nothing is sampled.
+    let before = done.session.stops;
+    let off = run(Sim::new(1, abilities(), random(100_000, 1), 40_000), settings(10_000, 1), |_| Mode::Off);
+    assert!(off.session.stops == 5 && before > 100);
+}
+
+#[test]
+fn counters_take_turns() {
+    let count =
+        |n| (format!("event{n}"), if n == 0 { super::simulated::LOADS } else { Source::INSTRUCTIONS });
+    let settings = Settings { counters: vec![vec![count(0)], vec![count(1)]], ..settings(3_000, 1) };
+    let done = run(Sim::new(1, abilities(), walk(10), 12_000), settings, |_| Mode::Off);
+    for (n, window) in done.windows.iter().take(4).enumerate() {
+        let expected = if n % 2 == 0 { ("event0".to_owned(), 1_000) } else { ("event1".to_owned(), 3_000) };
+        assert_eq!(window.counters, [expected]);
+    }
+}
+
+#[test]
+fn without_registers_samples_say_so() {
+    let mut sim = Sim::new(1, abilities(), walk(10), 12_000);
+    sim.available = 0;
+    let done = run(sim, settings(12_000, 1), |_| every(50.0));
+    let window = &done.windows[0];
+    assert!(window.losses.no_register > 10 && window.losses.no_register == window.samples.len() as u64);
+    assert!(done.session.warnings[0].contains("debug registers"));
+}
+
+#[test]
+fn stopping_censors_what_is_open_and_leaves_nothing_open() {
+    let sim = Sim::new(1, abilities(), random(100_000, 1), 1_000_000);
+    let leaks = Arc::clone(&sim.leaks);
+    leaks.store(true, Ordering::SeqCst);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let mut session = Session::new(sim, settings(10_000, 1), abilities(), Arc::clone(&interrupted));
+    let mut told = 0;
+    for _ in 0..3 {
+        told += session.next_window(every(50.0)).unwrap().unwrap().samples.len() as u64;
+    }
+    interrupted.store(true, Ordering::Relaxed);
+    while let Some(window) = session.next_window(every(50.0)).unwrap() {
+        assert!(window.samples.iter().all(|s| s.outcome != Outcome::Dangling));
+        told += window.samples.len() as u64;
+    }
+    assert_eq!(told, session.started);
+    drop(session);
+    assert!(!leaks.load(Ordering::SeqCst));
+}
+
+/// Ten thousand schedules of accidents. Whatever happens, the run ends, each sample that was started is reported once,
+/// no event stays open, every signal reaches the program, and windows have different numbers.
+#[test]
+fn accidents_lose_no_sample_and_leak_nothing() {
+    let (mut started, mut losses, mut late) = (0, 0, 0);
+    for seed in 0..10_000_u64 {
+        let mut dice = Random::new(seed, 7);
+        let mut rare = |often: usize| if dice.below(2) == 0 { 0 } else { often * (1 + dice.below(8)) };
+        let faults = Faults {
+            interrupted: rare(3),
+            lost: rare(3),
+            throttled: rare(5),
+            killed: rare(60),
+            exits: rare(30),
+            clones: rare(10),
+            execs: rare(60),
+            signals: rare(10),
+            groups: rare(20),
+            blocked: rare(1),
+            ticks: rare(4),
+            skid: rare(1),
+        };
+        let abilities = Abilities {
+            hit_after: dice.below(2) == 0,
+            whole_line: dice.below(2) == 0,
+            early: dice.below(5) as u64,
+            precise: (dice.below(4) == 0).then_some(PRECISE),
+            accesses: if dice.below(2) == 0 { abilities().accesses } else { [None, None] },
+            ..abilities()
+        };
+        let mut sim = Sim::new(seed, abilities, random(1 + dice.below(400), seed), 2_500);
+        sim.recording = false;
+        sim.available = dice.below(6).min(4);
+        sim.faults = faults;
+        let leaks = Arc::clone(&sim.leaks);
+        leaks.store(true, Ordering::SeqCst);
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let stop_after = if dice.below(4) == 0 { dice.below(8) } else { usize::MAX };
+        let settings = Settings { reclaim_random: dice.below(2) == 0, ..settings(700, seed) };
+        let mut session = Session::new(sim, settings, abilities, Arc::clone(&interrupted));
+        let (mut told, mut numbers) = (0, Vec::new());
+        let plans = [every(20.0), every(100.0), Mode::Watch, Mode::Off, Mode::Every];
+        let mut plan = plans[0];
+        while let Some(window) = session.next_window(plan).unwrap() {
+            told += window.samples.len() as u64;
+            numbers.push(window.index.0);
+            assert!(window.samples.iter().all(|s| s.started_in <= window.index), "{seed}");
+            plan = plans[dice.below(plans.len())];
+            if numbers.len() == stop_after {
+                session.stop().unwrap();
+            }
+            assert!(numbers.len() < 10_000, "{seed} does not end");
+        }
+        assert!(session.next_window(plan).unwrap().is_none());
+        assert_eq!(told, session.started, "seed {seed}");
+        let windows = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), windows, "{seed}");
+        assert!(session.losses.malformed == 0, "{seed}");
+        started += told;
+        losses += session.losses.lost_hits;
+        late += session.losses.late;
+        drop(session);
+        assert!(!leaks.load(Ordering::SeqCst), "seed {seed} leaks");
+    }
+    // The schedules are worth something.
+    assert!(started > 200_000 && losses > 1_000 && late > 5_000, "{started} {losses} {late}");
+}
