@@ -298,8 +298,11 @@ mod tests {
         }
     }
 
+    /// Event, instruction pointer, items, exact.
+    type Written = (u64, u64, Vec<(u64, u64)>, bool);
+
     quickcheck! {
-        fn what_is_written_is_read(samples: Vec<(u64, u64, Vec<(u64, u64)>, bool)>, flags: u8, losses: u8) -> TestResult {
+        fn what_is_written_is_read(samples: Vec<Written>, flags: u8, losses: u8) -> TestResult {
             let layout = Layout { address: flags & 1 != 0, counts: flags & 2 != 0, branches: flags & 4 != 0 };
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
             for (event, ip, items, exact) in samples {

@@ -78,6 +78,7 @@ struct SimEvent {
     watch: Option<(u64, u64)>, // first and last byte
 }
 
+#[allow(clippy::struct_excessive_bools)] // what a thread is in, each independent of the others
 struct SimThread {
     program: Program,
     at: u64,
@@ -210,15 +211,11 @@ impl Sim {
         }
     }
 
-    fn counted(&self, event: &SimEvent) -> u64 {
-        event.count
-    }
-
     fn group(&self, leader: i32) -> Vec<(u64, u64)> {
         self.events
             .values()
             .filter(|event| event.leader == leader)
-            .map(|event| (event.id, self.counted(event)))
+            .map(|event| (event.id, event.count))
             .collect()
     }
 

@@ -42,7 +42,7 @@ extern "C" fn ignore(_: i32) {}
 
 fn run(name: &str) -> i32 {
     match name {
-        "strided" => stride(512, 200_000),
+        "strided" => stride(512, 1_500_000),
         "brief" => return 7,
         "threads" => {
             let workers: Vec<_> = (0..3).map(|_| thread::spawn(|| stride(64, 1_000_000))).collect();
