@@ -67,7 +67,7 @@ pub struct Losses {
     pub throttled: u64,
     /// Samples censored because it is known that their line was touched but not when.
     pub lost_hits: u64,
-    /// Accesses not chosen because the thread stood still too late, and the gap to the next was drawn anew.
+    /// Accesses chosen later than drawn, because the thread stopped late, or drawn anew because it could not stop.
     pub late: u64,
     /// Chosen instructions that touch memory in a way that is not understood.
     pub undecoded: u64,

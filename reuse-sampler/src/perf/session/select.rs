@@ -27,17 +27,19 @@ impl<K: Kernel> Session<K> {
                 self.aim(thread)?;
                 break;
             }
-            if blind || (here > next || here < next && steps == 0) && !timed {
+            if blind || here < next && steps == 0 && !timed {
                 self.late(thread);
                 continue;
             }
+            // The instruction at which a processor that stops late has stopped is as good as any.
+            thread.window.losses.late += u64::from(here > next && !timed);
             if here >= next {
                 if let Some(choice) = self.look(thread)? {
                     thread.state = State::Making(choice);
                     return Ok(Resume::Step);
                 }
                 if !timed || steps == 0 || thread.next != Some(next) {
-                    thread.choose_beyond(here);
+                    thread.choose_beyond(here + 1);
                     continue;
                 }
             }
