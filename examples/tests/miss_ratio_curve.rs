@@ -256,7 +256,7 @@ fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
     }
     // Found before the run: the trace is not even looked at.
     let ended = run(&["--trace", missing, "--out", &no_folder]);
-    assert_eq!(ended.status, 1);
+    assert_eq!(ended.status, 2);
     assert!(ended.messages.contains("give a directory that can be written to"), "{}", ended.messages);
 }
 
