@@ -92,7 +92,23 @@ fn slowdowns_of_traces_are_as_predicted() {
     assert!(
         invocations[0] > invocations[1] && invocations[1] > invocations[2] && invocations[2] > invocations[3]
     );
-    assert_eq!(number(&object["co_phases"]), invocations[2]);
+    // Sets of phases that end before they settle are followed besides.
+    assert!(number(&object["co_phases"]) <= invocations[2]);
+    let certainty = &object["certainty"];
+    // Every slowdown exceeds some threshold and none a larger one; what is told is what the slowdowns say.
+    for pair in certainty["exceeding"].as_array().unwrap() {
+        let above =
+            slowdowns(&object["predicted"]).iter().filter(|&&s| s > 1.0 + number(&pair[0]) / 100.0).count();
+        assert!((number(&pair[1]) - above as f64 / 40.0).abs() < 1e-9, "{certainty}");
+    }
+    let interval = certainty["mean_interval"].as_array().unwrap();
+    let mean = number(&object["predicted"]["mean"]);
+    assert!(number(&interval[0]) < mean && mean < number(&interval[1]), "{certainty}");
+    // 0.1 % of the mean from an interval of so many per cent after 40 runs.
+    let half = (number(&interval[1]) - mean) / mean;
+    let needed = number(&certainty["offsets_for_mean"]["offsets"]);
+    assert!((needed / (40.0 * (half / 0.001).powi(2)) - 1.0).abs() < 0.01, "{certainty}");
+    assert_eq!(number(&certainty["offsets_for_distribution"]["offsets"]), 185.0);
 }
 
 #[test]

@@ -63,8 +63,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     segment: usize,
-    left: f64,  // work in the segment, > 0
-    speed: f64, // work per time
+    left: f64, // work in the segment, > 0
 }
 
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
@@ -75,83 +74,121 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// number is taken as 0.
     ///
     /// # Cost
-    /// Per step, an invocation of the model (window methods) or a lookup (phase method).
+    /// Per step, an invocation of the model (window methods) or a lookup (phase method). Where shares are followed over
+    /// time ([`SharingModel::evicts_by_age`]), some ten steps for each exchange of the cache's lines, at half a
+    /// microsecond each for two programs; the phase method looks up how a settled set of phases gives way to the next.
     ///
     /// # References
     /// Sandberg and others, HPCA 2013, section 3.
     pub fn run(&self, offsets: &[f64], until: Until, mut observe: impl FnMut(&Step<'_>)) -> Outcome {
-        let count = self.timelines.len();
-        let mut places: Vec<Place> = (0..count)
-            .map(|i| place_at(self.timelines[i].segments(), offsets.get(i).copied().unwrap_or(0.0)))
-            .collect();
-        let mut curves = vec![0; count];
-        let mut phases = vec![0; count];
-        let mut held = vec![0.0; count];
+        if self.model.evicts_by_age() {
+            return self.follow(offsets, until, observe);
+        }
+        let mut pass = Pass::new(self, offsets, until);
+        let mut held = vec![0.0; self.timelines.len()];
         let mut sharing = Sharing::default();
-        let mut outcome = Outcome {
+        loop {
+            let remembered;
+            let shares = if let Some(memory) = &self.memory {
+                // What is remembered must not depend on who asked first.
+                remembered = memory.get(&pass.curves, |sharing| self.solve(&pass.curves, &[], sharing));
+                remembered.nearest(&held)
+            } else {
+                self.solve(&pass.curves, &held, &mut sharing);
+                pass.outcome.invocations += 1;
+                sharing.shares()
+            };
+            held.clear();
+            held.extend(shares.iter().map(|share| share.bytes));
+            let time = pass.time(shares);
+            if !pass.go(self, time, shares, &mut observe) {
+                return pass.outcome;
+            }
+        }
+    }
+}
+
+/// A run on its way.
+pub(super) struct Pass {
+    places: Vec<Place>,
+    until: Until,
+    /// Numbers of the curves that hold now.
+    pub curves: Vec<usize>,
+    phases: Vec<usize>,
+    /// Whether a program came into another segment last.
+    pub changed: bool,
+    /// What came of it so far.
+    pub outcome: Outcome,
+}
+
+impl Pass {
+    pub(super) fn new<P, M>(run: &CoRun<'_, P, M>, offsets: &[f64], until: Until) -> Self {
+        let count = run.timelines.len();
+        let places: Vec<Place> = (0..count)
+            .map(|i| place_at(run.timelines[i].segments(), offsets.get(i).copied().unwrap_or(0.0)))
+            .collect();
+        let segment = |i: usize| run.timelines[i].segments()[places[i].segment];
+        let curves = (0..count).map(|i| segment(i).curve).collect();
+        let phases = (0..count).map(|i| segment(i).phase).collect();
+        let outcome = Outcome {
             time: 0.0,
-            time_alone: self.timelines[0].time_alone(),
+            time_alone: run.timelines[0].time_alone(),
             work: vec![0.0; count],
             steps: 0,
             invocations: 0,
             time_on_cliff: 0.0,
         };
-        let end = match until {
+        Self { places, until, curves, phases, changed: true, outcome }
+    }
+
+    /// Time until a program with these shares comes to the end of its segment, or the run does.
+    pub(super) fn time(&self, shares: &[Share]) -> f64 {
+        let end = match self.until {
             Until::TargetEnds => f64::INFINITY,
-            Until::Time(time) => time,
+            Until::Time(time) => time - self.outcome.time,
         };
-        loop {
-            for (i, place) in places.iter().enumerate() {
-                let segment = self.timelines[i].segments()[place.segment];
-                (curves[i], phases[i]) = (segment.curve, segment.phase);
-            }
-            let remembered;
-            let shares = if let Some(memory) = &self.memory {
-                // What is remembered must not depend on who asked first.
-                remembered = memory.get(&curves, |sharing| self.solve(&curves, &[], sharing));
-                remembered.nearest(&held)
-            } else {
-                self.solve(&curves, &held, &mut sharing);
-                outcome.invocations += 1;
-                sharing.shares()
-            };
-            let mut time = end - outcome.time;
-            held.clear();
-            held.extend(shares.iter().map(|share| share.bytes));
-            for (place, share) in places.iter_mut().zip(shares) {
-                place.speed = 1.0 / share.cpi;
-                time = time.min(place.left * share.cpi);
-            }
-            if time <= 0.0 || !time.is_finite() {
-                return outcome;
-            }
-            let cpi_alone = self.timelines[0].cpi_alone(curves[0]);
-            observe(&Step { start: outcome.time, time, phases: &phases, shares, cpi_alone });
-            outcome.time += time;
-            outcome.steps += 1;
-            if shares[0].on_cliff {
-                outcome.time_on_cliff += time;
-            }
-            let mut ended = false;
-            for (i, place) in places.iter_mut().enumerate() {
-                let segments = self.timelines[i].segments();
-                let work = time * place.speed;
-                outcome.work[i] += work;
-                place.left -= work;
-                // What rounding leaves of a window that ended with another is not a window.
-                if place.left <= 1e-9 * segments[place.segment].work {
-                    place.segment += 1;
-                    if place.segment == segments.len() {
-                        ended |= i == 0 && until == Until::TargetEnds;
-                        place.segment = 0;
-                    }
-                    place.left = segments[place.segment].work;
+        self.places.iter().zip(shares).map(|(place, share)| place.left * share.cpi).fold(end, f64::min)
+    }
+
+    /// Goes on by `time`, at most [`time`](Self::time); answers whether the run goes on.
+    pub(super) fn go<P, M>(
+        &mut self,
+        run: &CoRun<'_, P, M>,
+        time: f64,
+        shares: &[Share],
+        mut observe: impl FnMut(&Step<'_>),
+    ) -> bool {
+        if time <= 0.0 || !time.is_finite() {
+            return false;
+        }
+        let cpi_alone = run.timelines[0].cpi_alone(self.curves[0]);
+        observe(&Step { start: self.outcome.time, time, phases: &self.phases, shares, cpi_alone });
+        self.outcome.time += time;
+        self.outcome.steps += 1;
+        if shares[0].on_cliff {
+            self.outcome.time_on_cliff += time;
+        }
+        self.changed = false;
+        let mut over = false;
+        for (i, place) in self.places.iter_mut().enumerate() {
+            let segments = run.timelines[i].segments();
+            let work = time / shares[i].cpi;
+            self.outcome.work[i] += work;
+            place.left -= work;
+            // What rounding leaves of a window that ended with another is not a window.
+            if place.left <= 1e-9 * segments[place.segment].work {
+                self.changed = true;
+                place.segment += 1;
+                if place.segment == segments.len() {
+                    over |= i == 0 && self.until == Until::TargetEnds;
+                    place.segment = 0;
                 }
-            }
-            if ended {
-                return outcome;
+                let segment = segments[place.segment];
+                place.left = segment.work;
+                (self.curves[i], self.phases[i]) = (segment.curve, segment.phase);
             }
         }
+        !over
     }
 }
 
@@ -161,9 +198,9 @@ fn place_at(segments: &[Segment], offset: f64) -> Place {
     let mut left = fraction * segments.iter().map(|s| s.work).sum::<f64>();
     for (segment, s) in segments.iter().enumerate() {
         if left < s.work * (1.0 - 1e-9) {
-            return Place { segment, left: s.work - left, speed: 0.0 };
+            return Place { segment, left: s.work - left };
         }
         left = (left - s.work).max(0.0);
     }
-    Place { segment: 0, left: segments[0].work, speed: 0.0 }
+    Place { segment: 0, left: segments[0].work }
 }

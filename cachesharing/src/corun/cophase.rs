@@ -71,8 +71,13 @@ impl Memory {
         curves.iter().zip(&self.counts).fold(0, |number, (&curve, &count)| number.wrapping_mul(count) + curve)
     }
 
+    /// The same, where sets can be numbered.
+    pub(super) fn numbered(&self, curves: &[usize]) -> Option<usize> {
+        (!matches!(self.table, Table::Endless)).then(|| self.number(curves))
+    }
+
     /// The set of a number.
-    fn set(&self, mut number: usize) -> Vec<usize> {
+    pub(super) fn set(&self, mut number: usize) -> Vec<usize> {
         let mut set: Vec<usize> = self
             .counts
             .iter()

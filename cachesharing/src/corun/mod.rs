@@ -7,6 +7,8 @@
 mod advance;
 mod bandwidth;
 mod cophase;
+mod follow;
+mod recency;
 mod timeline;
 mod trajectory;
 
@@ -20,6 +22,7 @@ use std::hash::Hash;
 use crate::error::Error;
 use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
 use cophase::Memory;
+use follow::Changes;
 use timeline::Timeline;
 
 /// How time is cut and what is remembered.
@@ -59,6 +62,7 @@ pub struct CoRun<'a, P, M> {
     settings: Settings,
     timelines: Vec<Timeline>,
     memory: Option<Memory>, // where phases are remembered
+    changes: Changes,       // from one set of them to another
 }
 
 impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
@@ -96,7 +100,15 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
                 Some(Memory::new(timelines.iter().map(|t| t.curves().len()).collect()))
             }
         };
-        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory })
+        Ok(Self {
+            programs: programs.to_vec(),
+            cache,
+            model,
+            settings,
+            timelines,
+            memory,
+            changes: Changes::default(),
+        })
     }
 
     /// The programs, the target first.
@@ -146,6 +158,11 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             let list: Vec<_> = (0..count).map(curve).collect();
             self.share(&list, held, sharing);
         }
+    }
+
+    /// The curves of those numbers, one of each program.
+    fn curves_of(&self, numbers: &[usize]) -> Vec<&CacheCurve> {
+        self.timelines.iter().zip(numbers).map(|(timeline, &number)| &timeline.curves()[number]).collect()
     }
 
     fn share(&self, curves: &[&CacheCurve], held: &[f64], sharing: &mut Sharing) {

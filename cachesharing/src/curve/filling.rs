@@ -104,6 +104,27 @@ impl Filling {
         at.piece = index;
     }
 
+    /// What the program is like `accesses` accesses after it was at `bytes`, found from where the last search ended.
+    #[inline]
+    pub(crate) fn grown(&self, bytes: f64, accesses: f64, at: &mut Lookup) {
+        self.at(bytes, at);
+        let piece = &self.pieces[at.piece];
+        let exponent = piece.inflow_slope * accesses;
+        let filled = if exponent.abs() < 0.02 {
+            // The exponential's series, to 1e-9.
+            let growth = 1.0 + exponent * (0.5 + exponent * (1.0 / 6.0 + exponent / 24.0));
+            at.inflow * accesses * growth
+        } else {
+            at.inflow * exponent.exp_m1() / piece.inflow_slope
+        };
+        if self.pieces.get(at.piece + 1).is_none_or(|next| bytes + filled <= next.bytes) {
+            at.bytes = bytes + filled;
+        } else {
+            let passed = piece.accesses + (bytes - piece.bytes) / logarithmic_mean(piece.inflow, at.inflow);
+            self.after(passed + accesses, at);
+        }
+    }
+
     /// What the program is like at `bytes`, found from where the last search ended.
     #[inline]
     pub(crate) fn at(&self, bytes: f64, at: &mut Lookup) {

@@ -28,7 +28,8 @@ use crate::{CacheCurve, SharedCache};
 /// # Accuracy
 /// On simulated chips with in-order cores and a shared 16-way LRU cache, from curves of 16 sizes: see the
 /// crate's front page. It assumes that a program's accesses are spread over time as evenly in company as alone,
-/// that it reuses its lines alike wherever in its window it is, and that the shared state has settled.
+/// that it reuses its lines alike wherever in its window it is, and, unless [`followed`](Self::followed), that the
+/// shared state settles as soon as a window begins.
 ///
 /// # Cost
 /// Some 20 lookups a start and program; the bench `invocation` measures it.
@@ -40,12 +41,25 @@ use crate::{CacheCurve, SharedCache};
 pub struct EvictionAge {
     tolerance: f64,   // in (0, NEAR)
     most_rounds: u32, // >= 1
+    settles: bool,    // as soon as a window begins
 }
 
 impl Default for EvictionAge {
     /// Speeds agree to 1 in 10,000, within at most 300 rounds; some 6 are usual.
     fn default() -> Self {
-        Self { tolerance: 1e-4, most_rounds: 300 }
+        Self { tolerance: 1e-4, most_rounds: 300, settles: true }
+    }
+}
+
+impl EvictionAge {
+    /// The same model, with what programs hold followed over time: a [`CoRun`](crate::CoRun) does not take the cache as
+    /// settled as soon as a window begins, but carries the ages of its lines over.
+    ///
+    /// Needed where windows are shorter than the time in which the cache's lines are exchanged, or programs come back
+    /// to data of earlier windows. Sets of a cache are then taken to be alike.
+    #[must_use]
+    pub fn followed() -> Self {
+        Self { settles: false, ..Self::default() }
     }
 }
 
@@ -56,11 +70,16 @@ const ROUGHLY: f64 = 1e-2;
 const EXACTLY: f64 = 1e-7;
 
 impl SharingModel for EvictionAge {
+    fn evicts_by_age(&self) -> bool {
+        !self.settles
+    }
+
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
         solution.begin(cache, curves, start);
         let mut age = 0.0;
         let (mut near, mut step) = (NEAR, Step::default());
         let mut ages = SetAges::alike();
+        let ways = cache.ways().filter(|_| self.settles);
         for round in 1..=self.most_rounds {
             // No better than the speeds deserve, until they agree.
             let done = solution.residual < self.tolerance;
@@ -74,7 +93,7 @@ impl SharingModel for EvictionAge {
             }
             solution.rounds = round;
             if done {
-                if !ages.tell_apart(cache, age, &solution.allocations) {
+                if !ages.tell_apart(ways, cache.bytes(), age, &solution.allocations) {
                     break;
                 }
                 (near, step) = (NEAR, Step::default());
@@ -86,7 +105,7 @@ impl SharingModel for EvictionAge {
                 if let Some(exact) = exact {
                     age = exact;
                     solution.residual = EXACTLY;
-                    if !ages.tell_apart(cache, age, &solution.allocations) {
+                    if !ages.tell_apart(ways, cache.bytes(), age, &solution.allocations) {
                         break;
                     }
                     near = NEAR;
@@ -155,12 +174,12 @@ impl SetAges {
         Self { points: [(1.0, 1.0); 3], apart: false }
     }
 
-    /// Tells the sets of `cache` apart, if it has any and that was not done before: by how much is on its way out of
+    /// Tells sets of `ways` lines apart, if there are any and that was not done before: by how much is on its way out of
     /// them when all evict at `age`.
-    fn tell_apart(&mut self, cache: &SharedCache, age: f64, allocations: &[Allocation]) -> bool {
-        let Some(ways) = cache.ways().filter(|_| !self.apart) else { return false };
+    fn tell_apart(&mut self, ways: Option<f64>, bytes: f64, age: f64, allocations: &[Allocation]) -> bool {
+        let Some(ways) = ways.filter(|_| !self.apart) else { return false };
         let volatile: f64 = allocations.iter().map(|a| age * a.at.inflow / a.assumed).sum();
-        let lines = (ways * volatile / cache.bytes()).clamp(1.0, ways);
+        let lines = (ways * volatile / bytes).clamp(1.0, ways);
         let variance = (IRREGULARITY / lines).ln_1p();
         let (middle, spread) = ((-0.5 * variance).exp(), (3.0 * variance).sqrt().exp());
         self.points = [(middle, 2.0 / 3.0), (middle / spread, 1.0 / 6.0), (middle * spread, 1.0 / 6.0)];

@@ -6,6 +6,7 @@
 //! them a real run ends in depends on who warmed up first, and an answer that does not say so is worth little.
 
 mod age;
+mod held;
 mod memory;
 mod partition;
 mod probes;
@@ -13,6 +14,7 @@ mod random;
 mod solution;
 
 pub use age::EvictionAge;
+pub(crate) use held::holding;
 pub use partition::LruPartition;
 pub use probes::{Probes, Share, Sharing, share, share_from};
 pub use random::Random;
@@ -41,16 +43,31 @@ pub trait SharingModel: Send + Sync {
     /// Finds how `curves` divide `cache`, beginning at `start`, and leaves it in `solution`, whose previous
     /// contents say nothing but where to begin from [`Start::Held`]. Curve i gets allocation i.
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution);
+
+    /// Whether lines leave the cache once they were not used for a time common to all programs: what programs hold is
+    /// then followed over time by [`CoRun`](crate::CoRun), from one window to the next, where other models settle at
+    /// once.
+    fn evicts_by_age(&self) -> bool {
+        false
+    }
 }
 
 impl<M: SharingModel + ?Sized> SharingModel for &M {
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
         (**self).solve(cache, curves, start, solution);
     }
+
+    fn evicts_by_age(&self) -> bool {
+        (**self).evicts_by_age()
+    }
 }
 
 impl<M: SharingModel + ?Sized> SharingModel for Box<M> {
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
         (**self).solve(cache, curves, start, solution);
+    }
+
+    fn evicts_by_age(&self) -> bool {
+        (**self).evicts_by_age()
     }
 }

@@ -222,7 +222,7 @@ fn from<M: SharingModel + ?Sized>(
 }
 
 /// A share as the model left it.
-fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
+pub(super) fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
     let cpi = a.time * curve.mix();
     let fetch_ratio = curve.fetch_ratio(a.bytes);
     Share {

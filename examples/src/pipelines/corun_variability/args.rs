@@ -37,6 +37,12 @@ pub struct Args {
     /// How the cache is shared [default: age, or random where --policy is]
     #[arg(long, value_enum)]
     pub(super) sharing: Option<Model>,
+    /// Slowdowns in per cent to tell the probability of exceeding of
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "5,10,20", value_parser = percents)]
+    pub(super) exceeding: Vec<f64>,
+    /// Confidence of intervals and of how many offsets are needed
+    #[arg(long, value_name = "P", default_value = "0.95", value_parser = confidence)]
+    pub(super) confidence: f64,
     /// Threads to work on; the result does not depend on it [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     pub(super) threads: Option<NonZeroUsize>,
@@ -92,7 +98,7 @@ pub(super) struct FileArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Traces and embedded programs")]
 pub(super) struct PlayedArgs {
-    /// Accesses in a window [default: a 200th of the longest program]
+    /// Accesses in a window [default: a 500th of the longest program]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub window: Option<u64>,
     /// Mean relative difference of the CPI over all sizes up to which windows belong to one phase
@@ -147,8 +153,10 @@ impl MethodName {
 /// How the cache is shared: the names of the models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
-    /// LRU: one eviction age for all
+    /// LRU: one eviction age for all, what programs hold followed from window to window
     Age,
+    /// LRU: one eviction age for all, settled as soon as a window begins
+    Settled,
     /// LRU: sticky and volatile parts
     Lru,
     /// Random replacement
@@ -160,6 +168,7 @@ impl Model {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Age => "age",
+            Self::Settled => "settled",
             Self::Lru => "lru",
             Self::Random => "random",
         }
@@ -170,6 +179,20 @@ fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("give a finite number above 0".to_owned()),
+    }
+}
+
+fn percents(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > -100.0 => Ok(value),
+        _ => Err("give a number of per cent, for example 10".to_owned()),
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("give a number between 0 and 1, for example 0.95".to_owned()),
     }
 }
 

@@ -38,7 +38,7 @@ impl Pair {
     }
 }
 
-/// Evaluates all pairs and tells the result.
+/// Evaluates all pairs and tells the result; answers whether they are all, or those finished until an interrupt.
 pub(super) fn evaluate(
     args: &Args,
     mut ground: Ground,
@@ -46,27 +46,35 @@ pub(super) fn evaluate(
     folder: Option<&OutputDir>,
     watch: &Watch<'_>,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let bytes = ground.settings.shared.geometry.bytes();
     let (line_size, seed) = (args.chip.line_size(), args.common.seed);
     let names = embedded::NAMES.map(|(name, ..)| name);
     let load = |name: &&str| embedded::program(name, bytes, line_size, seed);
     let played: Vec<Recorded> = names.iter().map(load).collect::<Result<_, _>>()?;
     let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-    ground.window = args.played.window.unwrap_or((longest / 200).max(1));
+    ground.window = args.played.window.unwrap_or_else(|| Ground::window(longest));
     let mut programs = Vec::new();
     for recorded in &played {
         watch.tell(format!("measuring {} alone", recorded.name));
         go_on(watch)?;
         programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
     }
+    let interferers = |target| (0..names.len()).filter(|&i| embedded::NAMES[i].2).map(move |i| (target, i));
     let mut pairs = Vec::new();
-    for target in 0..names.len() {
-        for interferer in (0..names.len()).filter(|&i| embedded::NAMES[i].2) {
-            watch.tell(format!("{} beside {}", names[target], names[interferer]));
-            go_on(watch)?;
-            pairs.push(pair(args, &ground, &played, &programs, (target, interferer), threads)?);
+    let mut whole = true;
+    for (target, interferer) in (0..names.len()).flat_map(interferers) {
+        watch.tell(format!("{} beside {}", names[target], names[interferer]));
+        match pair(args, &ground, &played, &programs, (target, interferer), threads, watch)? {
+            Some(pair) => pairs.push(pair),
+            None => {
+                whole = false;
+                break;
+            }
         }
+    }
+    if pairs.is_empty() {
+        go_on(watch)?;
     }
     watch.clear();
     let lengths: Vec<u64> = played.iter().map(|p| p.recording.references()).collect();
@@ -74,12 +82,14 @@ pub(super) fn evaluate(
         files(&pairs, &names, folder)?;
     }
     unless_closed(if args.common.json {
-        writeln!(out, "{}", object(args, &pairs, &programs, &lengths))
+        writeln!(out, "{}", object(args, &pairs, &programs, &lengths, whole))
     } else {
         write!(out, "{}\n{}", align(&table(&pairs, &names)), align(&summary(&pairs)))
-    })
+    })?;
+    Ok(whole)
 }
 
+/// A pair, or nothing where it was interrupted.
 fn pair(
     args: &Args,
     ground: &Ground,
@@ -87,7 +97,8 @@ fn pair(
     programs: &[Program<u64>],
     (target, interferer): (usize, usize),
     threads: NonZeroUsize,
-) -> Result<Pair, Failure> {
+    watch: &Watch<'_>,
+) -> Result<Option<Pair>, Failure> {
     // Each pair has offsets of its own.
     let seed = args.common.seed.wrapping_mul(1000).wrapping_add((10 * target + interferer) as u64);
     let offsets = Offsets::random(args.offsets as usize, seed);
@@ -107,14 +118,19 @@ fn pair(
     let lists: Vec<Vec<f64>> = (0..offsets.count()).map(|run| offsets.of_run(run, 2)).collect();
     let alone = reference::alone(ground, recorded[0])?;
     let began = std::time::Instant::now();
-    let runs = reference::together(ground, &recorded, &lists, threads, &|| false)?;
+    let runs = reference::together(ground, &recorded, &lists, threads, &|| watch.is_interrupted())?;
     let seconds = began.elapsed().as_secs_f64();
+    if runs.len() < lists.len() {
+        return Ok(None);
+    }
     let slowdowns = runs.iter().map(|run| run.cycles / alone).collect();
     let simulated = SlowdownDistribution::new(slowdowns).map_err(Failure::run)?;
-    Ok(Pair { target, interferer, methods, simulated, seconds })
+    Ok(Some(Pair { target, interferer, methods, simulated, seconds }))
 }
 
 const PHASE: usize = 2; // in MethodName::ALL
+/// Standard deviation of slowdowns from which on runs differ by more than a prediction is likely to be off.
+const VARIED: f64 = 0.02;
 
 /// A row per pair.
 fn table(pairs: &[Pair], names: &[&str]) -> Vec<Vec<String>> {
@@ -142,6 +158,7 @@ struct Summary {
     mean: f64,
     most: f64,
     distance: f64, // median Kolmogorov-Smirnov distance
+    varied: f64,   // the same of the pairs whose slowdown varies
     levy: f64,     // median, in points of slowdown
     speedup: f64,  // geometric mean
 }
@@ -149,6 +166,7 @@ struct Summary {
 fn summaries(pairs: &[Pair]) -> Vec<Summary> {
     let count = pairs.len().max(1) as f64;
     let of = |(number, name): (usize, &MethodName)| {
+        let varied = pairs.iter().filter(|pair| pair.simulated.standard_deviation() >= VARIED);
         let levy = |pair: &Pair| {
             let predicted = &pair.methods[number].variability.distribution;
             predicted.levy(&pair.simulated, 0.01).unwrap_or(1.0)
@@ -158,6 +176,7 @@ fn summaries(pairs: &[Pair]) -> Vec<Summary> {
             mean: pairs.iter().map(|pair| pair.error(number)).sum::<f64>() / count,
             most: pairs.iter().map(|pair| pair.error(number)).fold(0.0, f64::max),
             distance: median(pairs.iter().map(|pair| pair.distance(number)).collect()),
+            varied: median(varied.map(|pair| pair.distance(number)).collect()),
             levy: median(pairs.iter().map(levy).collect()),
             speedup: (pairs.iter().map(|pair| pair.speedup(number).ln()).sum::<f64>() / count).exp(),
         }
@@ -171,11 +190,18 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn summary(pairs: &[Pair]) -> Vec<Vec<String>> {
-    let header =
-        ["method", "mean error", "largest", "median KS distance", "median Levy, 1 % steps", "speed-up"];
+    let header = [
+        "method",
+        "mean error",
+        "largest",
+        "median KS distance",
+        "spread >= 2 %",
+        "median Levy, 1 % steps",
+        "speed-up",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(summaries(pairs).into_iter().map(|s| {
-        let distances = [s.distance, s.levy].map(|d| format!("{d:.3}"));
+        let distances = [s.distance, s.varied, s.levy].map(|d| format!("{d:.3}"));
         let errors = [percent(s.mean), percent(s.most)];
         let cells = [s.method.to_owned()].into_iter().chain(errors).chain(distances);
         cells.chain([format!("{:.0} x", s.speedup)]).collect()
@@ -183,7 +209,7 @@ fn summary(pairs: &[Pair]) -> Vec<Vec<String>> {
     rows
 }
 
-fn object(args: &Args, pairs: &[Pair], programs: &[Program<u64>], lengths: &[u64]) -> Value {
+fn object(args: &Args, pairs: &[Pair], programs: &[Program<u64>], lengths: &[u64], whole: bool) -> Value {
     let program = |(program, accesses): (&Program<u64>, &u64)| {
         json!({
             "name": program.name(),
@@ -218,7 +244,8 @@ fn object(args: &Args, pairs: &[Pair], programs: &[Program<u64>], lengths: &[u64
     };
     let summary = |s: Summary| {
         json!({"method": s.method, "mean_error": s.mean, "largest_error": s.most,
-               "median_kolmogorov_smirnov": s.distance, "median_levy_per_point": s.levy})
+               "median_kolmogorov_smirnov": s.distance,
+               "median_kolmogorov_smirnov_where_varied": s.varied, "median_levy_per_point": s.levy})
     };
     json!({
         "programs": programs.iter().zip(lengths).map(program).collect::<Vec<_>>(),
@@ -226,6 +253,7 @@ fn object(args: &Args, pairs: &[Pair], programs: &[Program<u64>], lengths: &[u64
         "seed": args.common.seed,
         "pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "summary": summaries(pairs).into_iter().map(summary).collect::<Vec<_>>(),
+        "incomplete": !whole,
     })
 }
 

@@ -17,7 +17,16 @@ pub(super) struct Ground {
 /// Accesses of a warm-up, per line of the shared cache.
 const WARM_UP: u64 = 32;
 
+/// Windows of the longest program, unless something else is asked for: short beside the time in which the cache's lines
+/// are exchanged, so that what programs do between is not averaged.
+const WINDOWS: u64 = 500;
+
 impl Ground {
+    /// Accesses in a window, where the longest program makes so many.
+    pub fn window(longest: u64) -> u64 {
+        (longest / WINDOWS).max(1)
+    }
+
     /// Accesses that a program makes before it is counted, so that it finds the cache as it leaves it: those at the
     /// end of its recording, since programs start over.
     pub fn warm_up(&self, played: &Recorded) -> u64 {

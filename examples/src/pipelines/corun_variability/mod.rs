@@ -2,6 +2,7 @@
 //! where programs can be played, beside what happens on the chip.
 
 mod args;
+mod certainty;
 mod courses;
 mod embedded;
 mod evaluation;
@@ -82,8 +83,12 @@ pub fn run_until(
     let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
     if args.evaluate {
-        evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
-        return Ok(0);
+        let whole = evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
+        if !whole {
+            let _ =
+                writeln!(messages, "corun_variability: interrupted; the pairs are those finished until then");
+        }
+        return Ok(if whole { 0 } else { INTERRUPTED });
     }
     let found = find(args, &watch)?;
     watch.clear();
@@ -128,7 +133,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
         (read.programs, SharedCache::new(read.cache_bytes).map_err(Failure::usage)?)
     } else {
         let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-        ground.window = args.played.window.unwrap_or((longest / 200).max(1));
+        ground.window = args.played.window.unwrap_or_else(|| Ground::window(longest));
         let mut programs = Vec::new();
         for recorded in &played {
             watch.tell(format!("measuring {} alone", recorded.name));

@@ -4,7 +4,7 @@ use cachesharing::{BandwidthDistribution, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::Args;
-use super::{Findings, Truth, schedule};
+use super::{Findings, Truth, certainty, schedule};
 
 /// Quantiles that are told.
 pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
@@ -25,6 +25,7 @@ pub(super) fn object(args: &Args, found: &Findings) -> Value {
             .map(|run| found.offsets.of_run(run, found.programs.len())[1..].to_vec())
             .collect::<Vec<_>>(),
         "predicted": distribution(&answer.chosen().distribution, &answer.chosen().slowdowns),
+        "certainty": certainty::object(args, &answer.chosen().distribution),
         "cycles_alone": found.truth.as_ref().map(|truth| truth.alone),
         "reference": found.truth.as_ref().map(|truth| distribution(&truth.distribution, &truth.slowdowns)),
         "comparison": found.truth.as_ref().map(|truth| comparison(found, truth)),

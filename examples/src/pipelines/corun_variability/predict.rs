@@ -111,7 +111,8 @@ impl Question<'_> {
     /// The model of how the cache is shared.
     pub fn sharing_model(&self) -> Box<dyn SharingModel> {
         match self.model {
-            Model::Age => Box::new(EvictionAge::default()),
+            Model::Age => Box::new(EvictionAge::followed()),
+            Model::Settled => Box::new(EvictionAge::default()),
             Model::Lru => Box::new(LruPartition::default()),
             Model::Random => Box::new(Random),
         }

@@ -6,7 +6,7 @@ use cachesharing::{Culprit, SlowdownDistribution};
 
 use super::args::Args;
 use super::object::QUANTILES;
-use super::{Findings, Truth, schedule};
+use super::{Findings, Truth, certainty, schedule};
 use crate::output::OutputDir;
 use crate::report::{align, bytes, percent};
 
@@ -31,6 +31,9 @@ pub(super) fn write(
     }
     writeln!(out)?;
     write!(out, "{}", align(&distributions(args, found)))?;
+    for line in certainty::lines(args, &found.answer.chosen().distribution) {
+        writeln!(out, "{line}")?;
+    }
     let cliff = found.answer.chosen().time_on_cliff;
     if cliff > 0.0 {
         writeln!(

@@ -1,0 +1,140 @@
+//! When the lines of the cache were last used, and by whom.
+//!
+//! Since any moment a program has touched so many different bytes. That number grows at each access by a line with the
+//! probability that the access misses a cache of just that size: the very curve that was measured alone, of whatever
+//! window the program is in now. The cache holds what was touched since the last moment since which all programs
+//! together touched as much as it holds. A line's age carries over from window to window in this way, where a settled
+//! state forgets it.
+
+use crate::CacheCurve;
+use crate::curve::Lookup;
+
+/// Moments per age of the cache: how finely it is followed.
+const PER_AGE: f64 = 8.0;
+/// Halvings of the shortest age in a settled state: programs that fit touch all they have in a small part of it.
+const MOST_HALVINGS: u32 = 40;
+
+/// What each program touched since each of several moments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recency {
+    now: f64,
+    moments: Vec<f64>, // rising, the last before now
+    totals: Vec<f64>,  // bytes touched since each moment by all programs
+    touched: Vec<f64>, // by each program, as many as there are programs for each moment
+}
+
+impl Recency {
+    /// The state that programs settle in which take `times` per access and have filled the cache of `bytes` in `age`.
+    pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], age: f64) -> Self {
+        let mut state = Self::default();
+        let mut put = |age: f64| {
+            let before = state.touched.len();
+            for (curve, time) in curves.iter().zip(times) {
+                let mut at = Lookup::default();
+                curve.filling().after(age / time, &mut at);
+                state.touched.push(at.bytes);
+            }
+            let total: f64 = state.touched[before..].iter().sum();
+            state.moments.push(-age);
+            state.totals.push(total);
+            total
+        };
+        // What is found exactly full may lack a rounding error.
+        put(1.05 * age);
+        let mut part = PER_AGE;
+        while part > 1.5 {
+            part -= 1.0;
+            put(age * part / PER_AGE);
+        }
+        let mut short = age / PER_AGE;
+        for _ in 0..MOST_HALVINGS {
+            short *= 0.5;
+            if put(short) < 0.5 * bytes / PER_AGE {
+                break;
+            }
+        }
+        state
+    }
+
+    /// What each program holds of a cache of `bytes`; answers the age at which lines leave it.
+    pub(super) fn holding(&self, bytes: f64, held: &mut [f64]) -> f64 {
+        let programs = held.len();
+        let since = |moment: usize| &self.touched[moment * programs..(moment + 1) * programs];
+        // Totals fall from moment to moment.
+        let younger = self.totals.partition_point(|&total| total >= bytes);
+        let Some(older) = younger.checked_sub(1) else {
+            // Not full yet.
+            held.copy_from_slice(since(0));
+            return self.now - self.moments[0];
+        };
+        let (end, rest) = match self.moments.get(younger) {
+            Some(&moment) => (moment, self.totals[younger]),
+            None => (self.now, 0.0),
+        };
+        let part = ((self.totals[older] - bytes) / (self.totals[older] - rest)).clamp(0.0, 1.0);
+        for (i, (held, &more)) in held.iter_mut().zip(since(older)).enumerate() {
+            let less = if younger < self.moments.len() { since(younger)[i] } else { 0.0 };
+            *held = more + part * (less - more);
+        }
+        self.now - (self.moments[older] + part * (end - self.moments[older]))
+    }
+
+    /// How long what programs hold may be taken to stay as it is, where lines leave at `age` and come in at `inflow`
+    /// bytes per unit of time: as long as a small part of the cache is exchanged.
+    pub(super) fn patience(bytes: f64, age: f64, inflow: f64) -> f64 {
+        age.min(bytes / inflow) / PER_AGE
+    }
+
+    /// Lets `time` pass in which the programs take `times` per access and do what `curves` say.
+    pub(super) fn pass(&mut self, bytes: f64, curves: &[&CacheCurve], times: &[f64], time: f64) {
+        self.moments.push(self.now);
+        self.totals.push(0.0);
+        self.touched.extend(curves.iter().map(|_| 0.0));
+        self.totals.fill(0.0);
+        for (i, (curve, per_access)) in curves.iter().zip(times).enumerate() {
+            let (accesses, mut at) = (time / per_access, Lookup::default());
+            let own = self.touched.iter_mut().skip(i).step_by(curves.len());
+            for (touched, total) in own.zip(&mut self.totals) {
+                curve.filling().grown(*touched, accesses, &mut at);
+                *touched = at.bytes;
+                *total += at.bytes;
+            }
+        }
+        self.now += time;
+        self.forget(bytes, curves.len());
+    }
+
+    /// Lets `time` pass in which nothing changes.
+    pub(super) fn wait(&mut self, time: f64) {
+        self.now += time;
+        for moment in &mut self.moments {
+            *moment += time;
+        }
+    }
+
+    /// Drops moments that tell nothing: all but one of those before the oldest line's, and of those since which much
+    /// the same was touched.
+    fn forget(&mut self, bytes: f64, programs: usize) {
+        let least = 0.5 * bytes / PER_AGE;
+        let last = self.totals.len() - 1;
+        let mut kept = 0;
+        for moment in 0..=last {
+            let next = self.totals.get(moment + 1).copied();
+            let useless = match next {
+                Some(next) if next >= bytes => true,
+                Some(next) if kept > 0 => self.totals[kept - 1] - next < least,
+                _ => false,
+            };
+            if useless {
+                continue;
+            }
+            self.moments[kept] = self.moments[moment];
+            self.totals[kept] = self.totals[moment];
+            self.touched.copy_within(moment * programs..(moment + 1) * programs, kept * programs);
+            kept += 1;
+        }
+        self.moments.truncate(kept);
+        self.totals.truncate(kept);
+        self.touched.truncate(kept * programs);
+    }
+}

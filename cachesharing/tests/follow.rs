@@ -1,0 +1,236 @@
+//! Shares followed over time, against a cache simulated access by access, where windows are too short to settle.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::num::NonZeroUsize;
+
+use cachesharing::{
+    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, Settings,
+    SharedCache, Trajectory, Until, Window, variability,
+};
+use common::Draws;
+use quickcheck::quickcheck;
+
+const LINES: usize = 256;
+const LINE: u64 = 64;
+const WINDOW: usize = 1000;
+const HIT: f64 = 10.0;
+const MISS: f64 = 130.0;
+
+/// A program as the lines it touches, in windows, each with its phase. An access is an instruction.
+struct Touches {
+    lines: Vec<u32>,
+    phases: Vec<u64>,
+}
+
+/// Phases in turn: so many windows, of draws from so many lines from a first one on, or of a walk through them.
+fn touches(seed: u64, rounds: usize, phases: &[(usize, u32, u32, bool)]) -> Touches {
+    let mut draws = Draws(seed);
+    let (mut lines, mut numbers) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        for (number, &(windows, first, count, walk)) in phases.iter().enumerate() {
+            for i in 0..windows * WINDOW {
+                let line = if walk { i as u64 % u64::from(count) } else { draws.below(u64::from(count)) };
+                lines.push(first + line as u32);
+            }
+            numbers.extend(vec![number as u64; windows]);
+        }
+    }
+    Touches { lines, phases: numbers }
+}
+
+/// An LRU stack: where a line is found in it is how many others were touched since.
+#[derive(Default)]
+struct Stack(Vec<u32>);
+
+impl Stack {
+    fn touch(&mut self, line: u32) -> usize {
+        let depth = self.0.iter().rev().position(|&l| l == line);
+        if let Some(depth) = depth {
+            self.0.remove(self.0.len() - 1 - depth);
+        }
+        self.0.push(line);
+        depth.unwrap_or(usize::MAX)
+    }
+}
+
+/// Measures each window alone in caches of 32 sizes, after a pass to warm up.
+fn measured(name: &str, of: &Touches) -> Program<u64> {
+    let mut stack = Stack::default();
+    for &line in &of.lines {
+        stack.touch(line);
+    }
+    let windows = of.lines.chunks(WINDOW).zip(&of.phases).map(|(window, &phase)| {
+        let depths: Vec<usize> = window.iter().map(|&line| stack.touch(line)).collect();
+        let point = |k: usize| {
+            let lines = LINES * k / 32;
+            let misses = depths.iter().filter(|&&depth| depth >= lines).count() as f64 / WINDOW as f64;
+            let cpi = HIT + (MISS - HIT) * misses;
+            let hit_rate = Some((1.0 - misses) / cpi);
+            CurvePoint { bytes: lines as u64 * LINE, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        };
+        let curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
+        Window::measured(WINDOW as f64, phase, curve)
+    });
+    Program::new(name, [], windows.collect::<Vec<_>>()).unwrap()
+}
+
+/// Time of a pass of the first program beside the second, which begins at `offset`, and beside nobody. Both run for
+/// half a pass of the first before it counts.
+fn simulated(first: &Touches, second: Option<(&Touches, f64)>) -> f64 {
+    let mut stack = Stack::default();
+    let count = first.lines.len();
+    let mut at = count / 2;
+    let mut other = 0;
+    let (mut now, mut others, mut counted) = (0.0, 0.0, 0.0);
+    let cost = |depth: usize| if depth < LINES { HIT } else { MISS };
+    let mut warm = true;
+    loop {
+        if at == count {
+            if !warm {
+                return now - counted;
+            }
+            (warm, at, counted) = (false, 0, now);
+            if let Some((second, offset)) = second {
+                other = (offset * second.lines.len() as f64) as usize;
+            }
+        }
+        match second {
+            Some((second, _)) if others < now => {
+                others += cost(stack.touch(second.lines[other] + 1_000_000));
+                other = (other + 1) % second.lines.len();
+            }
+            _ => {
+                now += cost(stack.touch(first.lines[at]));
+                at += 1;
+            }
+        }
+    }
+}
+
+fn co_run<'a>(
+    programs: &[&'a Program<u64>],
+    model: EvictionAge,
+    method: Method,
+) -> CoRun<'a, u64, EvictionAge> {
+    let cache = SharedCache::new(LINES as u64 * LINE).unwrap();
+    CoRun::new(cache, programs, model, Settings { method, probes: Probes::One, extrapolate: false }).unwrap()
+}
+
+/// Comes back to tables that it left a while ago.
+fn returning() -> Touches {
+    touches(1, 8, &[(2, 0, 110, false), (3, 200, 90, false), (1, 400, 60, true)])
+}
+
+/// A small table for a while, then lines that are never used again in time.
+fn bursts() -> Touches {
+    touches(2, 3, &[(4, 0, 30, false), (4, 100, 3000, true)])
+}
+
+#[test]
+fn slowdowns_are_those_of_the_cache_where_windows_are_too_short_to_settle() {
+    let (a, b) = (returning(), bursts());
+    let programs = [measured("a", &a), measured("b", &b)];
+    let alone = simulated(&a, None);
+    let (mut followed_error, mut settled_error) = (0.0_f64, 0.0_f64);
+    for offset in [0.0, 0.1, 0.35, 0.6, 0.85] {
+        let truth = simulated(&a, Some((&b, offset))) / alone;
+        assert!(truth > 1.05, "{truth}");
+        let slowdown = |model, method| {
+            let run = co_run(&[&programs[0], &programs[1]], model, method);
+            run.run(&[0.0, offset], Until::TargetEnds, |_| {}).slowdown() / truth - 1.0
+        };
+        let followed = slowdown(EvictionAge::followed(), Method::Window);
+        // Within a window of 1,000 accesses uses are not spread evenly: 1 % is left.
+        assert!(followed.abs() < 0.015, "{offset}: {followed} of {truth}");
+        followed_error += followed.abs() / 5.0;
+        settled_error += slowdown(EvictionAge::default(), Method::Window).abs() / 5.0;
+        // Phases average what a phase finds first and last: their beginnings, where all is missed, come out too fast.
+        let phases = slowdown(EvictionAge::followed(), Method::Phase);
+        assert!(phases.abs() < 0.06, "{offset}: {phases} of {truth}");
+    }
+    assert!(followed_error < 0.5 * settled_error, "{followed_error} {settled_error}");
+}
+
+#[test]
+fn what_is_followed_settles_where_the_model_says() {
+    // Windows far longer than it takes to exchange the cache.
+    let (a, b) = (touches(3, 1, &[(40, 0, 150, false)]), touches(4, 1, &[(40, 0, 400, false)]));
+    let programs = [measured("a", &a), measured("b", &b)];
+    let average = |p: &Program<u64>| Program::steady("p", 0, p.average().unwrap(), 100.0 * p.work()).unwrap();
+    let steady = [average(&programs[0]), average(&programs[1])];
+    for method in [Method::Window, Method::DynamicWindow, Method::Phase, Method::Oblivious] {
+        let slowdown = |model| {
+            let run = co_run(&[&steady[0], &steady[1]], model, method);
+            run.run(&[], Until::TargetEnds, |_| {}).slowdown()
+        };
+        let (followed, settled) = (slowdown(EvictionAge::followed()), slowdown(EvictionAge::default()));
+        // Between the moments that are kept, what was touched is interpolated.
+        assert!((followed / settled - 1.0).abs() < 5e-3, "{method:?}: {followed} {settled}");
+    }
+}
+
+#[test]
+fn the_cache_is_full_and_the_result_the_same_on_any_number_of_threads() {
+    let programs = [measured("a", &returning()), measured("b", &bursts())];
+    let list = [&programs[0], &programs[1], &programs[1]];
+    for method in [Method::Window, Method::DynamicWindow, Method::Phase, Method::Oblivious] {
+        let all: Vec<_> = [1, 2, 5]
+            .map(|threads| {
+                let run = co_run(&list, EvictionAge::followed(), method);
+                variability(&run, &Offsets::random(9, 3), NonZeroUsize::new(threads).unwrap()).unwrap()
+            })
+            .into();
+        assert!(all.windows(2).all(|w| w[0] == w[1]), "{method:?}");
+        let run = co_run(&list, EvictionAge::followed(), method);
+        let outcome = run.run(&[0.0, 0.3, 0.8], Until::TargetEnds, |step| {
+            let bytes: f64 = step.shares.iter().map(|share| share.bytes).sum();
+            assert!((bytes / (LINES as u64 * LINE) as f64 - 1.0).abs() < 1e-6, "{method:?}: {bytes}");
+        });
+        assert!((outcome.work[0] / programs[0].work() - 1.0).abs() < 1e-9);
+        let trajectory = Trajectory::record(&run, &[0.0, 0.3, 0.8], Until::TargetEnds);
+        assert!((trajectory.time() / outcome.time - 1.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn a_limited_memory_slows_down_what_is_followed_too() {
+    let programs = [measured("a", &returning()), measured("b", &bursts())];
+    let time = |limit: Option<f64>| {
+        let mut cache = SharedCache::new(LINES as u64 * LINE).unwrap();
+        if let Some(limit) = limit {
+            cache = cache.with_memory(MemoryLimit::new(limit).unwrap());
+        }
+        let settings = Settings { method: Method::Window, probes: Probes::One, extrapolate: false };
+        let run =
+            CoRun::new(cache, &[&programs[0], &programs[1]], EvictionAge::followed(), settings).unwrap();
+        let mut most = 0.0_f64;
+        let outcome = run.run(&[], Until::TargetEnds, |step| {
+            most = most.max(step.shares.iter().map(|share| share.bandwidth).sum());
+        });
+        (outcome.time, most)
+    };
+    let (free, demand) = time(None);
+    let (limited, most) = time(Some(0.6 * demand));
+    assert!(limited > 1.02 * free, "{limited} {free}");
+    // The curve's fetches, which bandwidth is told from, lie a little above their non-increasing form that is solved.
+    assert!(most <= 0.6 * demand * 1.05, "{most} {demand}");
+}
+
+quickcheck! {
+    fn every_offset_makes_a_whole_run(offset: f64, seed: u64) -> bool {
+        let of = |seed: u64| {
+            let mut draws = Draws(seed | 1);
+            let mut phase = || (1 + draws.below(2) as usize, draws.below(900) as u32, 1 + draws.below(500) as u32, draws.below(2) == 0);
+            measured("p", &touches(seed | 1, 1, &[phase(), phase(), phase()]))
+        };
+        let programs = [of(seed), of(seed.rotate_left(17) ^ 0x55)];
+        [Method::Window, Method::Phase].into_iter().all(|method| {
+            let run = co_run(&[&programs[0], &programs[1]], EvictionAge::followed(), method);
+            let outcome = run.run(&[0.0, offset], Until::TargetEnds, |_| {});
+            (outcome.work[0] / programs[0].work() - 1.0).abs() < 1e-6 && outcome.time.is_finite()
+        })
+    }
+}
