@@ -147,7 +147,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 (Some(Held::Moving(state)), _) => state,
                 (before, Some((sharing, to))) => {
                     let from = if let Some(Held::Settled(from)) = before { from } else { to };
-                    match self.from_settled(from, to, sharing, &numbers, &mut pass, &mut observe) {
+                    match self.after_settled(from, to, sharing, &numbers, &mut pass, &mut observe) {
                         Some(Held::Moving(state)) if !pass.changed => state,
                         Some(after) => {
                             held = Some(after);
@@ -203,7 +203,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
 
     /// Goes on in set number `to`, whose settled state is `sharing`, after number `from` had settled, until a program
     /// leaves it or it turns out that it does not settle; answers what is held then, nothing where the run is over.
-    fn from_settled(
+    fn after_settled(
         &self,
         from: usize,
         to: usize,
