@@ -185,13 +185,19 @@ mod traced {
         /// Stops it; `false` if it has ended. A signal for it stops it just as well, and takes the place of the stop
         /// that was asked for.
         fn stop_soon(&mut self) -> Result<bool, NativeError> {
-            match ptrace::interrupt(self.pid) {
-                // It is ending; waiting for it tells how.
-                Ok(()) | Err(Errno::ESRCH) => {}
-                Err(errno) => return Err(trace("stop")(errno)),
+            // It may have stopped on its own, for a signal. To ask then would stop it again as soon as it goes on, and
+            // so for ever.
+            let mut status = waitpid(self.pid, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));
+            if status == Ok(WaitStatus::StillAlive) {
+                match ptrace::interrupt(self.pid) {
+                    // It is ending; waiting for it tells how.
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(errno) => return Err(trace("stop")(errno)),
+                }
+                status = waitpid(self.pid, Some(WaitPidFlag::__WALL));
             }
             loop {
-                match waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
+                match status {
                     Ok(WaitStatus::PtraceEvent(..)) => {
                         self.stopped = true;
                         return Ok(true);
@@ -212,6 +218,7 @@ mod traced {
                     Ok(_) | Err(Errno::EINTR) => {}
                     Err(errno) => return Err(trace("wait for")(errno)),
                 }
+                status = waitpid(self.pid, Some(WaitPidFlag::__WALL));
             }
         }
 
