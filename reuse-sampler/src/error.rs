@@ -83,6 +83,9 @@ pub enum Error {
         /// Number of the window.
         index: u64,
     },
+    /// A second session of the process.
+    #[error("the process records a session already: stop it first")]
+    SessionRunning,
     /// A stored profile of a version this crate does not read.
     #[error("profile format version {found}: this crate reads version {known}")]
     FormatVersion {

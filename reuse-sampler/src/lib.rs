@@ -15,6 +15,9 @@ mod error;
 mod exit;
 mod grouped;
 mod hot_spots;
+#[cfg(feature = "replay")]
+#[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
+pub mod in_process;
 #[cfg(any(qemu_plugin, all(feature = "perf", target_os = "linux")))]
 mod locate;
 #[cfg(any(feature = "qemu", feature = "perf"))]
@@ -33,6 +36,9 @@ pub mod qemu;
 pub mod replay;
 mod sample;
 mod sampler;
+#[cfg(feature = "sancov")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sancov")))]
+pub mod sancov;
 #[cfg(feature = "replay")]
 #[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
 pub mod trace;

@@ -44,7 +44,7 @@ fn counted(stream: &[Access]) -> HashMap<u64, Counted> {
     let mut last: HashMap<u64, (u64, u64)> = HashMap::new();
     for (now, access) in (0..).zip(stream) {
         let before = last.insert(access.address / 64, (now, access.pc));
-        let missed = before.is_none_or(|(at, _)| now - at - 1 >= KEEPS);
+        let missed = before.is_none_or(|(at, _)| now - at > KEEPS);
         let here = by_pc.entry(access.pc).or_default();
         here.accesses += 1.0;
         here.misses += f64::from(u8::from(missed));

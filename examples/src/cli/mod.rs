@@ -3,6 +3,7 @@
 mod chip;
 mod invoke;
 mod players;
+mod progress;
 mod size;
 mod watch;
 
@@ -13,6 +14,7 @@ use crate::output::OutputDir;
 pub use chip::{ChipArgs, Replacement};
 pub use invoke::{Failure, INTERRUPTED, USAGE, interrupt_flag, invoke, main, unless_closed};
 pub use players::{Recorded, TraceArgs, trace_formats};
+pub use progress::Progress;
 pub use size::{SizeError, cache_sizes, parse_bytes};
 pub use watch::Watch;
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
@@ -21,6 +22,8 @@ pub enum Compression {
     None,
     /// `.gz`, any number of members.
     Gzip,
+    /// `.bz2`, any number of streams.
+    Bzip2,
     /// `.xz`, any number of streams.
     Xz,
     /// `.zst`, any number of frames.
@@ -37,7 +40,7 @@ impl Compression {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
-            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Other("bzip2"),
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
             [b'P', b'K', 3, 4, ..] => Self::Other("a zip archive"),
             [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Self::Other("a 7z archive"),
             [0x04, 0x22, 0x4d, 0x18, ..] => Self::Other("lz4"),
@@ -57,6 +60,7 @@ pub fn decompress<R: Read + Send + 'static>(
     Ok(match compression {
         Compression::None => Box::new(input),
         Compression::Gzip => Box::new(Whole::new("gzip", input, MultiGzDecoder::new)),
+        Compression::Bzip2 => Box::new(Whole::new("bzip2", input, MultiBzDecoder::new)),
         Compression::Xz => Box::new(Whole::new("xz", input, |input| XzReader::new(input, true))),
         Compression::Zstd => Box::new(Whole::new("zstd", input, ZstdReader::new)),
         Compression::Other(name) => return Err(name),
@@ -147,7 +151,8 @@ mod tests {
 
     /// The same 3,000 records in two parts, compressed by the reference tools of each format; between the parts
     /// lie stream padding (xz) and a skippable frame (zstd).
-    const FILES: [(&str, &[u8]); 3] = [
+    const FILES: [(&str, &[u8]); 4] = [
+        ("bzip2", include_bytes!("../../tests/data/trace.din.bz2")),
         ("gzip", include_bytes!("../../tests/data/trace.din.gz")),
         ("xz", include_bytes!("../../tests/data/trace.din.xz")),
         ("zstd", include_bytes!("../../tests/data/trace.din.zst")),

@@ -32,7 +32,7 @@ pub enum TraceOpenError {
         source: io::Error,
     },
     /// It is compressed in a way that is not read.
-    #[error("{path}: {what} is not read: decompress it first (gzip, xz and zstd are read)", path = path.display())]
+    #[error("{path}: {what} is not read: decompress it first (gzip, bzip2, xz and zstd are read)", path = path.display())]
     Compression {
         /// The file.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum TraceOpenError {
 /// [`TraceOpenError::Format`] if the name tells none.
 pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
     let mut plain = path.to_owned();
-    if has_extension(path, &["gz", "xz", "zst"]) {
+    if has_extension(path, &["bz2", "gz", "xz", "zst"]) {
         plain.set_extension("");
     }
     if has_extension(&plain, &["bin"]) {
@@ -185,15 +185,16 @@ mod tests {
             ("a.b/c.lackey.gz", TraceFormat::Lackey),
             ("x.din.xz", TraceFormat::Din),
             ("x.lackey.zst", TraceFormat::Lackey),
+            ("x.csv.bz2", TraceFormat::Csv),
             ("w92.oracleGeneral.bin.zst", TraceFormat::OracleGeneral),
             ("w92.oracleGeneral", TraceFormat::OracleGeneral),
             ("w92.oracle-general.gz", TraceFormat::OracleGeneral),
         ] {
             assert_eq!(format_of(Path::new(name)).unwrap(), format);
         }
-        for name in ["-", "din", "a.txt", "a.gz", "a.din.bz2", "a.bin", ""] {
+        for name in ["-", "din", "a.txt", "a.gz", "a.bz2", "a.bin", ""] {
             let error = format_of(Path::new(name)).unwrap_err().to_string();
-            assert!(error.contains("--format din, lackey, oracle-general or usf"), "{error}");
+            assert!(error.contains("--format csv, din, lackey, oracle-general or usf"), "{error}");
         }
     }
 
@@ -214,8 +215,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(open(folder.path()).contains("directory"));
         assert!(open(&folder.path().join("missing.din")).contains("missing.din: No such file"));
-        let bzip2 = folder.path().join("a.din.bz2");
-        std::fs::write(&bzip2, b"BZh91AY&SY").unwrap();
-        assert!(open(&bzip2).contains("a.din.bz2: bzip2 is not read: decompress it first"));
+        let zip = folder.path().join("a.din.zip");
+        std::fs::write(&zip, b"PK\x03\x04").unwrap();
+        assert!(open(&zip).contains("a.din.zip: a zip archive is not read: decompress it first"));
     }
 }

@@ -5,7 +5,7 @@ mod convert;
 mod event;
 mod sampler;
 mod strides;
-mod threads;
+pub(crate) mod threads;
 
 pub(crate) use convert::{mode_of, window_from};
 pub use event::{Event, EventSource};

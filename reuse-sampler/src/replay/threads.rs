@@ -1,4 +1,4 @@
-//! The state of one replayed thread.
+//! The state of one thread whose accesses are told one after the other.
 
 use crate::engine::hash::FastMap;
 use crate::engine::tracker::{Mode, Tracker};
@@ -8,7 +8,7 @@ use super::sampler::WindowLength;
 use super::window_from;
 
 /// Counts of one thread, from one window boundary to the next.
-pub(super) struct ThreadState {
+pub(crate) struct ThreadState {
     id: ThreadId,
     tracker: Tracker,
     observed: bool, // accesses are shown to the tracker
@@ -21,7 +21,7 @@ pub(super) struct ThreadState {
 }
 
 impl ThreadState {
-    pub(super) fn new(id: ThreadId, seed: u64, length: WindowLength) -> Self {
+    pub(crate) fn new(id: ThreadId, seed: u64, length: WindowLength) -> Self {
         Self {
             id,
             tracker: Tracker::new(seed, u64::from(id.0)),
@@ -35,7 +35,7 @@ impl ThreadState {
         }
     }
 
-    pub(super) fn begin(&mut self, index: WindowIndex, mode: Mode) {
+    pub(crate) fn begin(&mut self, index: WindowIndex, mode: Mode) {
         self.index = index;
         self.observed = mode != Mode::Off;
         self.tracker.begin_window(index.0, mode);
@@ -43,25 +43,31 @@ impl ThreadState {
 
     /// Whether a window counted in accesses is complete: the next access belongs to the following one.
     #[inline]
-    pub(super) const fn enough_accesses(&self) -> bool {
+    pub(crate) const fn enough_accesses(&self) -> bool {
         self.accesses >= self.boundary
     }
 
     /// Whether a window counted in instructions is complete: the next block belongs to the following one.
     #[inline]
-    pub(super) const fn enough_instructions(&self) -> bool {
+    pub(crate) const fn enough_instructions(&self) -> bool {
         self.instructions >= self.boundary
     }
 
     #[inline]
-    pub(super) fn block(&mut self, address: u64, instructions: u32) {
+    pub(crate) fn block(&mut self, address: u64, instructions: u32) {
         *self.code.entry(address).or_default() += u64::from(instructions);
         self.instructions += u64::from(instructions);
     }
 
+    /// Counts an entry into the code at `address`, whose instructions nobody counts.
+    #[inline]
+    pub(crate) fn enter(&mut self, address: u64) {
+        *self.code.entry(address).or_default() += 1;
+    }
+
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
-    pub(super) fn access(&mut self, access: &Access, line_size: LineSize) {
+    pub(crate) fn access(&mut self, access: &Access, line_size: LineSize) {
         let (first, last) = line_size.span(access);
         let store = access.kind == AccessKind::Store;
         self.accesses += 1;
@@ -85,7 +91,7 @@ impl ThreadState {
     }
 
     /// Ends the window: at its boundary, with the thread, or because observation stops.
-    pub(super) fn end(&mut self, how: End, length: WindowLength, line_size: LineSize) -> Window {
+    pub(crate) fn end(&mut self, how: End, length: WindowLength, line_size: LineSize) -> Window {
         let report = match how {
             End::Boundary => self.tracker.end_window(),
             End::Thread => self.tracker.end_thread(),
@@ -107,14 +113,14 @@ impl ThreadState {
     }
 
     /// Whether nothing happened since the last boundary.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.began == (self.instructions, self.accesses)
     }
 }
 
 /// How a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Boundary,
     Thread,
     Interrupted,

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::Side;
+use super::digits::hexadecimal_digits;
 use super::lines::{Lines, after_blanks, at_field_end, hexadecimal};
 use crate::replay::{Event, EventSource};
 use crate::{Access, AccessKind, SamplerError};
@@ -119,18 +120,41 @@ fn record(line: &[u8]) -> Result<Option<(Label, u64)>, &'static str> {
 #[derive(Debug)]
 pub struct DinWriter<W> {
     output: W,
+    pc: u64, // of the last fetch
+    row: Vec<u8>,
 }
 
 impl<W: Write> DinWriter<W> {
     /// A writer that has written nothing yet.
     pub const fn new(output: W) -> Self {
-        Self { output }
+        Self { output, pc: 0, row: Vec::new() }
+    }
+
+    /// Writes what the format can say of an event: an access by its kind and first address, after a fetch of its
+    /// program counter if that is known and not the last one fetched; a block as one fetch. Threads are not told
+    /// apart, and instructions are no longer counted.
+    ///
+    /// # Errors
+    /// Whatever the output answers.
+    #[inline]
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Access(access) => {
+                if access.pc != self.pc && access.pc != 0 {
+                    self.fetch(access.pc)?;
+                }
+                self.access(access)
+            }
+            Event::Block { address, .. } => self.fetch(*address),
+            Event::Thread(_) | Event::Exit(_) => Ok(()),
+        }
     }
 
     /// Writes a load or store: its kind and first address.
     ///
     /// # Errors
     /// Whatever the output answers.
+    #[inline]
     pub fn access(&mut self, access: &Access) -> io::Result<()> {
         let label = match access.kind {
             AccessKind::Load => b'0',
@@ -144,7 +168,16 @@ impl<W: Write> DinWriter<W> {
     /// # Errors
     /// Whatever the output answers.
     pub fn fetch(&mut self, address: u64) -> io::Result<()> {
+        self.pc = address;
         self.record(b'2', address)
+    }
+
+    /// Writes a line that a [`DinReader`] skips (other readers may not). A remark of several lines becomes one.
+    ///
+    /// # Errors
+    /// Whatever the output answers.
+    pub fn remark(&mut self, remark: &str) -> io::Result<()> {
+        writeln!(self.output, "# {}", remark.replace(['\n', '\r'], " "))
     }
 
     /// Flushes the output and gives it back.
@@ -156,15 +189,13 @@ impl<W: Write> DinWriter<W> {
         Ok(self.output)
     }
 
+    #[inline]
     fn record(&mut self, label: u8, address: u64) -> io::Result<()> {
-        let mut line = [b' '; 19]; // label, blank, 16 digits, newline
-        line[0] = label;
-        let digits = (u64::BITS - address.leading_zeros()).div_ceil(4).max(1) as usize;
-        for (place, byte) in line[2..2 + digits].iter_mut().rev().enumerate() {
-            *byte = b"0123456789abcdef"[(address >> (4 * place)) as usize & 15];
-        }
-        line[2 + digits] = b'\n';
-        self.output.write_all(&line[..digits + 3])
+        self.row.clear();
+        self.row.extend([label, b' ']);
+        hexadecimal_digits(&mut self.row, address);
+        self.row.push(b'\n');
+        self.output.write_all(&self.row)
     }
 }
 
@@ -260,5 +291,41 @@ mod tests {
             }
             read(&writer.finish().unwrap()).unwrap() == expected
         }
+
+        fn events_keep_their_accesses_and_program_counters(events: Vec<(u64, u64, bool)>) -> bool {
+            let mut writer = DinWriter::new(Vec::new());
+            let mut expected = vec![Access::load(1, 0).at(2)];
+            for (address, pc, store) in events {
+                // A program counter of 0 is unknown: in the file it is that of the access before.
+                let access = if store { Access::store(address, 0) } else { Access::load(address, 0) };
+                expected.push(access.at(pc | 1));
+            }
+            for access in &expected {
+                writer.event(&Event::Access(*access)).unwrap();
+                writer.remark("0 10\n1 20").unwrap();
+            }
+            let events = read(&writer.finish().unwrap()).unwrap();
+            let read: Vec<Access> =
+                events.iter().filter_map(|e| if let Event::Access(a) = e { Some(*a) } else { None }).collect();
+            read == expected
+        }
+    }
+
+    #[test]
+    fn blocks_and_accesses_become_fetches_and_labels() {
+        let mut writer = DinWriter::new(Vec::new());
+        let access = |address, pc| Event::Access(Access::load(address, 8).at(pc));
+        for event in [
+            Event::Thread(crate::ThreadId(1)),
+            Event::Block { address: 0x400, instructions: 5 },
+            access(0x10, 0x400),
+            access(0x20, 0x408),
+            access(0x30, 0x408),
+            access(0x40, 0),
+        ] {
+            writer.event(&event).unwrap();
+        }
+        let text = String::from_utf8(writer.finish().unwrap()).unwrap();
+        assert_eq!(text, "2 400\n0 10\n2 408\n0 20\n0 30\n0 40\n");
     }
 }

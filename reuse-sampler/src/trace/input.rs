@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 
+use super::source::Source;
 use crate::SamplerError;
 
 /// Bytes read at a time, and the longest record there can be.
@@ -11,7 +12,7 @@ pub(super) const BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Input<R> {
     pub(super) format: &'static str,
-    source: R,
+    source: Source<R>,
     buffer: Vec<u8>, // BUFFER long once something was read
     start: usize,    // <= end: bytes before were consumed
     end: usize,      // <= buffer.len()
@@ -21,7 +22,15 @@ pub(super) struct Input<R> {
 
 impl<R: Read> Input<R> {
     pub(super) const fn new(format: &'static str, source: R) -> Self {
-        Self { format, source, buffer: Vec::new(), start: 0, end: 0, before: 0, exhausted: false }
+        Self {
+            format,
+            source: Source::Plain(source),
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            before: 0,
+            exhausted: false,
+        }
     }
 
     /// The bytes that were read and not consumed.
@@ -61,6 +70,9 @@ impl<R: Read> Input<R> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => {
+                    if let Some(problem) = self.source.blame(&source) {
+                        return Err(self.malformed(problem));
+                    }
                     self.stop();
                     let object = format!("{} trace", self.format);
                     return Err(SamplerError::Io { operation: "read", object, source });
@@ -68,6 +80,14 @@ impl<R: Read> Input<R> {
             }
         }
         Ok(false)
+    }
+
+    /// What follows is compressed with bzip2; offsets go on counting what it decompresses to.
+    #[cfg(feature = "bzip2")]
+    pub(super) fn decompress(&mut self) {
+        let unread = self.unread().to_vec();
+        self.end = self.start;
+        self.source.decompress(unread);
     }
 
     /// The input counts as ended, and what is unread as consumed.

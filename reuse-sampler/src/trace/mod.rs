@@ -3,7 +3,10 @@
 //!
 //! | format | reader | records |
 //! |---|---|---|
+//! | table, text | [`CsvReader`] | a row per access, a header that names the columns |
 //! | `din`, text | [`DinReader`] | `0 7ffe10` load, `1 7ffe10` store, `2 400123` instruction fetch |
+//! | SimPoint's `.bb`, text | [`BbWindows`] | `T:block:instructions ...`: windows of executed code, no accesses |
+//! | `perf.data`, binary | [`PerfDataReader`], [`PerfWindows`] | samples of instructions, branches or accesses, with time and thread |
 //! | libCacheSim's `oracleGeneral`, binary | [`OracleGeneralReader`] | time, object, size, next request |
 //! | valgrind's `lackey`, text | [`LackeyReader`] | `I  04001000,3`, ` L 1ffe8,8`, ` S 1ffe8,8`, ` M 1ffe8,8` |
 //! | Uppsala Sample Format, binary | [`UsfReader`], [`UsfSamples`] | accesses with program counter, time, thread |
@@ -16,22 +19,32 @@
 //! error or the end, a reader answers that the trace has ended.
 //!
 //! [`TraceReader`] is whichever of them a [`TraceFormat`] names; its [`content`](TraceReader::content) tells the USF
-//! files that hold samples from those that hold every access. [`DinWriter`] writes the simplest format.
+//! files that hold samples from those that hold every access. [`DinWriter`] writes the simplest format, [`CsvWriter`] the one
+//! that loses nothing, [`BbWriter`] the executed code of windows.
 
+mod bb;
+mod csv;
+mod digits;
 mod din;
 mod input;
 mod lackey;
 mod lines;
 mod oracle;
+mod perf_data;
+mod source;
 mod usf;
 
+pub use bb::{BbWindows, BbWriter};
+pub use csv::{CsvReader, CsvWriter};
 pub use din::{DinReader, DinWriter};
 pub use lackey::LackeyReader;
 pub use oracle::OracleGeneralReader;
+pub use perf_data::{PerfDataReader, PerfSample, PerfWindowOptions, PerfWindows};
 pub use usf::{UsfReader, UsfSamples};
 
 use std::fmt;
 use std::io::Read;
+use std::ops::ControlFlow;
 
 use crate::replay::{Event, EventSource};
 use crate::{LineSize, SamplerError};
@@ -40,6 +53,8 @@ use crate::{LineSize, SamplerError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TraceFormat {
+    /// A table with a header that names its columns.
+    Csv,
     /// Dinero's text format: a label and a hexadecimal address per line.
     Din,
     /// The text of `valgrind --tool=lackey --trace-mem=yes`.
@@ -52,12 +67,13 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// All formats.
-    pub const ALL: &'static [Self] = &[Self::Din, Self::Lackey, Self::OracleGeneral, Self::Usf];
+    pub const ALL: &'static [Self] = &[Self::Csv, Self::Din, Self::Lackey, Self::OracleGeneral, Self::Usf];
 
     /// The format's name, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Csv => "csv",
             Self::Din => "din",
             Self::Lackey => "lackey",
             Self::OracleGeneral => "oracle-general",
@@ -101,6 +117,7 @@ pub struct TraceReader<R>(Kind<R>);
 
 #[derive(Debug)]
 enum Kind<R> {
+    Csv(CsvReader<R>),
     Din(DinReader<R>),
     Lackey(LackeyReader<R>),
     OracleGeneral(OracleGeneralReader<R>),
@@ -111,6 +128,7 @@ impl<R: Read> TraceReader<R> {
     /// Reads `input` as `format`. Nothing is read yet.
     pub fn new(format: TraceFormat, input: R) -> Self {
         Self(match format {
+            TraceFormat::Csv => Kind::Csv(CsvReader::new(input)),
             TraceFormat::Din => Kind::Din(DinReader::new(input)),
             TraceFormat::Lackey => Kind::Lackey(LackeyReader::new(input)),
             TraceFormat::OracleGeneral => Kind::OracleGeneral(OracleGeneralReader::new(input)),
@@ -127,6 +145,7 @@ impl<R: Read> TraceReader<R> {
             Kind::Din(reader) => Kind::Din(reader.side(side)),
             Kind::Lackey(reader) => Kind::Lackey(reader.side(side)),
             other if side == Side::Data => other,
+            Kind::Csv(_) => return Err(SamplerError::NoFetches { format: TraceFormat::Csv.name() }),
             Kind::OracleGeneral(_) => {
                 return Err(SamplerError::NoFetches { format: TraceFormat::OracleGeneral.name() });
             }
@@ -163,10 +182,21 @@ impl<R: Read> EventSource for TraceReader<R> {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
         match &mut self.0 {
+            Kind::Csv(reader) => reader.next_event(),
             Kind::Din(reader) => reader.next_event(),
             Kind::Lackey(reader) => reader.next_event(),
             Kind::OracleGeneral(reader) => reader.next_event(),
             Kind::Usf(reader) => reader.next_event(),
+        }
+    }
+
+    fn drive<B>(&mut self, take: impl FnMut(Event) -> ControlFlow<B>) -> Result<Option<B>, SamplerError> {
+        match &mut self.0 {
+            Kind::Csv(reader) => reader.drive(take),
+            Kind::Din(reader) => reader.drive(take),
+            Kind::Lackey(reader) => reader.drive(take),
+            Kind::OracleGeneral(reader) => reader.drive(take),
+            Kind::Usf(reader) => reader.drive(take),
         }
     }
 }

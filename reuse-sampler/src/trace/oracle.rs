@@ -1,6 +1,7 @@
 //! libCacheSim's binary format `oracleGeneral`: requests for objects, each with the time of the next one.
 
 use std::io::Read;
+use std::ops::ControlFlow;
 
 use super::input::Input;
 use crate::replay::{Event, EventSource};
@@ -57,10 +58,39 @@ impl<R: Read> EventSource for OracleGeneralReader<R> {
             None => Ok(None),
         }
     }
+
+    /// Whole buffers at a time: a record is less work than asking for one.
+    fn drive<B>(&mut self, mut take: impl FnMut(Event) -> ControlFlow<B>) -> Result<Option<B>, SamplerError> {
+        loop {
+            let mut consumed = 0;
+            let mut broken = None;
+            for record in self.input.unread().chunks_exact(RECORD) {
+                consumed += RECORD;
+                if let ControlFlow::Break(value) = take(Event::Access(Access::load(object(record), 1))) {
+                    broken = Some(value);
+                    break;
+                }
+            }
+            self.input.consume(consumed);
+            self.empty &= consumed == 0;
+            if broken.is_some() {
+                return Ok(broken);
+            }
+            // What is left begins a record that goes on in the next buffer, or there is nothing.
+            match self.next_event()? {
+                Some(event) => {
+                    if let ControlFlow::Break(value) = take(event) {
+                        return Ok(Some(value));
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
 }
 
 #[inline]
-fn object(record: &[u8; RECORD]) -> u64 {
+fn object(record: &[u8]) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&record[4..12]);
     u64::from_le_bytes(number)
@@ -86,6 +116,31 @@ mod tests {
             });
             let end = reader.next_event();
             in_order && if objects.is_empty() { end.is_err() } else { matches!(end, Ok(None)) }
+        }
+
+        fn driving_is_asking_for_one_event_after_the_other(objects: Vec<u64>, repeat: u8, stop: u16) -> bool {
+            // Beyond the buffer, now and then, and stopped and resumed somewhere.
+            let repeat = usize::from(repeat) * 40;
+            let objects: Vec<u64> = objects.iter().copied().cycle().take(objects.len() * repeat).collect();
+            let bytes: Vec<u8> = objects.iter().flat_map(|&object| record(object)).collect();
+            let mut reader = OracleGeneralReader::new(&bytes[..]);
+            let mut driven = Vec::new();
+            let end = loop {
+                let driving = reader.drive(|event| {
+                    if let Event::Access(access) = event {
+                        driven.push(access.address);
+                    }
+                    if driven.len() % (usize::from(stop) + 1) == 0 {
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                });
+                match driving {
+                    Ok(Some(())) => {}
+                    end => break end,
+                }
+            };
+            driven == objects && end.is_err() == objects.is_empty()
         }
     }
 

@@ -1,10 +1,8 @@
 //! What the curve is of: a trace, an embedded workload or a program, and how each is run.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{TraceContent, TraceFormat};
 use reuse_sampler::{
@@ -14,7 +12,7 @@ use reuse_sampler::{
 use super::args::{Args, Model};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
-use crate::cli::Failure;
+use crate::cli::{Failure, Progress};
 use crate::reference::chip::Policy;
 use crate::target::{Outcome, Target, TargetOptions};
 use crate::traces::TraceFile;
@@ -68,8 +66,9 @@ impl<'a> Settings<'a> {
     fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
         let trace = TraceFile::open(path, format).map_err(Failure::run)?;
-        let bar = Bar::new(trace.bytes);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses) };
+        let bar = Progress::over(trace.bytes);
+        let watch =
+            Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses, "accesses") };
         let failed = |error| Failure::Run(format!("{name}: {error}"));
         let measured = match trace.stream.content(self.line_size).map_err(failed)? {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed)?,
@@ -99,8 +98,8 @@ impl<'a> Settings<'a> {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
         })?;
-        let bar = Bar::new(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses) };
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
         let measured = self.replay(events, &watch, Failure::run)?;
         Ok(Run { source: format!("{name} (embedded)"), measured, outcome: Outcome::Unknown })
@@ -115,8 +114,8 @@ impl<'a> Settings<'a> {
             output_to_stderr: self.args.common.json,
         };
         let mut target = Target::program(&self.args.program, options).map_err(Failure::run)?;
-        let bar = Bar::new(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses) };
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
@@ -180,36 +179,4 @@ pub struct Run {
     pub source: String,
     pub measured: Measured,
     pub outcome: Outcome,
-}
-
-/// A progress bar on standard error, if that is a terminal.
-struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    /// Over so many bytes, or of unknown length.
-    fn new(bytes: Option<u64>) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| match bytes {
-            Some(bytes) => {
-                let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {msg} ETA {eta}");
-                ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-            }
-            None => ProgressBar::new_spinner(),
-        });
-        Self(bar)
-    }
-
-    fn tell(&self, bytes: u64, accesses: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(bytes);
-            bar.set_message(format!("{} accesses", crate::report::count(accesses)));
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
 }

@@ -48,11 +48,22 @@ impl Header {
         }
         match compression {
             0 => {}
-            1 => return Err(input.malformed("records compressed with bzip2: rewrite it with usf2usf")),
+            #[cfg(feature = "bzip2")]
+            1 => {}
+            #[cfg(not(feature = "bzip2"))]
+            1 => {
+                return Err(input.malformed(
+                    "records compressed with bzip2: build with the feature bzip2, or rewrite it with usf2usf",
+                ));
+            }
             _ => return Err(input.malformed("an unknown compression")),
         }
         for _ in NUMBERS..length {
             let _argument: [u8; 1] = input.need()?;
+        }
+        #[cfg(feature = "bzip2")]
+        if compression == 1 {
+            input.decompress();
         }
         Ok(Self { flags, line_sizes })
     }

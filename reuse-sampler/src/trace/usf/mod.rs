@@ -3,7 +3,7 @@
 //! A file is a magic word, a header and records. Accesses are stored as they are (29 bytes) or as differences from
 //! the one before. The format is defined by its library (Sandberg and Eklöv, *uart/usf*); numbers have the byte
 //! order of the machine that wrote them, of which only little-endian is read. Records may be compressed with bzip2
-//! behind the plain header, which is not read: rewrite such a file with the library's `usf2usf`.
+//! behind the plain header, which the feature `bzip2` reads.
 
 mod header;
 mod record;
@@ -30,8 +30,8 @@ const FORMAT: &str = "usf";
 /// A file of samples is not a trace: see [`UsfSamples`].
 ///
 /// # Errors
-/// [`SamplerError::BinaryTrace`] for a file that is not USF, of the other byte order, compressed, truncated, or of
-/// samples; [`SamplerError::EmptyTrace`] without an access; [`SamplerError::Io`] if the input cannot be read.
+/// [`SamplerError::BinaryTrace`] for a file that is not USF, of the other byte order, compressed (without the
+/// feature `bzip2`), truncated, or of samples; [`SamplerError::EmptyTrace`] without an access; [`SamplerError::Io`] if the input cannot be read.
 ///
 /// # References
 /// Sandberg and Eklöv, *uart/usf*, version 0.2 of the format.
@@ -222,6 +222,31 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "bzip2")]
+    #[test]
+    fn compressed_records_are_the_same_and_truncated_ones_are_not_taken_for_all() {
+        use std::io::Write;
+        let stored = |i: u64| StoredAccess { address: 64 * i, time: i, length: 8, ..StoredAccess::default() };
+        let records: Vec<u8> = (0..50_000).flat_map(|i| access(&stored(i * i % 1013))).collect();
+        let plain = [&header(1, false, 0, 0)[..], &records].concat();
+        let mut compressed = header(1, false, 0, 0);
+        compressed[11] = 1;
+        let begin = compressed.len();
+        let mut encoder = bzip2::write::BzEncoder::new(compressed, bzip2::Compression::fast());
+        encoder.write_all(&records).unwrap();
+        let compressed = encoder.finish().unwrap();
+        assert_eq!(read(&compressed).unwrap(), read(&plain).unwrap());
+        for end in [begin, begin + 1, begin + 100, compressed.len() - 1] {
+            let error = read(&compressed[..end]).unwrap_err().to_string();
+            let told = error.contains("truncated") || end == begin && error.contains("no memory access");
+            assert!(told && error.starts_with("usf trace"), "{end}: {error}");
+        }
+        let mut damaged = compressed;
+        damaged[begin + 5000] ^= 1;
+        let error = read(&damaged).unwrap_err().to_string();
+        assert!(error.starts_with("usf trace, byte ") && error.ends_with("corrupt bzip2 data"), "{error}");
+    }
+
     #[test]
     fn files_that_are_not_read_say_why() {
         let good = header(1, false, 0, 0);
@@ -233,7 +258,10 @@ mod tests {
         for (file, problem) in [
             (b"0 7ffe10\n1 7ffe20\n".to_vec(), "does not begin with USF1"),
             (good[..20].to_vec(), "truncated"),
+            #[cfg(not(feature = "bzip2"))]
             (changed(11, 1), "compressed with bzip2"),
+            #[cfg(feature = "bzip2")]
+            ([&changed(11, 1)[..], b"0 7ffe10"].concat(), "corrupt bzip2 data"),
             (changed(11, 7), "unknown compression"),
             ([&changed(13, 0)[..], &[]].concat(), "byte order"),
             (changed(5, 16), "header shorter"),

@@ -1,0 +1,40 @@
+//! A progress bar on standard error, if that is a terminal.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How far reading an input has come, for whoever waits.
+#[derive(Debug)]
+pub struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// Over so many bytes, or of unknown length.
+    #[must_use]
+    pub fn over(bytes: Option<u64>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| match bytes {
+            Some(bytes) => {
+                let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {msg} ETA {eta}");
+                ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            }
+            None => ProgressBar::new_spinner(),
+        });
+        Self(bar)
+    }
+
+    /// So many bytes were read, in which there was so much of `what`.
+    pub fn tell(&self, bytes: u64, count: u64, what: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(bytes);
+            bar.set_message(format!("{} {what}", crate::report::count(count)));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

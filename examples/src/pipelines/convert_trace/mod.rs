@@ -1,0 +1,145 @@
+//! Traces from one format to another.
+
+mod args;
+mod convert;
+mod perf;
+mod profile;
+
+pub use args::Args;
+
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use self::args::To;
+use self::convert::{Converted, Job};
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::output::OutputDir;
+
+/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+///
+/// # Errors
+/// [`Failure`] with one line for the user.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&*interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set. Answers the exit status.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &AtomicBool,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    let from = args.from()?;
+    if args.common.json && args.common.out.is_none() && args.to != To::Profile {
+        return Err(Failure::usage(
+            "--json tells of the result on standard output, where the result itself would go: give --out DIR",
+        ));
+    }
+    let folder = args.common.folder()?;
+    let mut job = Job::open(args, from, interrupted)?;
+    // What the job says is wrong comes before what the file system makes of it.
+    let mut failure = None;
+    let converted = if let Some(folder) = &folder {
+        let name = args.output_name();
+        let mut converted = None;
+        let written = folder.write(&name, |file| {
+            converted = Some(job.run(file).map_err(|error| keep(error, &mut failure))?);
+            Ok(())
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        written.map_err(Failure::run)?;
+        converted.unwrap_or_default()
+    } else {
+        let mut out = BufWriter::with_capacity(1 << 16, &mut *out);
+        let written = job.run(&mut out).map_err(|error| keep(error, &mut failure));
+        // Whatever was converted before a mistake stays in the pipe: let it be complete lines.
+        let flushed = out.flush();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        match written.and_then(|converted| flushed.map(|()| converted)) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+            other => other.map_err(|error| Failure::Run(format!("cannot write the result: {error}")))?,
+        }
+    };
+    tell(args, &converted, folder.as_ref(), out, messages)?;
+    Ok(if converted.incomplete { INTERRUPTED } else { 0 })
+}
+
+/// Why a job ended early.
+pub(super) enum Stopped {
+    Failed(Failure),
+    Output(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Puts a failure of the job aside, which an error of the output cannot carry.
+fn keep(stopped: Stopped, failure: &mut Option<Failure>) -> io::Error {
+    match stopped {
+        Stopped::Output(error) => error,
+        Stopped::Failed(failed) => {
+            *failure = Some(failed);
+            io::Error::other("the conversion failed")
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    source: String,
+    from: &'static str,
+    to: &'static str,
+    file: Option<String>,
+    seed: u64,
+    #[serde(flatten)]
+    converted: &'a Converted,
+}
+
+fn tell(
+    args: &Args,
+    converted: &Converted,
+    folder: Option<&OutputDir>,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<(), Failure> {
+    let file = folder.map(|folder| folder.path().join(args.output_name()).display().to_string());
+    if args.common.json && file.is_some() {
+        let summary = Summary {
+            source: convert::name_of(&args.input),
+            from: converted.from,
+            to: args.to.name(),
+            file,
+            seed: args.common.seed,
+            converted,
+        };
+        let text = serde_json::to_string(&summary).map_err(Failure::run)?;
+        return unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()));
+    }
+    let target = file.unwrap_or_else(|| "standard output".to_owned());
+    // A message that nobody reads is no failure.
+    let mut say = |what: &str| drop(writeln!(messages, "convert_trace: {what}"));
+    say(&format!("{}, written to {target}", converted.describe()));
+    if converted.incomplete {
+        say("interrupted; the result holds the trace until then and says so");
+    }
+    Ok(())
+}
