@@ -24,8 +24,8 @@
 //! - **Which accesses**: every instruction is chosen with probability 1/m, m being the mean gap of the plan, and is a
 //!   sample if it accesses memory. So is each access, with the same probability. Where the processor chooses itself
 //!   and tells the address (Intel), it is asked to. Where it stops later than single steps make up for
-//!   ([`PerfOptions::early`]), the instruction it stops at is taken, and counted in
-//!   [`Losses::late`](crate::Losses): instructions behind slow ones are then chosen too often.
+//!   ([`PerfOptions::early`]), one of the eight instructions from there on is taken, and
+//!   counted in [`Losses::late`](crate::Losses): code behind slow instructions is then chosen too often.
 //! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
 //!   Where accesses cannot be counted they are instructions, else nanoseconds: [`Window::clock`](crate::Window).
 //!   An instruction that accesses memory several times makes the distance to it too long by as many less one. In

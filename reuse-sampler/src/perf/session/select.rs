@@ -7,6 +7,8 @@ use crate::perf::registers::{Watched, watches};
 use crate::perf::ring::Sample;
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
+/// Instructions among which one is chosen at random, from where a thread has stopped late.
+const SCATTER: u32 = 8;
 /// Instructions looked at for an access, where time chooses and not a count.
 const SEARCH: u32 = 32;
 
@@ -23,22 +25,34 @@ impl<K: Kernel> Session<K> {
         // Before an access that hit a watchpoint a step is not reported, unless one was under way.
         let blind = thread.hit && !self.abilities.hit_after && thread.state == State::Running;
         while let Some(next) = thread.next.filter(|_| self.abilities.precise.is_none()) {
-            if here + self.abilities.early < next {
+            if here + self.abilities.early < next && !matches!(thread.state, State::Approaching(_)) {
                 self.aim(thread)?;
                 break;
             }
             if blind || here < next && steps == 0 && !timed {
+                thread.state = State::Running;
                 self.late(thread);
                 continue;
             }
-            // The instruction at which a processor that stops late has stopped is as good as any.
-            thread.window.losses.late += u64::from(here > next && !timed);
+            // The instruction at which a processor that stops late has stopped is as good as any, or would be if it did
+            // not stop at some more readily than at others: at the ends of an emulator's blocks, behind slow ones.
+            if here > next && !timed && thread.state == State::Running {
+                thread.window.losses.late += 1;
+                let further = thread.random.below(SCATTER as usize) as u64;
+                thread.next = Some(here + further);
+                if further > 0 {
+                    thread.state = State::Approaching(SCATTER);
+                    return Ok(Resume::Step);
+                }
+                continue;
+            }
             if here >= next {
                 if let Some(choice) = self.look(thread)? {
                     thread.state = State::Making(choice);
                     return Ok(Resume::Step);
                 }
                 if !timed || steps == 0 || thread.next != Some(next) {
+                    thread.state = State::Running;
                     thread.choose_beyond(here + 1);
                     continue;
                 }
