@@ -175,7 +175,9 @@ mod tests {
 
     fn shards(rate: f64, seed: u64, lines: &[Line]) -> ShardsWindow {
         let mut shards = Shards::new(SpatialRate::new(rate).unwrap(), seed);
-        lines.iter().for_each(|&line| shards.access(line));
+        for &line in lines {
+            shards.access(line);
+        }
         shards.take_window()
     }
 
@@ -183,7 +185,9 @@ mod tests {
         fn following_everything_is_exact(lines: Vec<u8>, seed: u64, size: u8) -> bool {
             let lines: Vec<Line> = lines.into_iter().map(|line| Line(u64::from(line))).collect();
             let mut exact = ExactLru::new();
-            lines.iter().for_each(|&line| exact.access(line));
+            for &line in &lines {
+                exact.access(line);
+            }
             let size = CacheLines(u64::from(size));
             let misses = exact.total().misses(&[size])[0] as f64;
             let expected = (!lines.is_empty()).then(|| misses / lines.len() as f64);

@@ -65,13 +65,12 @@ pub(super) fn evaluate(
     let mut whole = true;
     for (target, interferer) in (0..names.len()).flat_map(interferers) {
         watch.tell(format!("{} beside {}", names[target], names[interferer]));
-        match pair(args, &ground, &played, &programs, (target, interferer), threads, watch)? {
-            Some(pair) => pairs.push(pair),
-            None => {
-                whole = false;
-                break;
-            }
-        }
+        let Some(pair) = pair(args, &ground, &played, &programs, (target, interferer), threads, watch)?
+        else {
+            whole = false;
+            break;
+        };
+        pairs.push(pair);
     }
     if pairs.is_empty() {
         go_on(watch)?;

@@ -179,7 +179,9 @@ mod tests {
             })
             .collect();
         let mut repetitions = Repetitions::new((0..8).map(|seed| (hierarchy, seed)));
-        lines.iter().for_each(|&line| repetitions.access(line));
+        for &line in &lines {
+            repetitions.access(line);
+        }
         for (seed, bursts) in repetitions.finish().into_iter().enumerate() {
             let mut schedule = Schedule::new(hierarchy, seed as u64);
             let (mut expected, mut dangling) = (Vec::new(), 0);
