@@ -37,6 +37,12 @@
 //! - **What was missed** is in [`Window::losses`](crate::Window): lost records, throttled events, hits whose moment was
 //!   lost, accesses chosen too late, instructions not understood.
 //!
+//! # Cost
+//! A sample costs some stops of its thread, each of two changes of process and a few system calls. On an emulated
+//! aarch64 machine, which counts 16 ns for each instruction, a stop takes 0.55 ms of the machine's time, or 34,000
+//! instructions: 11 % of the run with a sample for each 1 M instructions, 78 % with one for each 100 k. That processor
+//! stops thousands of instructions late; one that stops in time takes fewer stops for a sample.
+//!
 //! # What it does to the target
 //! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time. New threads are followed,
 //! children are not. A program that is replaced by another (`execve`) is observed on, with its samples ended as
