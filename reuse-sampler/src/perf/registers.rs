@@ -3,7 +3,8 @@
 //! A line is 64 bytes and a register watches 8 of them on most processors, so a sample takes either one register,
 //! where a register covers the line or where the caller is content with the 8 bytes around the access, or several.
 //! With all registers busy the sample that has been open longest, or a random one, gives way and is reported as
-//! censored at the age it reached. That is what keeps the estimate unbiased: see `tests/four_registers.rs`.
+//! censored at the age it reached. That is what keeps the estimate close to the truth: `tests/four_registers.rs` tells
+//! how close, and what else was tried.
 
 use super::kernel::Event;
 use crate::{LineSize, Site, WindowIndex};
