@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use reuse_sampler::auto::{self, AutoOptions, AutoSampler};
+use reuse_sampler::auto::{self, AutoOptions, AutoSampler, Choice};
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{LineSize, Sampler, SamplerError};
@@ -126,7 +126,7 @@ impl Target {
         Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
     }
 
-    /// A program with its arguments, observed by whatever this machine has.
+    /// A program with its arguments, observed by the emulator.
     ///
     /// # Errors
     /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
@@ -137,6 +137,8 @@ impl Target {
         auto.line_size = options.line_size;
         auto.seed = options.seed;
         auto.output_to_stderr = options.output_to_stderr;
+        // Exact, and what the pipelines' published figures were made with, on machines with counters too.
+        auto.backend = Choice::Qemu;
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })

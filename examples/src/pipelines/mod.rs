@@ -10,3 +10,4 @@ pub mod phase_guided_cache;
 pub mod phase_guided_vs_periodic;
 pub mod power_frequency;
 pub mod statcc_accuracy;
+pub mod what_can_i_measure;

@@ -1,0 +1,110 @@
+//! The pipeline `what_can_i_measure` as its users meet it, on this machine and on machines that lack everything.
+
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use examples::pipelines::what_can_i_measure::{Args, Counters, Report, Trial, Valgrind, run};
+use serde_json::Value;
+use support::{Ended, run_pipeline};
+
+fn measure(arguments: &[&str]) -> Ended {
+    run_pipeline(arguments, |args: &Args, out, messages| run(args, out, messages))
+}
+
+/// Either it was seen at work, or it says what is missing; never both, never neither.
+fn works_or_says_why(trial: &Value) -> bool {
+    let works = trial["backend"].is_string();
+    let missing = trial["missing"].as_str().unwrap_or_default();
+    assert_eq!(works, missing.is_empty(), "{trial}");
+    if trial["backend"] == "qemu" {
+        let (instructions, accesses) = (trial["instructions"].as_u64(), trial["accesses"].as_u64());
+        // The least a program that is linked dynamically does; statically, some tens of thousands.
+        assert!(instructions > Some(1000) && accesses > Some(100), "{trial}");
+    }
+    works
+}
+
+#[test]
+fn this_machine_is_described_and_what_is_missing_has_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let ended = measure(&["--json", "--seed", "3", "--out", path]);
+    let found = ended.object();
+    assert_eq!(found["system"], std::env::consts::OS);
+    let emulated = works_or_says_why(&found["emulator"]);
+    let chosen = works_or_says_why(&found["chosen"]);
+    let counters = &found["counters"];
+    let enough = counters["enough"].as_bool().unwrap();
+    assert!(chosen || !(enough || emulated), "{found}");
+    if chosen {
+        assert_eq!(found["chosen"]["backend"], if enough { "perf" } else { "qemu" });
+    }
+    if !enough {
+        assert!(!counters["advice"].as_array().unwrap().is_empty(), "{found}");
+    }
+    assert_eq!(counters["watchpoints"] == 0, counters["watched_bytes"] == 0);
+    assert_eq!(found["valgrind"]["version"].is_null(), found["valgrind"]["missing"].is_string());
+
+    let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(file("what_can_i_measure.json"), ended.out);
+    let text = file("what_can_i_measure.txt");
+    for part in ["Counters and watchpoints", "Emulator", "Valgrind", "(auto)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    if chosen {
+        let line = text.lines().last().unwrap().trim();
+        assert!(line.starts_with(found["chosen"]["backend"].as_str().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn without_json_it_is_for_people() {
+    let ended = measure(&[]);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    assert!(
+        ended.out.starts_with("This machine: ") && ended.out.contains("debug registers"),
+        "{}",
+        ended.out
+    );
+}
+
+#[test]
+fn a_machine_that_lacks_everything_is_told_what_to_get() {
+    let missing = |what: &str| Trial { missing: Some(what.to_owned()), ..Trial::default() };
+    let mut report = Report {
+        system: "plan9".to_owned(),
+        architecture: "x86_64".to_owned(),
+        counters: Counters { text: "to do: run on Linux\n".to_owned(), ..Counters::default() },
+        emulator: missing("apt install qemu-user"),
+        chosen: missing("perf: run on Linux\nqemu: apt install qemu-user"),
+        valgrind: Valgrind { version: None, missing: Some("apt install valgrind".to_owned()) },
+    };
+    let text = report.to_string();
+    for part in [
+        "on Linux only",
+        "to do: run on Linux",
+        "no: apt install qemu-user",
+        "no: apt install valgrind",
+        "none: perf",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    report.system = "linux".to_owned();
+    report.counters.enough = true;
+    report.chosen = Trial { backend: Some("perf"), ..Trial::default() };
+    assert!(!report.to_string().contains("on Linux only"));
+    assert!(report.choice().starts_with("perf, because instructions"), "{}", report.choice());
+    report.counters.enough = false;
+    report.chosen.backend = Some("qemu");
+    assert!(report.choice().starts_with("qemu, because counters do not suffice"), "{}", report.choice());
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_told_before_anything_is_tried() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ended = measure(&["--out", file.path().to_str().unwrap()]);
+    assert_eq!((ended.status, ended.out.as_str()), (2, ""));
+    assert!(ended.messages.contains("can be written to"), "{}", ended.messages);
+}
