@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use reuse_sampler::trace::TraceFormat;
+use reuse_sampler::trace::{Side, TraceFormat};
 use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
@@ -37,10 +37,17 @@ pub struct Args {
     /// are averaged (1: one model for all)
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(super) windows: u64,
-    /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access. The exact
-    /// models always see every access
-    #[arg(long, value_name = "R", default_value = "1", value_parser = sample_rate)]
-    pub(super) sample_rate: f64,
+    /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access [default: 1;
+    /// 0.01 with --hot-spots]. The exact models always see every access
+    #[arg(long, value_name = "R", value_parser = sample_rate)]
+    sample_rate: Option<f64>,
+    /// Tell which instructions miss in a cache of this size, which of them a prefetcher could help and which fill the
+    /// cache in vain
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    hot_spots: Option<u64>,
+    /// Which cache: that of the data, or that of the instructions, where a trace records their fetches
+    #[arg(long, value_enum, default_value_t = CacheSide::Data)]
+    pub(super) side: CacheSide,
     /// Cache line size in bytes, a power of two [default: 64; traces of objects have lines of one object]
     #[arg(long, value_name = "BYTES", value_parser = line_size)]
     line_size: Option<LineSize>,
@@ -57,6 +64,35 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
+}
+
+/// What is cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CacheSide {
+    /// Loads and stores
+    Data,
+    /// Instructions, each a fetch by itself
+    Instruction,
+}
+
+impl CacheSide {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Instruction => "instruction",
+        }
+    }
+}
+
+impl From<CacheSide> for Side {
+    fn from(side: CacheSide) -> Self {
+        match side {
+            CacheSide::Data => Self::Data,
+            CacheSide::Instruction => Self::Instruction,
+        }
+    }
 }
 
 /// What computes the curve.
@@ -103,6 +139,25 @@ impl Model {
 }
 
 impl Args {
+    /// Share of the accesses that are sampled.
+    #[must_use]
+    pub fn sample_rate(&self) -> f64 {
+        self.sample_rate.unwrap_or(if self.hot_spots.is_some() { 0.01 } else { 1.0 })
+    }
+
+    /// The cache whose hot spots are asked for.
+    pub(super) fn hot_spots(&self, line_size: LineSize) -> Result<Option<CacheLines>, Failure> {
+        let Some(bytes) = self.hot_spots else { return Ok(None) };
+        if self.model.is_exact() {
+            let problem = format!("{} does not tell instructions apart", self.model.name());
+            return Err(Failure::Usage(format!(
+                "--hot-spots: {problem}: give --model statstack or statcache"
+            )));
+        }
+        let size = cache_sizes(&[bytes], line_size).map_err(Failure::usage)?;
+        Ok(size.first().copied())
+    }
+
     /// The format of the trace, where there is one.
     pub(super) fn trace_format(&self) -> Result<Option<TraceFormat>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };

@@ -4,18 +4,45 @@
 //! many, neighbours are merged in pairs, so that memory stays bounded and the parts stay equally long. At the end
 //! they are merged into the number of parts asked for, which then differ in length by a few percent.
 
-use reuse_sampler::{Error, LineSize, ReuseProfile, Window};
+use reuse_sampler::{AccessKind, Arrivals, Error, LineSize, Outcome, ReuseProfile, Window};
 
 /// Profiles kept per part that is asked for, at least; twice as many at most.
 const PER_PART: usize = 24;
 
+/// What was seen of a stretch of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Samples that started in it: what its model is fitted to.
+    pub profile: ReuseProfile,
+    /// Reuses that ended in it, by the kind of access that ended them: what its model judges. First touches are among
+    /// them only where every access was measured; single samples do not see them.
+    pub arrivals: Arrivals,
+}
+
+impl Part {
+    fn new(line_size: LineSize) -> Self {
+        let empty = || ReuseProfile::new(line_size);
+        Self { profile: empty(), arrivals: Arrivals { loads: empty(), stores: empty() } }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.profile.merge(&other.profile)?;
+        self.arrive(&other.arrivals)
+    }
+
+    fn arrive(&mut self, arrivals: &Arrivals) -> Result<(), Error> {
+        self.arrivals.loads.merge(&arrivals.loads)?;
+        self.arrivals.stores.merge(&arrivals.stores)
+    }
+}
+
 /// Profiles of consecutive stretches of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bursts {
     parts: usize, // >= 1
     line_size: LineSize,
-    windows_each: u32,           // binary logarithm of the windows in each profile
-    profiles: Vec<ReuseProfile>, // at most 2 * PER_PART * parts
+    windows_each: u32,    // binary logarithm of the windows in each stretch
+    stretches: Vec<Part>, // at most 2 * PER_PART * parts
     samples: u64,
     accesses: u64,
 }
@@ -25,41 +52,56 @@ impl Bursts {
     #[must_use]
     pub fn new(parts: usize, line_size: LineSize) -> Self {
         let parts = parts.max(1);
-        Self { parts, line_size, windows_each: 0, profiles: Vec::new(), samples: 0, accesses: 0 }
+        Self { parts, line_size, windows_each: 0, stretches: Vec::new(), samples: 0, accesses: 0 }
     }
 
-    /// Adds a window. Each of its samples goes to the stretch in which it was started.
+    /// Adds a window. Each of its samples goes to the stretch in which it was started, and where it ended counts as an
+    /// arrival of this one.
     ///
     /// # Errors
     /// [`Error::MixedLineSizes`] if the window's profile is of another line size.
     pub fn add(&mut self, window: &Window) -> Result<(), Error> {
         let accesses = window.accesses.get().unwrap_or(0);
-        self.stretch(window.index.0)?.add_accesses(accesses);
+        let own = self.stretch(window.index.0)?;
+        own.profile.add_accesses(accesses);
+        match &window.arrivals {
+            Some(arrivals) => own.arrive(arrivals)?,
+            None => {
+                for sample in &window.samples {
+                    let (Some(end), Outcome::Reused(_)) = (sample.end, sample.outcome) else { continue };
+                    let of_kind = match end.kind {
+                        AccessKind::Store => &mut own.arrivals.stores,
+                        AccessKind::Load => &mut own.arrivals.loads,
+                    };
+                    of_kind.record(sample.outcome, sample.weight);
+                }
+            }
+        }
         self.accesses += accesses;
         for (started_in, outcome, count, weight) in window.outcomes() {
-            self.stretch(started_in.0)?.record_many(outcome, count, weight);
+            self.stretch(started_in.0)?.profile.record_many(outcome, count, weight);
             self.samples += count;
         }
         for overlap in &window.overlaps {
-            self.stretch(overlap.started_in.0)?.record_overlap(overlap);
+            self.stretch(overlap.started_in.0)?.profile.record_overlap(overlap);
         }
         Ok(())
     }
 
-    /// The profile of the stretch that window number `index` belongs to.
-    fn stretch(&mut self, index: u64) -> Result<&mut ReuseProfile, Error> {
+    /// The stretch that window number `index` belongs to.
+    fn stretch(&mut self, index: u64) -> Result<&mut Part, Error> {
         while (index >> self.windows_each) as usize >= 2 * PER_PART * self.parts {
             self.halve()?;
         }
         let stretch = (index >> self.windows_each) as usize;
-        if self.profiles.len() <= stretch {
-            self.profiles.resize(stretch + 1, ReuseProfile::new(self.line_size));
+        if self.stretches.len() <= stretch {
+            self.stretches.resize(stretch + 1, Part::new(self.line_size));
         }
-        Ok(&mut self.profiles[stretch])
+        Ok(&mut self.stretches[stretch])
     }
 
     fn halve(&mut self) -> Result<(), Error> {
-        self.profiles = merged(&self.profiles, self.profiles.len().div_ceil(2), |i, _| i / 2)?;
+        self.stretches = merged(&self.stretches, self.stretches.len().div_ceil(2), |i, _| i / 2)?;
         self.windows_each += 1;
         Ok(())
     }
@@ -76,30 +118,34 @@ impl Bursts {
         self.accesses
     }
 
-    /// The parts, each with at least one sample; fewer than asked for where the run was too short.
+    /// The parts, each with at least one sample; fewer than asked for where the run was too short. What arrived in one
+    /// without samples goes to the part before it, or to the first.
     ///
     /// # Errors
     /// [`Error::MixedLineSizes`] cannot happen once the windows were added.
-    pub fn into_parts(self) -> Result<Vec<ReuseProfile>, Error> {
-        let stretches = self.profiles.len();
+    pub fn into_parts(self) -> Result<Vec<Part>, Error> {
+        let stretches = self.stretches.len();
         let parts = self.parts.min(stretches);
-        let mut parts = merged(&self.profiles, parts, |i, parts| i * parts / stretches)?;
-        parts.retain(|part| !part.is_empty());
-        Ok(parts)
+        let parts = merged(&self.stretches, parts, |i, parts| i * parts / stretches)?;
+        let (mut kept, empty): (Vec<_>, Vec<_>) =
+            parts.into_iter().enumerate().partition(|(_, part)| !part.profile.is_empty());
+        for (place, part) in empty {
+            let before = kept.partition_point(|(kept, _)| *kept < place);
+            if let Some((_, neighbour)) = kept.get_mut(before.saturating_sub(1)) {
+                neighbour.arrive(&part.arrivals)?;
+            }
+        }
+        Ok(kept.into_iter().map(|(_, part)| part).collect())
     }
 }
 
-/// Merges neighbours: profile `i` goes to number `to(i, count)`, which never falls and is below `count`.
-fn merged(
-    profiles: &[ReuseProfile],
-    count: usize,
-    to: impl Fn(usize, usize) -> usize,
-) -> Result<Vec<ReuseProfile>, Error> {
-    let mut merged: Vec<ReuseProfile> = Vec::with_capacity(count);
-    for (i, profile) in profiles.iter().enumerate() {
+/// Merges neighbours: stretch `i` goes to number `to(i, count)`, which never falls and is below `count`.
+fn merged(stretches: &[Part], count: usize, to: impl Fn(usize, usize) -> usize) -> Result<Vec<Part>, Error> {
+    let mut merged: Vec<Part> = Vec::with_capacity(count);
+    for (i, stretch) in stretches.iter().enumerate() {
         match merged.get_mut(to(i, count)) {
-            Some(part) => part.merge(profile)?,
-            None => merged.push(profile.clone()),
+            Some(part) => part.merge(stretch)?,
+            None => merged.push(stretch.clone()),
         }
     }
     Ok(merged)
@@ -108,7 +154,7 @@ fn merged(
 #[cfg(test)]
 mod tests {
     use quickcheck::quickcheck;
-    use reuse_sampler::{AccessCount, Outcome, ReuseCount, ReuseDistance, ThreadId, WindowIndex};
+    use reuse_sampler::{AccessCount, ReuseCount, ReuseDistance, ReuseSample, Site, ThreadId, WindowIndex};
 
     use super::*;
 
@@ -145,10 +191,10 @@ mod tests {
             let mut next = 0;
             let in_order = divided.iter().all(|part| {
                 // Windows next.. belong to this part, two samples each but for the last window of all.
-                let own = part.accesses() / 10;
+                let own = part.profile.accesses() / 10;
                 let samples = 2 * own - u64::from(next + own == windows);
                 next += own;
-                part.samples() == samples
+                part.profile.samples() == samples
             });
             totals && in_order && next == windows && divided.len() == parts.min(windows as usize)
         }
@@ -157,11 +203,51 @@ mod tests {
             let parts = usize::from(parts % 30) + 1;
             let windows = u64::from(windows) + (PER_PART * parts) as u64;
             let divided = bursts(parts, windows).into_parts().unwrap();
-            let lengths = || divided.iter().map(ReuseProfile::accesses);
+            let lengths = || divided.iter().map(|part| part.profile.accesses());
             let (Some(least), Some(most)) = (lengths().min(), lengths().max()) else { return false };
             // At least 24 stretches each, one more or less, the last of them partial.
             divided.len() == parts && most as f64 <= least as f64 * 24.0 / 22.0 + 10.0
         }
+    }
+
+    /// A window whose only sample began in window 0 and ended in it, at a load or at a store.
+    fn arrival(index: u64, kind: AccessKind) -> Window {
+        let mut window = Window::new(WindowIndex(index), ThreadId(0));
+        let site = |pc| Site { pc, kind };
+        window.samples.push(ReuseSample {
+            outcome: Outcome::Reused(ReuseDistance(index)),
+            started_in: WindowIndex(0),
+            thread: ThreadId(0),
+            begin: site(1),
+            end: Some(site(2)),
+            weight: index + 1,
+        });
+        window
+    }
+
+    #[test]
+    fn arrivals_stay_where_they_ended_and_move_on_from_parts_without_samples() {
+        let kind = |index| if index % 3 == 0 { AccessKind::Store } else { AccessKind::Load };
+        let weight = |stores: bool, indices: std::ops::Range<u64>| -> u64 {
+            indices.filter(|index| (index % 3 == 0) == stores).map(|index| index + 1).sum()
+        };
+        let arrived = |part: &Part| (part.arrivals.loads.total_weight(), part.arrivals.stores.total_weight());
+        let mut bursts = Bursts::new(4, LineSize::B64);
+        (0..100).for_each(|index| bursts.add(&arrival(index, kind(index))).unwrap());
+        // All samples began in the first part: the other three have none to be modelled by.
+        let alone = bursts.clone().into_parts().unwrap();
+        assert_eq!(alone.len(), 1);
+        assert_eq!(arrived(&alone[0]), (weight(false, 0..100), weight(true, 0..100)));
+        let own = |index, distance| {
+            let mut window = window(index, 10);
+            window.counts.truncate(1);
+            window.counts[0].outcome = Outcome::Reused(ReuseDistance(distance));
+            window
+        };
+        bursts.add(&own(60, 5)).unwrap();
+        let parts = bursts.into_parts().unwrap();
+        let expected = [0..50, 50..100].map(|part| (weight(false, part.clone()), weight(true, part)));
+        assert_eq!(parts.iter().map(arrived).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use statcache::StatCache;
 use statstack::StatStack;
 
 use super::args::Model;
-use super::bursts::Bursts;
+use super::bursts::{Bursts, Part};
+use super::spots::{Observer, Spots};
 use crate::cli::Failure;
 use crate::reference::chip::{Cache, Geometry, Policy};
 use crate::reference::exact::{ExactLru, ExactRandom};
@@ -25,7 +26,7 @@ const RANDOM_CACHES: usize = 64;
 const RANDOM_SEEDS: usize = 8;
 
 /// A curve, and what it was made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Memory accesses, one per line touched.
     pub accesses: u64,
@@ -37,6 +38,10 @@ pub struct Measured {
     pub points: Vec<(CacheLines, f64)>,
     /// What chance in the choice of samples leaves open at each of them, where that was asked for.
     pub intervals: Option<Vec<Interval>>,
+    /// Miss ratios of loads and of stores at each of them, where they can be told.
+    pub kinds: Option<Vec<[Option<f64>; 2]>>,
+    /// The instructions that miss most, where they were asked for.
+    pub spots: Option<Spots>,
     /// The run was interrupted.
     pub incomplete: bool,
 }
@@ -61,11 +66,13 @@ pub fn sample(
     sampler: &mut dyn Sampler,
     plan: &WindowPlan,
     mut bursts: Bursts,
+    observer: &mut Observer,
     watch: &Watch<'_>,
 ) -> Result<(Bursts, bool), SamplerError> {
     let mut incomplete = false;
     while let Some(window) = sampler.next_window(plan)? {
         bursts.add(&window)?;
+        observer.add(&window);
         if !incomplete && !watch.goes_on(bursts.accesses()) {
             incomplete = true;
             sampler.stop()?;
@@ -85,6 +92,10 @@ pub struct Fit<'a> {
     pub ways: Option<u32>,
     /// How intervals are drawn, if at all.
     pub bootstrap: Option<Bootstrap>,
+    /// What was seen of the code.
+    pub observer: &'a Observer,
+    /// The cache whose hot spots are asked for.
+    pub hot_spots: Option<CacheLines>,
 }
 
 /// Fits a model to each part and averages their curves.
@@ -97,7 +108,7 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
             _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
         }));
     }
-    let (points, intervals) = match (settings.model, settings.ways) {
+    let Curve { points, intervals, kinds, spots } = match (settings.model, settings.ways) {
         // Random replacement is the same in sets: see `SetAssociative`.
         (Model::Statcache, _) => curve(&parts, StatCache::fit, StatCache::fit, settings)?,
         (_, None) => curve(&parts, StatStack::fit, StatStack::fit, settings)?,
@@ -111,26 +122,39 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
             curve(&parts, fit, redrawn, settings)?
         }
     };
-    Ok(Measured { accesses, samples, windows: parts.len(), points, intervals, incomplete })
+    let (kinds, windows) = (Some(kinds), parts.len());
+    Ok(Measured { accesses, samples, windows, points, intervals, kinds, spots, incomplete })
 }
 
-type Curve = (Vec<(CacheLines, f64)>, Option<Vec<Interval>>);
+/// What a model says.
+struct Curve {
+    points: Vec<(CacheLines, f64)>,
+    intervals: Option<Vec<Interval>>,
+    kinds: Vec<[Option<f64>; 2]>,
+    spots: Option<Spots>,
+}
 
 /// The mean curve of the parts' models, and by how much it varies if samples are redrawn and `redrawn` fitted to them.
 fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt::Display>(
-    parts: &[ReuseProfile],
+    parts: &[Part],
     fit: impl Fn(&ReuseProfile) -> Result<M, E>,
     redrawn: impl Fn(&ReuseProfile) -> Result<N, E>,
     settings: &Fit<'_>,
 ) -> Result<Curve, Failure> {
-    let points = Grouped::fit(parts, fit).map_err(Failure::run)?.curve(settings.sizes).points;
-    let Some(bootstrap) = &settings.bootstrap else { return Ok((points, None)) };
+    let profiles = || parts.iter().map(|part| &part.profile);
+    let model = Grouped::fit(profiles(), fit).map_err(Failure::run)?;
+    let points = model.curve(settings.sizes).points;
+    let kinds = settings.observer.kinds(parts, &model, settings.sizes);
+    let spots = settings.hot_spots.and_then(|size| settings.observer.spots(&model, size));
+    let Some(bootstrap) = &settings.bootstrap else {
+        return Ok(Curve { points, intervals: None, kinds, spots });
+    };
     let stratum = |part| {
         let part: &ReuseProfile = part;
         let weight = if part.accesses() > 0 { part.accesses() } else { part.total_weight() } as f64;
         Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
     };
-    let strata: Vec<Stratum<'_>> = parts.iter().map(stratum).collect();
+    let strata: Vec<Stratum<'_>> = profiles().map(stratum).collect();
     let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
     // Around the curve that is shown, which the redrawn models need not share.
     let around = |(&(size, miss_ratio), drawn): (&(CacheLines, f64), Interval)| Interval {
@@ -140,7 +164,7 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
         high: (miss_ratio + (drawn.high - drawn.miss_ratio)).clamp(miss_ratio, 1.0),
     };
     let intervals = points.iter().zip(drawn.average).map(around).collect();
-    Ok((points, Some(intervals)))
+    Ok(Curve { points, intervals: Some(intervals), kinds, spots })
 }
 
 /// Simulated caches of so many ways.
@@ -181,7 +205,7 @@ impl Sets {
         })?;
         let ratio = |misses: u64| if accesses > 0 { misses as f64 / accesses as f64 } else { 0.0 };
         let points = sizes.iter().copied().zip(misses.into_iter().map(ratio)).collect();
-        Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
     }
 }
 
@@ -195,7 +219,7 @@ pub fn exact_lru(
     let mut lru = ExactLru::new();
     let (accesses, incomplete) = replay(source, line_size, watch, |line| lru.access(line))?;
     let points = lru.total().curve(line_size, sizes).points;
-    Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
+    Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
 }
 
 /// Simulated random replacement: the average over a few seeds derived from `seed`.
@@ -227,7 +251,7 @@ impl RandomCaches {
         let misses = self.0.iter_mut().flat_map(|caches| caches.take_window().misses());
         let ratio = |misses: f64| if accesses > 0 { misses / accesses as f64 } else { 0.0 };
         let points = sizes.iter().copied().zip(misses.map(ratio)).collect();
-        Ok(Measured { accesses, samples: accesses, windows: 1, points, intervals: None, incomplete })
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
     }
 }
 

@@ -5,6 +5,7 @@ mod bursts;
 mod measure;
 mod output;
 mod source;
+mod spots;
 
 pub use args::{Args, Model};
 
@@ -40,7 +41,7 @@ pub fn run_until(
     // Found before the run, not after.
     let folder = args.common.folder()?;
     let exact = args.model.is_exact();
-    if exact && args.sample_rate < 1.0 {
+    if exact && args.sample_rate() < 1.0 {
         say(&format!("{} sees every access: --sample-rate is not used", args.model.name()));
     }
     if args.model == Model::Statcache && args.ways.is_some() {
@@ -51,9 +52,10 @@ pub fn run_until(
         model: args.model,
         line_size: settings.line_size,
         source: &run.source,
-        sample_rate: if exact { 1.0 } else { args.sample_rate },
+        sample_rate: if exact { 1.0 } else { args.sample_rate() },
         seed: args.common.seed,
         ways: args.ways,
+        side: args.side,
         measured: &run.measured,
     };
     if let Some(folder) = &folder {

@@ -3,15 +3,19 @@
 use std::io::{self, Write};
 
 use plotters::prelude::*;
-use reuse_sampler::LineSize;
+use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
-use super::args::Model;
+use super::args::{CacheSide, Model};
 use super::measure::Measured;
 use super::source::LEVEL;
+use super::spots::Spots;
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::bytes;
+use crate::report::{align, bytes, percent};
+
+/// Rows of hot spots on the terminal; the JSON has more.
+const ROWS: usize = 16;
 
 /// What is told, whatever the form.
 pub struct Report<'a> {
@@ -21,6 +25,7 @@ pub struct Report<'a> {
     pub sample_rate: f64,
     pub seed: u64,
     pub ways: Option<u32>,
+    pub side: CacheSide,
     pub measured: &'a Measured,
 }
 
@@ -37,10 +42,13 @@ struct Object<'a> {
     incomplete: bool,
     /// Ways of a set; null for fully associative caches.
     ways: Option<u32>,
+    side: &'static str,
     /// Level of the points' intervals, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<f64>,
     points: Vec<Point>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hot_spots: Option<&'a Spots>,
 }
 
 #[derive(Serialize)]
@@ -52,11 +60,16 @@ struct Point {
     low: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loads: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stores: Option<f64>,
 }
 
 impl Report<'_> {
     fn points(&self) -> impl Iterator<Item = Point> + '_ {
         self.measured.points.iter().enumerate().map(|(k, &(size, miss_ratio))| {
+            let kinds = self.measured.kinds.as_ref().and_then(|kinds| kinds.get(k));
             let interval = self.measured.intervals.as_ref().and_then(|intervals| intervals.get(k));
             Point {
                 bytes: size.bytes(self.line_size),
@@ -64,6 +77,8 @@ impl Report<'_> {
                 miss_ratio,
                 low: interval.map(|interval| interval.low),
                 high: interval.map(|interval| interval.high),
+                loads: kinds.and_then(|kinds| kinds[0]),
+                stores: kinds.and_then(|kinds| kinds[1]),
             }
         })
     }
@@ -81,8 +96,10 @@ impl Report<'_> {
             source: self.source,
             incomplete: self.measured.incomplete,
             ways: self.ways,
+            side: self.side.name(),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
+            hot_spots: self.measured.spots.as_ref(),
         };
         let text = serde_json::to_string(&object).map_err(io::Error::other)?;
         writeln!(out, "{text}")?;
@@ -99,14 +116,20 @@ impl Report<'_> {
             writeln!(out, "INCOMPLETE: interrupted before the end")?;
         }
         let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };
-        writeln!(out, "\n{:>10} {:>10}  miss ratio{range}", "size", "lines")?;
+        let both = self.points().any(|point| point.loads.is_some() && point.stores.is_some());
+        let kinds = if both { "    of loads   of stores " } else { "" };
+        writeln!(out, "\n{:>10} {:>10}  miss ratio{range}{kinds}", "size", "lines")?;
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
             let (size, percent) = (bytes(point.bytes), 100.0 * point.miss_ratio);
             let range = point.low.zip(point.high).map_or_else(String::new, |(low, high)| {
                 format!(" {:8.4} to {:8.4}", 100.0 * low, 100.0 * high)
             });
-            writeln!(out, "{size:>10} {:>10}  {percent:8.4} %{range} {bar}", point.lines)?;
+            let kinds = point.loads.zip(point.stores).filter(|_| both);
+            let kinds = kinds.map_or_else(String::new, |(loads, stores)| {
+                format!(" {:9.4} % {:9.4} %", 100.0 * loads, 100.0 * stores)
+            });
+            writeln!(out, "{size:>10} {:>10}  {percent:8.4} %{range}{kinds} {bar}", point.lines)?;
         }
         if self.measured.intervals.is_some() {
             writeln!(
@@ -114,7 +137,42 @@ impl Report<'_> {
                 "\nThe intervals tell what the choice of samples leaves open, not what the model gets wrong."
             )?;
         }
+        if let Some(spots) = &self.measured.spots {
+            self.write_spots(spots, out)?;
+        }
         out.flush()
+    }
+
+    /// The instructions that miss most.
+    fn write_spots(&self, spots: &Spots, out: &mut dyn Write) -> io::Result<()> {
+        let size = bytes(CacheLines(spots.lines).bytes(self.line_size));
+        writeln!(out, "\nWho misses in {size} ({} samples):", spots.samples)?;
+        let mut rows = vec![
+            ["code", "kind", "misses", "of its own", "first touches", "accesses", "wasted", "stride", "hint"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        for spot in spots.spots.iter().take(ROWS) {
+            let stride = spot.stride.zip(spot.stride_share);
+            let hint = match (spot.prefetch, spot.non_temporal) {
+                (true, true) => "prefetch, non-temporal",
+                (true, false) => "prefetch",
+                (false, true) => "non-temporal",
+                (false, false) => "",
+            };
+            rows.push(vec![
+                spot.code.clone().unwrap_or_else(|| format!("{:#x}", spot.pc)),
+                spot.kind.to_owned(),
+                percent(spot.misses),
+                percent(spot.miss_ratio),
+                percent(spot.first_touches),
+                percent(spot.accesses),
+                percent(spot.wasted),
+                stride.map_or_else(String::new, |(bytes, share)| format!("{bytes} ({})", percent(share))),
+                hint.to_owned(),
+            ]);
+        }
+        write!(out, "{}", align(&rows))
     }
 
     fn sets(&self) -> String {

@@ -1,22 +1,25 @@
 //! What the curve is of: a trace, an embedded workload or a program, and how each is run.
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
+use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
 use reuse_sampler::trace::{TraceContent, TraceFormat};
 use reuse_sampler::{
     Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
 };
 
-use super::args::{Args, Model};
+use super::args::{Args, CacheSide, Model};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
+use super::spots::{Observer, Tap};
 use crate::cli::{Failure, Progress};
 use crate::reference::chip::Policy;
 use crate::target::{Outcome, Target, TargetOptions};
 use crate::traces::TraceFile;
-use crate::workloads::{NAMES, Workload};
+use crate::workloads::{NAMES, Workload, locate};
 
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
 /// enough that returning windows costs little.
@@ -34,6 +37,7 @@ pub struct Settings<'a> {
     sizes: Vec<CacheLines>,
     plan: WindowPlan,
     bootstrap: Option<Bootstrap>,
+    hot_spots: Option<CacheLines>,
 }
 
 impl<'a> Settings<'a> {
@@ -41,17 +45,20 @@ impl<'a> Settings<'a> {
     pub fn new(args: &'a Args) -> Result<Self, Failure> {
         let format = args.trace_format()?;
         let line_size = args.line_size(format)?;
-        let reuse = if args.sample_rate >= 1.0 {
+        let hot_spots = args.hot_spots(line_size)?;
+        let rate = args.sample_rate();
+        // Counts of every access do not name the instructions; single samples do.
+        let reuse = if rate >= 1.0 && hot_spots.is_none() {
             ReusePlan::Every
         } else {
-            ReusePlan::Sparse(SampleGap::mean(1.0 / args.sample_rate).map_err(Failure::usage)?)
+            ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
         };
         let sizes = args.cache_sizes(line_size)?;
         let bootstrap = match args.draws {
             0 => None,
             draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
         };
-        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap })
+        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap, hot_spots })
     }
 
     /// Runs and measures whatever the command line names, until `interrupted` is set.
@@ -70,8 +77,9 @@ impl<'a> Settings<'a> {
         let watch =
             Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses, "accesses") };
         let failed = |error| Failure::Run(format!("{name}: {error}"));
-        let measured = match trace.stream.content(self.line_size).map_err(failed)? {
-            TraceContent::Accesses(stream) => self.replay(stream, &watch, failed)?,
+        let stream = trace.stream.side(self.args.side.into()).map_err(Failure::usage)?;
+        let measured = match stream.content(self.line_size).map_err(failed)? {
+            TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
             TraceContent::Samples(mut samples) => {
                 self.refuse_exact(&name)?;
                 self.model(samples.as_mut(), &watch, failed)?
@@ -92,21 +100,34 @@ impl<'a> Settings<'a> {
         Ok(())
     }
 
+    /// Refuses the instruction side of what records no fetches.
+    fn refuse_instructions(&self, sources: &str) -> Result<(), Failure> {
+        match self.args.side {
+            CacheSide::Data => Ok(()),
+            CacheSide::Instruction => Err(Failure::Usage(format!(
+                "{sources} do not tell instruction fetches: record them (valgrind --tool=lackey --trace-mem=yes \
+                 --log-file=FILE PROGRAM) and give --trace FILE --format lackey"
+            ))),
+        }
+    }
+
     fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = &self.args.workload;
         let workload = Workload::by_name(name, self.args.common.seed, 1).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
         })?;
+        self.refuse_instructions("embedded workloads")?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
-        let measured = self.replay(events, &watch, Failure::run)?;
+        let measured = self.replay(events, &watch, Failure::run, locate)?;
         Ok(Run { source: format!("{name} (embedded)"), measured, outcome: Outcome::Unknown })
     }
 
     fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
         self.refuse_exact("a running program")?;
+        self.refuse_instructions("running programs")?;
         let options = TargetOptions {
             window: PROGRAM_WINDOW,
             line_size: self.line_size,
@@ -117,6 +138,9 @@ impl<'a> Settings<'a> {
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
+        if let Some(spots) = &mut measured.spots {
+            spots.describe(|pc| target.locate(pc), None);
+        }
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
         Ok(Run { source: target.name().to_owned(), measured, outcome })
@@ -128,6 +152,7 @@ impl<'a> Settings<'a> {
         mut source: impl EventSource,
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
+        locate: impl FnMut(u64) -> Option<String>,
     ) -> Result<Measured, Failure> {
         let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
         let measured = match self.args.model {
@@ -145,14 +170,26 @@ impl<'a> Settings<'a> {
             Model::Statstack | Model::Statcache => {
                 let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
                 let options = windows.line_size(line_size).seed(seed);
-                let mut sampler = ReplaySampler::new(source, options).map_err(Failure::run)?;
-                self.model(&mut sampler, watch, failed)?
+                let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
+                let tapped = Tap::new(source, strides.clone());
+                let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
+                let mut measured = self.model(&mut sampler, watch, failed)?;
+                if let Some(spots) = &mut measured.spots {
+                    spots.describe(locate, strides.map(|strides| strides.borrow().clone()).as_ref());
+                }
+                measured
             }
         };
         if measured.accesses == 0 {
             return Err(Failure::Run("no memory access was seen".to_owned()));
         }
         Ok(measured)
+    }
+
+    /// Follows the strides of as many accesses as are sampled.
+    fn strides(&self) -> Result<Rc<RefCell<Strides>>, Failure> {
+        let gap = SampleGap::mean(1.0 / self.args.sample_rate()).map_err(Failure::usage)?;
+        Ok(Rc::new(RefCell::new(Strides::new(gap, self.args.common.seed))))
     }
 
     /// Samples to the end and fits the model.
@@ -163,12 +200,16 @@ impl<'a> Settings<'a> {
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
         let bursts = Bursts::new(self.args.windows as usize, self.line_size);
-        let (bursts, incomplete) = sample(sampler, &self.plan, bursts, watch).map_err(failed)?;
+        let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
+        let sampled = sample(sampler, &self.plan, bursts, &mut observer, watch);
+        let (bursts, incomplete) = sampled.map_err(failed)?;
         let settings = Fit {
             model: self.args.model,
             sizes: &self.sizes,
             ways: self.args.ways,
             bootstrap: self.bootstrap,
+            observer: &observer,
+            hot_spots: self.hot_spots,
         };
         fit(&settings, bursts, incomplete)
     }
