@@ -64,7 +64,7 @@ fn counted(workload: &str, lines: u64) -> HashMap<(u64, &'static str), Counted> 
 fn spots_of(workload: &str, rate: &str) -> Vec<Value> {
     let object =
         json(&["--workload", workload, "--seed", "7", "--hot-spots", "32KiB", "--sample-rate", rate]);
-    object["hot_spots"]["spots"].as_array().unwrap().clone()
+    object["hot_spots"]["by_instruction"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn hints_are_given_where_they_help() {
     let at = |workload: &str, size: &str| {
         let object =
             json(&["--workload", workload, "--seed", "7", "--hot-spots", size, "--sample-rate", "0.05"]);
-        object["hot_spots"]["spots"].as_array().unwrap().clone()
+        object["hot_spots"]["by_instruction"].as_array().unwrap().clone()
     };
     let product = at("matmul_naive", "4KiB");
     assert_eq!(

@@ -152,7 +152,7 @@ impl Report<'_> {
                 .map(str::to_owned)
                 .to_vec(),
         ];
-        for spot in spots.spots.iter().take(ROWS) {
+        for spot in spots.by_instruction.iter().take(ROWS) {
             let stride = spot.stride.zip(spot.stride_share);
             let hint = match (spot.prefetch, spot.non_temporal) {
                 (true, true) => "prefetch, non-temporal",

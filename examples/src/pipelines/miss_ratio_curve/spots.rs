@@ -109,7 +109,12 @@ impl Observer {
             }
         };
         let spots = ranked.into_iter().enumerate().filter(told).map(|(_, ranked)| spot(ranked)).collect();
-        Some(Spots { lines: size.0, samples: instructions.samples(), spots, by_code: Vec::new() })
+        Some(Spots {
+            lines: size.0,
+            samples: instructions.samples(),
+            by_instruction: spots,
+            by_code: Vec::new(),
+        })
     }
 }
 
@@ -125,7 +130,7 @@ pub struct Spots {
     /// Samples behind it.
     pub samples: u64,
     /// Most misses first.
-    pub spots: Vec<Spot>,
+    pub by_instruction: Vec<Spot>,
     /// The same by the place in the source, or in the program's code, where that is known.
     pub by_code: Vec<Place>,
 }
@@ -162,7 +167,7 @@ impl Spots {
     /// Adds names of code and strides.
     pub fn describe(&mut self, mut locate: impl FnMut(u64) -> Option<String>, strides: Option<&Strides>) {
         let mut places: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-        for spot in &mut self.spots {
+        for spot in &mut self.by_instruction {
             spot.code = locate(spot.pc);
             if let Some(code) = &spot.code {
                 let place = places.entry(code.clone()).or_default();
