@@ -29,6 +29,7 @@ impl<R: Read> Source<R> {
     }
 
     /// What is wrong with the compressed data, if an error is theirs and not the input's.
+    #[cfg_attr(not(feature = "bzip2"), allow(unused_variables))] // plain input is never to blame
     pub(super) fn blame(&self, error: &io::Error) -> Option<&'static str> {
         match self {
             Self::Plain(_) => None,
