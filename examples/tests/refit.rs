@@ -1,17 +1,18 @@
-//! A scheduler's loop allocates nothing: a window is added, the model fitted anew and its curve evaluated.
+//! Fitting StatStack and StatCache anew. A scheduler's loop allocates nothing: a window is added, the model fitted anew and its curve evaluated.
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::fmt::Debug;
 
-use common::Random;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use reuse_sampler::{
     CacheLines, CacheModel, LineSize, Outcome, Reuse, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex,
 };
 use statcache::StatCache;
+use statstack::StatStack;
 
 struct Counting;
 
@@ -44,16 +45,16 @@ fn allocations(what: impl FnOnce()) -> u64 {
 }
 
 /// A window of samples over seven octaves, with overlaps that tell of bursts.
-fn window(random: &mut Random) -> ReuseProfile {
+fn window(random: &mut StdRng) -> ReuseProfile {
     let mut profile = ReuseProfile::new(LineSize::B64);
     for k in 0..2_000 {
-        let octave = 3 + random.below(12);
-        let distance = random.below(1 << octave);
+        let octave = random.random_range(3..15);
+        let distance = random.random_range(0..1u64 << octave);
         profile.record(
             if k % 50 == 0 { Outcome::Dangling } else { Outcome::Reused(ReuseDistance(distance)) },
             10,
         );
-        let open = distance / (20 + random.below(20));
+        let open = distance / random.random_range(20..40);
         profile.record_overlap(&ReuseOverlap {
             started_in: WindowIndex(0),
             shortest: ReuseDistance(distance),
@@ -73,28 +74,33 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1]))), 1);
 }
 
-#[test]
-fn adding_a_window_and_evaluating_again_allocates_nothing() {
-    let mut random = Random(1);
-    // Every distance has been seen once the first windows were added; no window brings a new one to the fit.
-    let windows: Vec<ReuseProfile> = (0..20).map(|_| window(&mut random)).collect();
-    let sizes: Vec<CacheLines> = (0..24).map(|octave| CacheLines(1 << octave)).collect();
-    let mut all = windows[0].clone();
-    windows.iter().for_each(|window| all.merge(window).unwrap());
-    for fit in [StatCache::fit, StatCache::fit_from_empty] {
-        let mut model = fit(&all).unwrap();
+/// A model, a way to fit it and a way to fit it again.
+struct Fitting<M, E> {
+    fit: fn(&ReuseProfile) -> Result<M, E>,
+    refit: fn(&mut M, &ReuseProfile) -> Result<(), E>,
+}
+
+impl<M: CacheModel, E: Debug> Fitting<M, E> {
+    fn allocates_nothing(&self) {
+        let mut random = StdRng::seed_from_u64(1);
+        // Every distance has been seen once the first windows were added; no window brings a new one to the fit.
+        let windows: Vec<ReuseProfile> = (0..20).map(|_| window(&mut random)).collect();
+        let sizes: Vec<CacheLines> = (0..24).map(|octave| CacheLines(1 << octave)).collect();
+        let mut all = windows[0].clone();
+        windows.iter().for_each(|window| all.merge(window).unwrap());
+        let mut model = (self.fit)(&all).unwrap();
         let mut curve = model.curve(&sizes);
         let mut profile = all.clone();
         for window in &windows {
             let allocated = allocations(|| {
                 profile.merge(window).unwrap();
-                model.refit(&profile).unwrap();
+                (self.refit)(&mut model, &profile).unwrap();
                 model.curve_into(&mut curve);
                 model.miss_probability(Reuse::Distance(ReuseDistance(1_000)), CacheLines(512));
             });
             assert_eq!(allocated, 0);
             // What was fitted anew is what a new fit gives.
-            let new = fit(&profile).unwrap();
+            let new = (self.fit)(&profile).unwrap();
             assert_eq!(curve, new.curve(&sizes));
             for distance in [0, 100, 1_000, 10_000] {
                 let reuse = Reuse::Distance(ReuseDistance(distance));
@@ -105,16 +111,34 @@ fn adding_a_window_and_evaluating_again_allocates_nothing() {
             }
         }
     }
+
+    fn refusal_leaves_the_model_as_it_was(&self) {
+        let window = window(&mut StdRng::seed_from_u64(2));
+        let mut model = (self.fit)(&window).unwrap();
+        let before = model.curve(&[CacheLines(64)]);
+        assert!((self.refit)(&mut model, &ReuseProfile::new(LineSize::B64)).is_err());
+        assert_eq!(model.curve(&[CacheLines(64)]), before);
+    }
+}
+
+fn statstack() -> impl Iterator<Item = Fitting<StatStack, statstack::Error>> {
+    let fits = [StatStack::fit, StatStack::fit_distances, StatStack::fit_published];
+    fits.into_iter().map(|fit| Fitting { fit, refit: StatStack::refit })
+}
+
+fn statcache() -> impl Iterator<Item = Fitting<StatCache, statcache::Error>> {
+    let fits = [StatCache::fit, StatCache::fit_from_empty];
+    fits.into_iter().map(|fit| Fitting { fit, refit: StatCache::refit })
+}
+
+#[test]
+fn adding_a_window_and_evaluating_again_allocates_nothing() {
+    statstack().for_each(|fitting| fitting.allocates_nothing());
+    statcache().for_each(|fitting| fitting.allocates_nothing());
 }
 
 #[test]
 fn a_profile_that_is_refused_leaves_the_model_as_it_was() {
-    let mut random = Random(2);
-    let window = window(&mut random);
-    for fit in [StatCache::fit, StatCache::fit_from_empty] {
-        let mut model = fit(&window).unwrap();
-        let before = model.curve(&[CacheLines(64)]);
-        assert!(model.refit(&ReuseProfile::new(LineSize::B64)).is_err());
-        assert_eq!(model.curve(&[CacheLines(64)]), before);
-    }
+    statstack().for_each(|fitting| fitting.refusal_leaves_the_model_as_it_was());
+    statcache().for_each(|fitting| fitting.refusal_leaves_the_model_as_it_was());
 }
