@@ -7,7 +7,6 @@ mod support;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use examples::pipelines::convert_trace::{Args, run_until};
@@ -15,8 +14,7 @@ use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, Wi
 use reuse_sampler::trace::{BbWindows, TraceFormat, TraceReader};
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
-use tempfile::TempDir;
+use support::{Ended, Folder, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = AtomicBool::new(interrupted);
@@ -25,24 +23,6 @@ fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
 
 fn run(arguments: &[&str]) -> Ended {
     run_with(arguments, false)
-}
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
 }
 
 fn events(format: TraceFormat, input: impl Read) -> Vec<Event> {
@@ -230,7 +210,7 @@ fn mistakes_are_one_line_that_names_the_file_and_the_place() {
         (&[&good, "--to", "csv", "--json"], 2, "give --out DIR"),
         (&[&good], 2, "--to"),
         (&[&good, "--to", "csv", "--limit", "0"], 2, "--limit"),
-        (&[&good, "--to", "profile", "--sample-rate", "2"], 2, "at most 1"),
+        (&[&good, "--to", "profile", "--sample-rate", "2"], 2, "more than every access"),
         (&[&good, "--to", "profile", "--line-size", "48"], 2, "power of two"),
         (&[&short, "--to", "profile", "--line-size", "64"], 2, "leave out --line-size"),
         (&[&samples_of_code, "--to", "csv"], 2, "code.bb holds executed code, which becomes only bb"),

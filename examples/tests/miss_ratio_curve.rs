@@ -7,14 +7,13 @@ mod support;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use examples::cli::invoke;
 use examples::pipelines::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
-use tempfile::TempDir;
+use support::{Ended, Folder, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = AtomicBool::new(interrupted);
@@ -33,24 +32,6 @@ fn json(arguments: &[&str]) -> Value {
 fn ratios(object: &Value) -> Vec<f64> {
     let points = object["points"].as_array().unwrap();
     points.iter().map(|point| point["miss_ratio"].as_f64().unwrap()).collect()
-}
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
 }
 
 /// 50 rounds over 100 lines, as din.

@@ -202,7 +202,7 @@ fn mistakes_are_told_in_one_line() {
     let file = file.path().to_str().unwrap();
     for (arguments, part) in [
         (vec!["--sample-rate", "0"], "above 0"),
-        (vec!["--sample-rate", "2"], "above 0"),
+        (vec!["--sample-rate", "2"], "more than every access"),
         (vec!["--window", "0"], "1.."),
         (vec!["--gap-limit", "0.5"], "at least 1"),
         (vec!["--sizes", "0"], "no bytes"),

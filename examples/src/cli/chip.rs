@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use reuse_sampler::LineSize;
 
+use super::values::{line_size, not_negative};
 use super::{Failure, parse_bytes};
 use crate::reference::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Latencies, Policy};
 
@@ -141,16 +142,4 @@ impl FromStr for LatencyList {
             other => Err(format!("{} numbers; give three: private cache, shared cache, memory", other.len())),
         }
     }
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(cycles) if cycles.is_finite() && cycles >= 0.0 => Ok(cycles),
-        _ => Err(format!("{text:?} is not a number of cycles: give a finite number, 0 or more")),
-    }
-}
-
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ mod invoke;
 mod players;
 mod progress;
 mod size;
+pub(crate) mod values;
 mod watch;
 
 use std::path::PathBuf;

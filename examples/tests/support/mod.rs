@@ -2,11 +2,14 @@
 
 #![allow(dead_code)] // each test uses its part
 
+use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Parser;
 use examples::cli::{Failure, invoke};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// What is left of a run.
 pub struct Ended {
@@ -38,5 +41,25 @@ impl Ended {
     pub fn objects(&self) -> Vec<Value> {
         assert_eq!(self.status, 0, "{}", self.messages);
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A temporary folder, gone with the value.
+pub struct Folder(TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes a file and gives its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 }

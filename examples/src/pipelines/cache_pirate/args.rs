@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use cache_pirate::{Pace, PirateParams, Threads};
 use clap::Parser;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reuse_sampler::LineSize;
 use reuse_sampler::trace::TraceFormat;
 
-use crate::cli::{Common, Failure, parse_bytes};
+use crate::cli::values::positive;
+use crate::cli::{Common, Failure, parse_bytes, trace_formats};
 use crate::reference::chip::{CacheSettings, ChipSettings, Policy, PrefetcherSettings};
 
 /// Measures CPI, miss ratio, fetch ratio and bandwidth as a function of the cache a program has, in one run.
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "pid", "workload"])]
     pub(super) trace: Option<PathBuf>,
     /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
-    #[arg(long, value_parser = formats(), requires = "trace")]
+    #[arg(long, value_parser = trace_formats(), requires = "trace")]
     pub(super) format: Option<TraceFormat>,
     /// Memory accesses per instruction of the trace
     #[arg(long, value_name = "M", default_value = "1", value_parser = positive, requires = "trace")]
@@ -73,7 +73,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) machine: Machine,
     /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "pid")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", conflicts_with = "pid")]
     pub(super) program: Vec<OsString>,
 }
 
@@ -210,18 +210,6 @@ impl Args {
             cycles: self.cycles,
             ..PirateParams::default()
         }
-    }
-}
-
-fn formats() -> impl TypedValueParser<Value = TraceFormat> {
-    PossibleValuesParser::new(TraceFormat::ALL.iter().map(|format| format.name()))
-        .try_map(|name| TraceFormat::named(&name).ok_or("not a format"))
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("give a finite number above 0".to_owned()),
     }
 }
 

@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reuse_sampler::trace::TraceFormat;
 
-use crate::cli::{Common, Failure};
+use crate::cli::{Common, Failure, trace_formats};
 use crate::guided;
 use crate::target::EMBEDDED_WINDOW;
 use crate::traces::format_of;
@@ -37,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     pub(super) trace: Option<PathBuf>,
     /// Format of the trace: one that tells executed code [default: by the file's name, as in x.lackey.gz]
-    #[arg(long, value_parser = formats(), requires = "trace")]
+    #[arg(long, value_parser = trace_formats(), requires = "trace")]
     format: Option<TraceFormat>,
     /// Instructions in a window [default: 500000 for embedded workloads, 1000000 otherwise]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(80..))]
@@ -55,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(super) stride_entries: usize,
     /// The program to run under valgrind, with its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }
 
@@ -118,11 +117,6 @@ impl Args {
             (None, None) => Err(Failure::usage("no trace")),
         }
     }
-}
-
-fn formats() -> impl TypedValueParser<Value = TraceFormat> {
-    let names = TraceFormat::ALL.iter().map(|format| format.name());
-    PossibleValuesParser::new(names).try_map(|name| TraceFormat::named(&name).ok_or("no such format"))
 }
 
 fn at_least_two(text: &str) -> Result<usize, String> {

@@ -6,7 +6,8 @@ use clap::{Parser, ValueEnum};
 use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{LineSize, ReusePlan, SampleGap};
 
-use crate::cli::{Common, Failure, parse_bytes};
+use crate::cli::values::{line_size, sample_rate};
+use crate::cli::{Common, Failure};
 use crate::traces::format_of;
 
 /// Converts traces: from whatever can be read to what another tool wants.
@@ -182,16 +183,4 @@ impl Args {
             given => Ok(given.unwrap_or_default()),
         }
     }
-}
-
-fn sample_rate(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
-        _ => Err("give a share above 0 and at most 1, for example 0.01 for one access in 100".to_owned()),
-    }
-}
-
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
 }

@@ -8,6 +8,7 @@ use clap::Parser;
 use cachesharing::Method;
 
 use super::solo::Curves;
+use crate::cli::values::positive;
 use crate::cli::{ChipArgs, Common, Replacement, TraceArgs, parse_bytes};
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
@@ -172,13 +173,6 @@ impl Model {
             Self::Lru => "lru",
             Self::Random => "random",
         }
-    }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("give a finite number above 0".to_owned()),
     }
 }
 

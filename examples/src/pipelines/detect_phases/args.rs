@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["program", "bbv", "signatures"])]
     pub(super) scale: u32,
     /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }
 

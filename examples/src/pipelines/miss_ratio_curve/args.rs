@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reuse_sampler::trace::{Side, TraceFormat};
 use reuse_sampler::{CacheLines, LineSize};
 
-use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+use crate::cli::values::{line_size, sample_rate};
+use crate::cli::{Common, Failure, cache_sizes, parse_bytes, trace_formats};
 use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "workload"])]
     pub(super) trace: Option<PathBuf>,
     /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
-    #[arg(long, value_parser = formats(), requires = "trace")]
+    #[arg(long, value_parser = trace_formats(), requires = "trace")]
     format: Option<TraceFormat>,
     /// What computes the curve
     #[arg(long, value_enum, default_value_t = Model::Statstack)]
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,
     /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }
 
@@ -183,24 +183,4 @@ impl Args {
         }
         cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
     }
-}
-
-fn formats() -> impl TypedValueParser<Value = TraceFormat> {
-    let names = TraceFormat::ALL.iter().map(|format| format.name());
-    PossibleValuesParser::new(names).try_map(|name| TraceFormat::named(&name).ok_or("no such format"))
-}
-
-fn sample_rate(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
-        Ok(rate) if rate > 1.0 => {
-            Err(format!("more than every access; for one access in {text}, give {:.3e}", 1.0 / rate))
-        }
-        _ => Err("give a share above 0 and at most 1, for example 0.01 for one access in 100".to_owned()),
-    }
-}
-
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
 }

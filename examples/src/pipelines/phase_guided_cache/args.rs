@@ -6,6 +6,7 @@ use clap::Parser;
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
+use crate::cli::values::sample_rate;
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::THRESHOLD;
 use crate::machine::DataCaches;
@@ -63,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
     /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -118,12 +119,6 @@ impl Args {
         }
         cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
     }
-}
-
-fn sample_rate(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|&rate: &f64| rate > 0.0 && rate <= 1.0).ok_or_else(|| {
-        "give a share above 0 and at most 1, for example 0.01 for one access in 100".to_owned()
-    })
 }
 
 fn gap_limit(text: &str) -> Result<f64, String> {

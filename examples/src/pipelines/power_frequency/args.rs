@@ -14,6 +14,7 @@ use super::events::COUNTERS;
 use super::live::study::Machine;
 use super::live::{LIVE_WINDOW, choose};
 use super::suite;
+use crate::cli::values::{not_negative, positive};
 use crate::cli::{Common, Failure};
 use crate::target::PROGRAM_WINDOW;
 use crate::workloads::{NAMES, Workload};
@@ -85,7 +86,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["program", "modelled", "workload", "scale", "window", "profile_at"])]
     pub(super) accuracy: bool,
     /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }
 
@@ -197,19 +198,5 @@ impl Args {
             Minimise::Edp => "energy-delay product",
             Minimise::Ed2p => "energy-delay-squared product",
         }
-    }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    not_negative(text)
-        .ok()
-        .filter(|&value| value > 0.0)
-        .ok_or_else(|| "give a finite number above 0".to_owned())
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("give a finite number of at least 0".to_owned()),
     }
 }
