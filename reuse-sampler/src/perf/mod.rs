@@ -52,7 +52,11 @@
 //! (`epoll_wait` among others) may do so once when a program is attached to or let go.
 //! A library cannot share `waitpid(-1)` with its program: wait for your own children by number.
 
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))] // what drives a kernel that is not there
+
 mod decode;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 pub mod events;
 mod kernel;
 #[cfg(target_os = "linux")]
@@ -63,7 +67,6 @@ mod registers;
 pub mod ring;
 #[cfg(target_os = "linux")]
 mod sampler;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod session;
 #[cfg(test)]
 mod simulated;
@@ -78,13 +81,17 @@ pub use options::PerfOptions;
 pub use probe::{Capabilities, probe};
 pub use registers::Coverage;
 
+#[cfg(not(target_os = "linux"))]
+use elsewhere::Run;
+#[cfg(target_os = "linux")]
+use sampler::Run;
+
 use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 
 /// Ends observation from another thread, a signal handler's for example, while the sampler waits for the target.
 #[derive(Clone, Debug)]
 pub struct Interrupter {
     flag: Arc<AtomicBool>,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     thread: Arc<AtomicI32>, // the tracer's number
 }
 
@@ -99,13 +106,9 @@ impl Interrupter {
 /// A program under observation by counters.
 #[derive(Debug)]
 pub struct PerfSampler {
-    #[cfg(target_os = "linux")]
-    run: sampler::Run,
-    #[cfg(not(target_os = "linux"))]
-    run: std::convert::Infallible,
+    run: Run,
 }
 
-#[cfg(target_os = "linux")]
 impl PerfSampler {
     /// Starts `program` (found as a shell finds it) with `arguments`. It waits before its first instruction until
     /// [`next_window`](Sampler::next_window) gives the initial plan.
@@ -119,7 +122,7 @@ impl PerfSampler {
         options: &PerfOptions,
     ) -> Result<Self, SamplerError> {
         let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
-        Ok(Self { run: sampler::Run::spawn(program.as_ref(), arguments, options)? })
+        Ok(Self { run: Run::spawn(program.as_ref(), arguments, options)? })
     }
 
     /// Observes process `process` from now on, with all its threads and those it makes later.
@@ -127,7 +130,7 @@ impl PerfSampler {
     /// # Errors
     /// As [`spawn`](Self::spawn); [`SamplerError::Target`] if there is no such process or it may not be observed.
     pub fn attach(process: u32, options: &PerfOptions) -> Result<Self, SamplerError> {
-        Ok(Self { run: sampler::Run::attach(process, options)? })
+        Ok(Self { run: Run::attach(process, options)? })
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
@@ -171,7 +174,6 @@ impl PerfSampler {
     }
 }
 
-#[cfg(target_os = "linux")]
 impl Sampler for PerfSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         self.run.next_window(plan)
@@ -179,64 +181,5 @@ impl Sampler for PerfSampler {
 
     fn stop(&mut self) -> Result<(), SamplerError> {
         self.run.stop()
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl PerfSampler {
-    /// Always an error: `perf_event` is Linux's.
-    ///
-    /// # Errors
-    /// [`SamplerError::Unsupported`].
-    pub fn spawn<A: AsRef<OsStr>>(
-        _program: impl AsRef<OsStr>,
-        _arguments: impl IntoIterator<Item = A>,
-        _options: &PerfOptions,
-    ) -> Result<Self, SamplerError> {
-        Self::attach(0, &PerfOptions::default())
-    }
-
-    /// Always an error.
-    ///
-    /// # Errors
-    /// [`SamplerError::Unsupported`].
-    pub fn attach(_process: u32, _options: &PerfOptions) -> Result<Self, SamplerError> {
-        Err(SamplerError::Unsupported { backend: "perf", missing: "perf_event is Linux's".into() })
-    }
-
-    /// Where the code at `address` comes from.
-    pub fn locate(&mut self, _address: u64) -> Option<CodeLocation> {
-        match self.run {}
-    }
-
-    /// How the program ended.
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        match self.run {}
-    }
-
-    /// What the user should know about the run.
-    pub fn warnings(&self) -> &[String] {
-        match self.run {}
-    }
-
-    /// What was missed in all windows together.
-    pub fn losses(&self) -> Losses {
-        match self.run {}
-    }
-
-    /// What lengths of windows and what distances are counted in.
-    pub fn clocks(&self) -> (Clock, Clock) {
-        match self.run {}
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Sampler for PerfSampler {
-    fn next_window(&mut self, _plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        match self.run {}
-    }
-
-    fn stop(&mut self) -> Result<(), SamplerError> {
-        match self.run {}
     }
 }

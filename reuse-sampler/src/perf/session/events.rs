@@ -2,8 +2,9 @@
 
 use std::io;
 
+use super::Session;
+use super::failures::{again, failed, is_gone};
 use super::thread::Thread;
-use super::{Session, again, failed, is_gone};
 use crate::SamplerError;
 use crate::engine::tracker::Mode;
 use crate::perf::kernel::{Change, Event, Kernel, Opening, Source};

@@ -1,7 +1,8 @@
 //! From the overflow that says "here" to a sample under watch.
 
-use super::thread::{Choice, State, Thread};
-use super::{Session, again, age, failed, is_gone};
+use super::Session;
+use super::failures::{again, failed, is_gone};
+use super::thread::{Choice, State, Thread, age};
 use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume, Stop};
 use crate::perf::registers::{Watched, watches};
 use crate::perf::ring::Sample;

@@ -1,0 +1,174 @@
+//! How samples, windows, threads and observation itself come to an end.
+
+use std::sync::atomic::Ordering;
+
+use super::failures::{again, failed, is_gone, ok_if_gone, refused};
+use super::thread::{Moment, State, Thread, age};
+use super::{End, Kernel, PATIENCE, Session};
+use crate::perf::kernel::{Change, Notice, Stop, Tid};
+use crate::perf::registers::Watched;
+use crate::{Outcome, SamplerError, ThreadId, Window};
+
+impl<K: Kernel> Session<K> {
+    /// Ends an open sample and frees its registers.
+    pub(super) fn close(&mut self, thread: &mut Thread, slot: usize) -> Option<Watched> {
+        let (watched, freed) = thread.registers.close(slot)?;
+        for event in freed {
+            // A thread that is gone watches nothing either.
+            let _ = again(|| self.kernel.change(event, Change::Disable));
+        }
+        Some(watched)
+    }
+
+    /// All open samples end unseen.
+    pub(super) fn censor(&mut self, thread: &mut Thread) {
+        self.close_all(thread, false);
+    }
+
+    pub(super) fn close_all(&mut self, thread: &mut Thread, dangling: bool) {
+        let clock = self.clocks().1;
+        for slot in thread.registers.slots() {
+            if let Some(watched) = self.close(thread, slot) {
+                let at_least = age(watched.at, watched.seen, clock);
+                let outcome = if dangling { Outcome::Dangling } else { Outcome::Censored { at_least } };
+                thread.report(&watched, outcome, None);
+            }
+        }
+    }
+
+    /// Ends the window in progress and queues it.
+    pub(super) fn finish(&mut self, thread: &mut Thread, end: End) -> Result<(), SamplerError> {
+        if end != End::Boundary {
+            self.close_all(thread, end == End::Over);
+        }
+        self.read_counters(thread)?;
+        let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
+        let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
+        let window = thread.turn_over(next, clocks, mix, now);
+        self.losses.add(&window.losses);
+        self.ready.push_back((thread.tid, window));
+        Ok(())
+    }
+
+    /// A thread has ended without having told: what is known of it is told now.
+    pub(super) fn bury(&mut self, mut thread: Thread) -> Result<(), SamplerError> {
+        if thread.state != State::Ending && thread.events.leader.is_some() {
+            self.collect(&mut thread, true)?;
+            if thread.state == State::Waiting {
+                // Killed while it waited: its window is in the queue, and what it left open ends the next one.
+                self.close_all(&mut thread, true);
+                if thread.window.samples.is_empty() {
+                    self.close_events(&mut thread);
+                    return Ok(());
+                }
+            }
+            let end = if self.interrupted.load(Ordering::Relaxed) { End::Stopped } else { End::Over };
+            self.finish(&mut thread, end)?;
+        }
+        self.close_events(&mut thread);
+        Ok(())
+    }
+
+    /// The process runs another program: all its threads but one are gone, and so is its memory.
+    pub(super) fn exec(&mut self, tid: Tid, thread: Option<Thread>) -> Result<(), SamplerError> {
+        let others: Vec<Tid> = self.threads.keys().copied().collect();
+        for other in others {
+            if let Some(other) = self.threads.remove(&other) {
+                self.bury(other)?;
+            }
+        }
+        let mut thread = thread.unwrap_or_else(|| {
+            self.next_thread += 1;
+            Thread::new(tid, ThreadId(self.next_thread - 1), self.settings.seed, self.initial)
+        });
+        let known = thread.events.leader.is_some();
+        if known {
+            self.collect(&mut thread, true)?;
+            self.finish(&mut thread, End::Over)?;
+            self.close_events(&mut thread);
+        } else {
+            thread.window = Window::new(self.number(), thread.id);
+        }
+        (thread.last, thread.began, thread.boundary) = (Moment::default(), Moment::default(), 0);
+        (thread.next, thread.aimed, thread.unheard, thread.reminded) = (None, None, false, false);
+        let mode = thread.mode;
+        match self.observe(&mut thread) {
+            Ok(()) if known => thread.state = State::Waiting,
+            Ok(()) => {
+                thread.adopt(mode);
+                self.begin_window(&mut thread)?;
+                self.proceed(&mut thread, Stop::Interrupted)?;
+            }
+            Err(error) if is_gone(&error) => thread.state = State::Ending,
+            Err(error) => return Err(refused(error, tid)),
+        }
+        self.threads.insert(tid, thread);
+        Ok(())
+    }
+
+    /// Ends observation: the windows in progress are queued, and the target is let go, or ended if it was started.
+    pub fn stop(&mut self) -> Result<(), SamplerError> {
+        if self.over {
+            return Ok(());
+        }
+        self.interrupted.store(true, Ordering::Relaxed);
+        self.waiting = None;
+        let tids: Vec<Tid> = self.threads.keys().copied().collect();
+        for tid in tids {
+            if !self.threads[&tid].state.stands() {
+                ok_if_gone(again(|| self.kernel.interrupt(tid)), "interrupt", tid)?;
+            }
+        }
+        let mut patience = PATIENCE;
+        while patience > 0 && !self.threads.is_empty() {
+            if self.threads.values().all(|thread| thread.state.stands()) {
+                break;
+            }
+            match again(|| self.kernel.wait()).map_err(|e| failed("wait for", "the program", e))? {
+                Notice::Tick => patience -= 1,
+                Notice::Stopped(tid, stop) => {
+                    if let Some(thread) = self.threads.get_mut(&tid) {
+                        // What it would go on with is the kernel's to remember now.
+                        thread.state =
+                            if thread.state == State::Ending { State::Ending } else { State::Halted };
+                    }
+                    if stop == Stop::Exec {
+                        // The other threads are gone, and need not say so.
+                        for other in self.threads.values_mut().filter(|t| t.state != State::Ending) {
+                            other.state = State::Halted;
+                        }
+                    }
+                }
+                Notice::Gone(tid) => {
+                    if let Some(thread) = self.threads.remove(&tid) {
+                        self.bury(thread)?;
+                    }
+                }
+                Notice::Started(_) => {} // too late to observe it
+                Notice::Ended => break,
+            }
+        }
+        for (_, mut thread) in std::mem::take(&mut self.threads) {
+            if thread.events.leader.is_some() && thread.state != State::Ending {
+                self.collect(&mut thread, true)?;
+                // The window of one that waits for its plan was told, and the next has not begun.
+                if thread.state == State::Waiting {
+                    self.censor(&mut thread);
+                }
+                if thread.state != State::Waiting || !thread.window.samples.is_empty() {
+                    self.finish(&mut thread, End::Stopped)?;
+                }
+            }
+            self.close_events(&mut thread);
+        }
+        self.over = true;
+        Ok(())
+    }
+
+    /// Closes everything that is open. The kernel then lets the target go.
+    pub(super) fn abandon(&mut self) {
+        for (_, mut thread) in std::mem::take(&mut self.threads) {
+            self.close_events(&mut thread);
+        }
+    }
+}

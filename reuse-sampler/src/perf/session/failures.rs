@@ -1,0 +1,62 @@
+//! What the kernel's refusals mean.
+
+use std::io;
+
+use crate::SamplerError;
+use crate::perf::kernel::Tid;
+
+/// Calls again what a signal interrupted.
+pub(super) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// `ESRCH`: the thread has ended, which it may at any moment.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    error.raw_os_error() == Some(ESRCH)
+}
+
+pub(super) fn ok_if_gone(
+    result: io::Result<()>,
+    operation: &'static str,
+    tid: Tid,
+) -> Result<(), SamplerError> {
+    match result {
+        Err(error) if is_gone(&error) => Ok(()),
+        other => {
+            other.map_err(|source| SamplerError::Io { operation, object: format!("thread {tid}"), source })
+        }
+    }
+}
+
+pub(super) fn failed(operation: &'static str, object: &str, source: io::Error) -> SamplerError {
+    SamplerError::Io { operation, object: object.to_owned(), source }
+}
+
+/// Why no event could be opened.
+pub(super) fn refused(source: io::Error, tid: Tid) -> SamplerError {
+    const E2BIG: i32 = 7;
+    const EINVAL: i32 = 22;
+    let missing = match source.raw_os_error() {
+        Some(E2BIG | EINVAL) => "events that stop a thread, which Linux has from version 5.13 on".to_owned(),
+        _ if source.kind() == io::ErrorKind::NotFound => {
+            "hardware counters, which this machine does not have (virtual machines mostly do not)".to_owned()
+        }
+        _ if source.kind() == io::ErrorKind::PermissionDenied => {
+            "permission to observe events: set kernel.perf_event_paranoid to 2 or lower".to_owned()
+        }
+        _ => {
+            return SamplerError::Io {
+                operation: "open events of",
+                object: format!("thread {tid} (each takes some ten file descriptors: ulimit -n)"),
+                source,
+            };
+        }
+    };
+    SamplerError::Unsupported { backend: "perf", missing }
+}

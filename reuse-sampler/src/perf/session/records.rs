@@ -1,0 +1,148 @@
+//! What a thread's counts and records say, read whenever it is looked at.
+
+use std::io;
+
+use super::failures::{again, failed, is_gone};
+use super::thread::{Moment, Thread, age, distance};
+use super::{Event, Kernel, Session};
+use crate::perf::kernel::Operands;
+use crate::perf::ring::{Record, Sample, records};
+use crate::{AccessKind, Outcome, SamplerError, Site};
+
+impl<K: Kernel> Session<K> {
+    /// Reads a thread's counts and records. `still` says that it stands still, so that a count without a record means
+    /// a lost one.
+    pub(super) fn collect(&mut self, thread: &mut Thread, still: bool) -> Result<(), SamplerError> {
+        let Some(leader) = thread.events.leader else { return Ok(()) };
+        let reading = match again(|| self.kernel.read(leader)) {
+            Ok(reading) => {
+                thread.counts.clone_from(&reading);
+                Some(reading)
+            }
+            Err(error) if is_gone(&error) => None,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(SamplerError::Unsupported {
+                    backend: "perf",
+                    missing: "the processor's counters, which something else holds (the NMI watchdog holds one: set \
+                              kernel.nmi_watchdog to 0; other profilers)"
+                        .into(),
+                });
+            }
+            Err(error) => return Err(failed("read", "counters", error)),
+        };
+        if let Some(reading) = &reading {
+            let count = |event: Option<Event>| event.and_then(|event| reading.of(event));
+            let length = count(Some(leader)).unwrap_or(thread.last.length);
+            let distance = match thread.events.accesses {
+                [None, _] => length,
+                [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
+            };
+            thread.last = Moment { length, distance, running: reading.running, enabled: reading.enabled };
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let drained = again(|| self.kernel.drain(leader, &mut bytes));
+        if let Err(error) = drained
+            && !is_gone(&error)
+        {
+            return Err(failed("read", "the ring of events", error));
+        }
+        self.records(thread, &bytes, still);
+        self.bytes = bytes;
+        if let (true, Some(reading)) = (still, reading) {
+            for slot in thread.registers.hit_since(|event| reading.of(event)) {
+                if let Some(watched) = self.close(thread, slot) {
+                    thread.window.losses.lost_hits += 1;
+                    let at_least = age(watched.at, watched.seen, self.clocks().1);
+                    thread.report(&watched, Outcome::Censored { at_least }, None);
+                }
+            }
+            let now = thread.last.distance;
+            thread.registers.confirm(now);
+        }
+        Ok(())
+    }
+
+    fn records(&mut self, thread: &mut Thread, bytes: &[u8], still: bool) {
+        let layouts = self.layouts(thread);
+        for record in records(bytes, |id| layouts.iter().find(|(known, _)| *known == id).map(|(_, l)| *l)) {
+            match record {
+                Ok(Record::Sample(sample)) => self.sample(thread, &sample, still),
+                Ok(Record::Lost(records)) => thread.window.losses.lost_records += records,
+                Ok(Record::Throttled) => thread.window.losses.throttled += 1,
+                Ok(Record::Unthrottled | Record::Other(_)) => {}
+                Err(malformed) => thread.window.losses.malformed += (bytes.len() - malformed.offset) as u64,
+            }
+        }
+    }
+
+    fn sample(&mut self, thread: &mut Thread, sample: &Sample, still: bool) {
+        let is = |event: Option<Event>| event.is_some_and(|event| event.id == sample.event);
+        if is(thread.events.code) {
+            self.code(thread, sample);
+        } else if thread.registers.has(sample.event) {
+            (thread.unheard, thread.hit) = (true, true);
+            let hits = sample.counts.iter().find(|(id, _)| *id == sample.event).map_or(0, |(_, hits)| *hits);
+            if let Some(slot) = thread.registers.watched_by(sample.event, hits)
+                && let Some(watched) = self.close(thread, slot)
+            {
+                let clock = self.clocks().1;
+                let now = Self::distance_in(thread, sample);
+                let distance = distance(watched.at, now, self.abilities.hit_after, clock);
+                // After the access the record shows the next instruction: which one it was cannot be told.
+                let end =
+                    (still && !self.abilities.hit_after).then(|| self.site_of(thread, sample.ip)).flatten();
+                thread.report(&watched, Outcome::Reused(distance), end);
+            }
+        } else if is(thread.events.gap) || is(thread.events.leader) {
+            thread.unheard = true;
+            if self.abilities.precise.is_some() && is(thread.events.gap) {
+                if still {
+                    self.precise(thread, sample);
+                } else {
+                    // Its line may be touched before it is watched.
+                    self.late(thread);
+                }
+            }
+        }
+    }
+
+    /// What an instruction that is about to touch its line again is, if the thread still stands before it.
+    fn site_of(&mut self, thread: &Thread, ip: u64) -> Option<Site> {
+        let registers = again(|| self.kernel.registers(thread.tid)).ok().filter(|r| r.pc == ip)?;
+        let Operands::Known(operands) = again(|| self.kernel.operands(thread.tid, &registers)).ok()? else {
+            return None;
+        };
+        let store = operands.iter().all(|operand| operand.kind == AccessKind::Store);
+        let kind = if store { AccessKind::Store } else { AccessKind::Load };
+        (!operands.is_empty()).then_some(Site { pc: ip, kind })
+    }
+
+    /// The clock of distances as a record shows it.
+    pub(super) fn distance_in(thread: &Thread, sample: &Sample) -> u64 {
+        let count = |event: Option<Event>| {
+            event.and_then(|e| sample.counts.iter().find(|(id, _)| *id == e.id)).map(|(_, count)| *count)
+        };
+        match thread.events.accesses {
+            [None, _] => count(thread.events.leader).unwrap_or(thread.last.length),
+            [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
+        }
+    }
+
+    /// Where the thread was, by weight of the instructions (or nanoseconds) the record stands for.
+    fn code(&self, thread: &mut Thread, sample: &Sample) {
+        let period = self.code_period();
+        if sample.branches.is_empty() {
+            *thread.code.entry(sample.ip).or_default() += period;
+            return;
+        }
+        let share = (period / sample.branches.len() as u64).max(1);
+        for (from, _) in &sample.branches {
+            *thread.code.entry(*from).or_default() += share;
+        }
+    }
+
+    pub(super) fn code_period(&self) -> u64 {
+        (self.settings.window / self.settings.code_samples.max(1)).max(1)
+    }
+}
