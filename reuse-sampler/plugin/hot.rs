@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::api::{MemInfo, MemoryCallback, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
 use crate::blocks::Tag;
 use crate::boundary;
+use crate::shared::layout::Told;
 use crate::thread::Thread;
 use crate::{trace, world};
 
@@ -90,19 +91,35 @@ impl Kind {
     }
 }
 
-/// The callback for accesses that suits this emulator. The packing is not promised by the interface, but it is
+/// What is called for accesses.
+#[derive(Clone, Copy)]
+pub struct Accesses {
+    /// Takes the address of the instruction; in a trace the place of the instruction in its block.
+    pub near: MemoryCallback,
+    /// Takes the address of the instruction, in a trace where there is no place for it.
+    pub far: MemoryCallback,
+}
+
+impl Accesses {
+    /// Nobody wants to know.
+    pub const IGNORED: Self = Self { near: nothing, far: nothing };
+}
+
+/// The callbacks for accesses that suit this emulator. The packing is not promised by the interface, but it is
 /// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
-pub fn choose_access(traced: bool) -> MemoryCallback {
-    let callbacks: [MemoryCallback; 3] = if traced {
-        [trace::access::<4>, trace::access::<5>, trace::access::<ASK>]
-    } else {
-        [access::<4>, access::<5>, access::<ASK>]
-    };
+pub fn choose_access(told: Told) -> Accesses {
+    fn of_layout<const LAYOUT: u32>(told: Told) -> Accesses {
+        match told {
+            Told::Windows => Accesses { near: access::<LAYOUT>, far: access::<LAYOUT> },
+            Told::Accesses => Accesses { near: trace::access::<LAYOUT>, far: trace::far_access::<LAYOUT> },
+            Told::Fetches => Accesses::IGNORED,
+        }
+    }
     if Kind::are_packed::<4>() {
-        callbacks[0]
+        of_layout::<4>(told)
     } else if Kind::are_packed::<5>() {
-        callbacks[1]
+        of_layout::<5>(told)
     } else {
-        callbacks[2]
+        of_layout::<ASK>(told)
     }
 }

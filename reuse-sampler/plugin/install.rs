@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::boundary::End;
 use crate::shared::futex;
-use crate::shared::layout::{Header, MAGIC, SIZE};
+use crate::shared::layout::{Header, MAGIC, SIZE, Told};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::world::Settings;
@@ -83,9 +83,9 @@ pub extern "C" fn qemu_plugin_install(
     let is_old = unsafe { qemu_plugin_version } == 1;
     code::choose(is_old);
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
-    let traced = header.trace.load(Ordering::Relaxed) != 0;
-    trace::choose(traced);
-    translate::ACCESS.get_or_init(|| hot::choose_access(traced));
+    let told = Told::from_number(header.told.load(Ordering::Relaxed));
+    trace::choose(told);
+    translate::ACCESS.get_or_init(|| hot::choose_access(told));
     let window = header.window.load(Ordering::Relaxed);
     let line_shift = header.line_shift.load(Ordering::Relaxed);
     let seed = header.seed.load(Ordering::Relaxed);

@@ -1,14 +1,17 @@
-//! Hands out every block and every access in order, where the sampler asks for the program's trace instead of samples.
+//! Hands out every block and every access in order, or every block with its instructions, where the sampler asks for the program's trace instead of samples.
 //!
 //! Each thread collects what it does in a buffer of its own and sends it when it is full, when the thread ends and when
 //! the process is about to. What another thread had collected at that moment is lost.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::api::MemInfo;
 use crate::hot::Kind;
-use crate::shared::message::{Message, TraceMessage, word};
+use crate::shared::layout::Told;
+use crate::shared::message::{CodeMessage, Message, TraceMessage};
+use crate::shared::word::{self, Place};
 use crate::world;
 
 /// Events sent together: enough that sending costs little beside collecting, few enough to stay in the cache.
@@ -20,31 +23,53 @@ struct Buffer {
     thread: u32,
 }
 
-static ON: AtomicBool = AtomicBool::new(false);
+static TOLD: AtomicU32 = AtomicU32::new(Told::Windows as u32);
+/// The number of the next block that is listed; held while one is.
+static NEXT: Mutex<u64> = Mutex::new(0);
 static THREADS: AtomicU32 = AtomicU32::new(0);
 /// By virtual processor. Only a processor's own thread uses its buffer.
 static BUFFERS: [AtomicPtr<Buffer>; world::VCPUS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; world::VCPUS];
 
-/// Says whether everything is handed out.
-pub fn choose(on: bool) {
-    ON.store(on, Ordering::Relaxed);
+/// Says what is handed out.
+pub fn choose(told: Told) {
+    TOLD.store(told as u32, Ordering::Relaxed);
 }
 
-/// Whether everything is handed out.
-pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
+/// What is handed out.
+pub fn told() -> Told {
+    Told::from_number(TOLD.load(Ordering::Relaxed))
 }
 
-/// A block is about to be executed; `data` is its word.
+/// Tells a block that was translated, its first instruction at `address`, and answers its number. What executes it is
+/// sent later.
+pub fn list(address: u64, sizes: Vec<u8>) -> u64 {
+    if world::is_silent() {
+        return 0; // nobody is told that it is executed
+    }
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = *next;
+    world::send(&Message::Code(CodeMessage { number, address, sizes }));
+    *next += 1;
+    number
+}
+
+/// A block is about to be executed; `data` is its word or its number.
 pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
     push(vcpu, data as u64);
 }
 
-/// Memory was accessed. `LAYOUT` says how `info` is packed.
-pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, _: *mut c_void) {
+/// Memory was accessed by an instruction at the [`Place`] in `data`. `LAYOUT` says how `info` is packed.
+pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+    let (kind, place) = (Kind::new::<LAYOUT>(info), Place::from_bits(data as u64));
+    push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store, place));
+}
+
+/// The same by an instruction that is too far into its block for a place: `data` is its address.
+pub extern "C" fn far_access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     let kind = Kind::new::<LAYOUT>(info);
-    push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store));
+    push(vcpu, word::site(data as u64));
+    push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store, Place::TOLD));
 }
 
 #[inline(always)]

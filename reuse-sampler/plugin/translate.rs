@@ -5,16 +5,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::api::{
-    ACCESSES, BlockCallback, MemoryCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
-    qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
+    ACCESSES, BlockCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
+    qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
     qemu_plugin_tb_get_insn, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
-use crate::shared::message::word;
+use crate::shared::layout::Told;
+use crate::shared::word::{self, Place};
 use crate::{code, hot, stale, trace, world};
 
-/// The callback for accesses, chosen at installation.
-pub static ACCESS: OnceLock<MemoryCallback> = OnceLock::new();
+/// The callbacks for accesses, chosen at installation.
+pub static ACCESS: OnceLock<hot::Accesses> = OnceLock::new();
 
 /// A block was translated.
 pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
@@ -23,20 +24,29 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
     unsafe {
         let instructions = code::instructions_of(block);
         let (address, count) = (qemu_plugin_tb_vaddr(block), instructions as u64);
-        let (callback, data): (BlockCallback, u64) = if trace::is_on() {
-            (trace::block, word::block(address, count))
-        } else {
-            (hot::block, Tag::new(number_of(address, count), count, instrumented).bits())
+        let told = trace::told();
+        let (callback, data): (BlockCallback, u64) = match told {
+            Told::Windows => {
+                (hot::block, Tag::new(number_of(address, count), count, instrumented).bits())
+            }
+            Told::Accesses => (trace::block, word::block(address, count)),
+            Told::Fetches => {
+                let size = |index| qemu_plugin_insn_size(qemu_plugin_tb_get_insn(block, index)) as u8;
+                (trace::block, trace::list(address, (0..instructions).map(size).collect()))
+            }
         };
         qemu_plugin_register_vcpu_tb_exec_cb(block, callback, NO_REGISTERS, data as *mut c_void);
         learn_base(block);
-        let callback =
-            if instrumented { ACCESS.get().copied().unwrap_or(hot::nothing) } else { hot::nothing };
+        let accesses = ACCESS.get().filter(|_| instrumented).copied().unwrap_or(hot::Accesses::IGNORED);
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
-            if instrumented || stale::needs_callback(instruction) {
-                let pc = qemu_plugin_insn_vaddr(instruction) as *mut c_void;
-                qemu_plugin_register_vcpu_mem_cb(instruction, callback, NO_REGISTERS, ACCESSES, pc);
+            if (instrumented && told != Told::Fetches) || stale::needs_callback(instruction) {
+                let pc = qemu_plugin_insn_vaddr(instruction);
+                let place = Place::within(pc.wrapping_sub(address)).filter(|_| told == Told::Accesses);
+                let (callback, data) =
+                    place.map_or((accesses.far, pc), |place| (accesses.near, place.bits()));
+                let data = data as *mut c_void;
+                qemu_plugin_register_vcpu_mem_cb(instruction, callback, NO_REGISTERS, ACCESSES, data);
             }
         }
     }

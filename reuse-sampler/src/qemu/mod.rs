@@ -95,6 +95,8 @@ pub use trace::QemuTrace;
 pub use crate::exit::TargetExit;
 pub use crate::location::CodeLocation;
 
+#[cfg(qemu_plugin)]
+use self::shared::layout::Told;
 use crate::{Sampler, SamplerError, Window, WindowPlan};
 
 /// A program that runs under the emulator, one window at a time.
@@ -122,7 +124,7 @@ impl QemuSampler {
         options: &QemuOptions,
     ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options, false)? })
+        Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options, Told::Windows)? })
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file. Also after

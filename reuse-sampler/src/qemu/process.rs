@@ -46,7 +46,7 @@ impl Process {
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
-        trace: bool,
+        told: layout::Told,
     ) -> Result<Self, SamplerError> {
         let plugin = file_with(c"reuse-sampler-plugin", PLUGIN)?;
         let (mapping, channel) = Mapping::new()?;
@@ -55,7 +55,7 @@ impl Process {
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
-        header.trace.store(u32::from(trace), Ordering::Relaxed);
+        header.told.store(told as u32, Ordering::Relaxed);
         header.magic.store(layout::MAGIC, Ordering::SeqCst);
 
         let (plugin_number, channel_number) = (plugin.as_raw_fd(), channel.as_raw_fd());

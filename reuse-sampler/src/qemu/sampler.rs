@@ -9,7 +9,8 @@ use super::emulator::Emulator;
 use super::process::Process;
 use super::program::Program;
 use super::shared::futex;
-use super::shared::message::{Message, TraceMessage, WindowMessage};
+use super::shared::layout::Told;
+use super::shared::message::{CodeMessage, Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::locate::Locator;
 use crate::replay::{mode_of, window_from};
@@ -46,6 +47,7 @@ pub(super) struct Run {
     windows: u64,
     replaced: Option<String>, // the program that the process is about to become
     locator: Locator,
+    code: Vec<CodeMessage>, // by number, where fetches are told
     pub(super) warnings: Vec<String>,
 }
 
@@ -54,14 +56,14 @@ impl Run {
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
-        trace: bool,
+        told: Told,
     ) -> Result<Self, SamplerError> {
         if options.window == 0 {
             return Err(Error::WindowLength.into());
         }
         let program = Program::find(name, options.directory.as_deref())?;
         let emulator = Emulator::find(program.architecture, options.emulator.as_ref())?;
-        let process = Process::start(&emulator, &program, name, arguments, options, trace)?;
+        let process = Process::start(&emulator, &program, name, arguments, options, told)?;
         let mut run = Self {
             process,
             line_size: options.line_size,
@@ -73,6 +75,7 @@ impl Run {
             windows: 0,
             replaced: None,
             locator: Locator::default(),
+            code: Vec::new(),
             warnings: Vec::new(),
         };
         match run.next_message(None)? {
@@ -160,6 +163,13 @@ impl Run {
         }
     }
 
+    /// Address and sizes of the instructions of block `number`.
+    pub(super) fn block(&self, number: u64) -> Result<(u64, &[u8]), SamplerError> {
+        let known = usize::try_from(number).ok().and_then(|number| self.code.get(number));
+        let code = known.ok_or_else(|| protocol("a block was executed that the plugin did not tell"))?;
+        Ok((code.address, &code.sizes))
+    }
+
     /// Takes in a message that holds no measurement.
     fn note(&mut self, message: Message) -> Result<(), SamplerError> {
         match message {
@@ -168,6 +178,12 @@ impl Run {
                 self.locator.take(&maps, base);
             }
             Message::Replaced(path) => self.replaced = Some(path),
+            Message::Code(code) => {
+                if code.number != self.code.len() as u64 || code.sizes.is_empty() {
+                    return Err(protocol("a block is empty, or not numbered as it came"));
+                }
+                self.code.push(code);
+            }
             Message::Lost { thread } => self.warnings.push(format!(
                 "thread {thread} could not be halted: its last window and open samples are lost"
             )),

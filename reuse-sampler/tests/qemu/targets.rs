@@ -57,9 +57,31 @@ fn stride(passes: usize) {
     black_box(&buffer);
 }
 
+/// Stores of [`straight`], instructions of [`STORE`] bytes each, one after the other.
+#[cfg(target_arch = "x86_64")]
+pub const STORES: usize = 300;
+#[cfg(target_arch = "x86_64")]
+pub const STORE: u64 = 11;
+
+/// A block that is longer than any compiler would make it, `passes` times.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn straight(passes: usize) {
+    let mut buffer = [0_u64; 64];
+    for _ in 0..passes {
+        // SAFETY: stores within the buffer.
+        unsafe {
+            std::arch::asm!(".rept 300", "mov qword ptr [{0} + 0x80], 0x1234567", ".endr", in(reg) buffer.as_mut_ptr());
+        }
+    }
+    black_box(&buffer);
+}
+
 fn run(name: &str) -> i32 {
     match name {
         "strided" => stride(PASSES),
+        #[cfg(target_arch = "x86_64")]
+        "straight" => straight(PASSES),
         "brief" => {
             println!("hello");
             return 7;

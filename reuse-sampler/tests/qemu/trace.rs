@@ -5,15 +5,43 @@ use std::collections::BTreeMap;
 use reuse_sampler::Outcome;
 use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{Sampler, Window};
+use reuse_sampler::{Access, AccessKind, Sampler, Window};
 
 use super::close_to;
-use super::run::{every, qemu_is_missing, run};
-use super::targets::TARGET;
+use super::run::{every, off, qemu_is_missing, run, sparse};
+use super::targets::{LINES, PASSES, TARGET};
+#[cfg(target_arch = "x86_64")]
+use super::targets::{STORE, STORES};
 
 fn trace(target: &str) -> QemuTrace {
     let options = QemuOptions::default().env(TARGET, target);
     QemuTrace::spawn(std::env::current_exe().unwrap(), ["argument"], &options).unwrap()
+}
+
+fn fetches(target: &str) -> QemuTrace {
+    let options = QemuOptions::default().env(TARGET, target);
+    QemuTrace::fetches(std::env::current_exe().unwrap(), ["argument"], &options).unwrap()
+}
+
+/// The accesses of a trace by the instruction that makes them, and the instructions that its blocks count.
+fn by_instruction(mut trace: QemuTrace) -> (BTreeMap<u64, Vec<Access>>, u64) {
+    let (mut found, mut executed) = (BTreeMap::<u64, Vec<Access>>::new(), 0_u64);
+    while let Some(event) = trace.next_event().unwrap() {
+        match event {
+            Event::Access(access) => found.entry(access.pc).or_default().push(access),
+            Event::Block { instructions, .. } => executed += u64::from(instructions),
+            _ => {}
+        }
+    }
+    assert_eq!(trace.exit_status(), Some(TargetExit::Code(0)));
+    (found, executed)
+}
+
+/// The instructions that are told most often, and how often each is: the loop of [`stride`](super::targets), which
+/// compilers unroll.
+fn hottest(found: &BTreeMap<u64, Vec<Access>>) -> (usize, usize) {
+    let most = found.values().map(Vec::len).max().unwrap();
+    (found.values().filter(|accesses| accesses.len() == most).count(), most)
 }
 
 fn by_outcome(windows: &[Window]) -> BTreeMap<u64, u64> {
@@ -53,6 +81,88 @@ fn a_replayed_trace_gives_what_sampling_in_the_emulator_gives() {
         let off = found.get(far).copied().unwrap_or(0).abs_diff(*count);
         assert!(off as f64 <= 1e-3 * sum(&windows).1 as f64, "2^{far}: {off} of {count}");
     }
+}
+
+#[test]
+fn accesses_are_made_by_the_instructions_that_samples_name() {
+    if qemu_is_missing() {
+        return;
+    }
+    // The sampler is told each instruction's address by the emulator; the trace puts it together from block and place.
+    let gap = 50.0;
+    let sampled = run("strided", 1_000_000, |_| sparse(gap));
+    let mut samples = BTreeMap::<u64, f64>::new();
+    for sample in sampled.windows.iter().flat_map(|window| &window.samples) {
+        *samples.entry(sample.begin.pc).or_default() += sample.weight as f64 / gap;
+    }
+    let (traced, _) = by_instruction(trace("strided"));
+    let (loads, most) = hottest(&traced);
+    assert_eq!(loads * most, PASSES * LINES, "the loads of the loop");
+    for (pc, accesses) in &traced {
+        // Binomial, with room for what differs between two runs: a thousandth of all, and five standard deviations.
+        let expected = accesses.len() as f64 / gap;
+        let off = (samples.remove(pc).unwrap_or(0.0) - expected).abs();
+        assert!(
+            off <= 5.0 * expected.sqrt() + 0.001 * most as f64 / gap + 1.0,
+            "{pc:#x}: {off} of {expected}"
+        );
+    }
+    assert!(samples.values().sum::<f64>() <= 0.001 * most as f64 / gap, "other instructions: {samples:?}");
+}
+
+/// The program counters of the stores of the target "straight", and how often each was told with so many bytes.
+#[cfg(target_arch = "x86_64")]
+fn stores_of(found: &BTreeMap<u64, Vec<Access>>, bytes: u32) -> Vec<(u64, usize)> {
+    let often = |accesses: &&Vec<Access>| accesses.iter().filter(|access| access.bytes == bytes).count();
+    let all = found.iter().map(|(&pc, accesses)| (pc, often(&accesses)));
+    all.filter(|&(_, count)| count == PASSES).collect()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn instructions_far_into_a_long_block_are_named() {
+    if qemu_is_missing() {
+        return;
+    }
+    let (found, _) = by_instruction(trace("straight"));
+    let stores = stores_of(&found, 8);
+    let run = stores.chunk_by(|a, b| b.0 - a.0 == STORE).map(<[_]>::len).max();
+    assert_eq!(run, Some(STORES), "{} instructions: one every {STORE} bytes", stores.len());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn fetches_are_of_the_instructions_that_blocks_consist_of() {
+    if qemu_is_missing() {
+        return;
+    }
+    let (found, executed) = by_instruction(fetches("straight"));
+    let told: usize = found.values().map(Vec::len).sum();
+    assert_eq!(told as u64, executed, "each instruction is a fetch");
+    let inside = run("straight", 1_000_000, |_| off());
+    assert!(close_to(executed, inside.windows.iter().map(|window| window.instructions).sum()));
+    for (pc, accesses) in &found {
+        let itself = |access: &Access| access.address == *pc && access.kind == AccessKind::Load;
+        assert!(accesses.iter().all(itself), "{pc:#x} fetches something else");
+    }
+    let stores = stores_of(&found, STORE as u32);
+    let run = stores.chunk_by(|a, b| b.0 - a.0 == STORE).map(<[_]>::len).max();
+    assert_eq!(run, Some(STORES));
+}
+
+#[test]
+fn instructions_of_threads_are_not_mixed_up() {
+    if qemu_is_missing() {
+        return;
+    }
+    // Threads are told in stretches, which begin in the middle of blocks.
+    let (loads, often) = hottest(&by_instruction(trace("threads")).0);
+    assert_eq!(loads * often, 4 * PASSES * LINES, "the loads of four threads");
+    let (instructions, fetched) = hottest(&by_instruction(fetches("threads")).0);
+    assert!(
+        instructions > loads && fetched == often,
+        "{instructions} of {loads}, {fetched} of {often} times"
+    );
 }
 
 #[test]

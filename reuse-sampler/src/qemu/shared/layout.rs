@@ -9,7 +9,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0002;
+pub const MAGIC: u64 = 0x7265_7573_6501_0003;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -21,6 +21,30 @@ pub const SIZE: usize = RING_AT + RING;
 pub const SLOTS: usize = 1024;
 /// Longest path of a child's program that is kept for a warning.
 pub const PATH: usize = 256;
+
+/// What the plugin tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Told {
+    /// Windows with samples.
+    Windows = 0,
+    /// Every block and every access.
+    Accesses = 1,
+    /// Every block, and once the instructions in it.
+    Fetches = 2,
+}
+
+impl Told {
+    /// What `number as u32` was made from.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Accesses,
+            2 => Self::Fetches,
+            _ => Self::Windows,
+        }
+    }
+}
 
 /// The start of the mapping. It begins as zeroes.
 #[repr(C)]
@@ -34,8 +58,8 @@ pub struct Header {
     pub line_shift: AtomicU32,
     /// 1 if the emulator leaves pointers to callbacks behind (before version 8): see the plugin's `stale`.
     pub leaves_stale: AtomicU32,
-    /// 1 if every block and access is to be handed out instead of being sampled.
-    pub trace: AtomicU32,
+    /// What the plugin is to tell: a [`Told`].
+    pub told: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
     pub started: AtomicU32,
     /// Where the program's address 0 is in the emulator's address space.

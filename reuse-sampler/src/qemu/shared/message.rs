@@ -14,6 +14,8 @@ pub enum Message {
     Window(Box<WindowMessage>),
     /// Blocks and accesses of a thread, where they are handed out.
     Trace(TraceMessage),
+    /// A block, before it is executed, where fetches are told.
+    Code(CodeMessage),
     /// What is mapped where in the emulator's memory, as the kernel lists it, before the program ends: it may be gone
     /// when the sampler comes to look.
     Mapped(String),
@@ -35,52 +37,19 @@ pub struct TraceMessage {
     pub thread: u32,
     /// Whether these are its last ones.
     pub ended: bool,
-    /// What it did: see [`word`].
+    /// What it did: [words](super::word), or numbers of the blocks it executed where fetches are told.
     pub words: Vec<u64>,
 }
 
-/// How a block or an access is packed into a number. Addresses have 48 bits, as programs use them.
-pub mod word {
-    const ADDRESS: u64 = (1 << 48) - 1;
-    const BLOCK: u64 = 1 << 63;
-    const STORE: u64 = 1 << 51;
-
-    /// A block of `instructions` instructions at `address`.
-    #[must_use]
-    pub const fn block(address: u64, instructions: u64) -> u64 {
-        let most = (1 << 15) - 1;
-        let instructions = if instructions < most { instructions } else { most };
-        BLOCK | instructions << 48 | address & ADDRESS
-    }
-
-    /// An access to 2 to the power of `shift` bytes at `address`; at most 128 bytes.
-    #[inline]
-    #[must_use]
-    pub const fn access(address: u64, shift: u32, store: bool) -> u64 {
-        let shift = if shift < 7 { shift as u64 } else { 7 };
-        (store as u64 * STORE) | shift << 48 | address & ADDRESS
-    }
-
-    /// What a number was made from.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Word {
-        /// A block with its instructions.
-        Block(u64, u32),
-        /// An access: address, bytes, whether it is a store.
-        Access(u64, u32, bool),
-    }
-
-    /// Takes a number apart.
-    #[inline]
-    #[must_use]
-    pub const fn read(word: u64) -> Word {
-        let address = word & ADDRESS;
-        if word & BLOCK == 0 {
-            Word::Access(address, 1 << (word >> 48 & 7), word & STORE != 0)
-        } else {
-            Word::Block(address, (word >> 48 & 0x7FFF) as u32)
-        }
-    }
+/// A block and its instructions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CodeMessage {
+    /// Its number, from 0 in the order in which they are told.
+    pub number: u64,
+    /// Address of the first instruction.
+    pub address: u64,
+    /// Bytes of each instruction; there is one.
+    pub sizes: Vec<u8>,
 }
 
 /// What was seen of a thread between two boundaries.
@@ -113,6 +82,7 @@ const LOST: u64 = 3;
 const END: u64 = 4;
 const MAPPED: u64 = 5;
 const TRACE: u64 = 6;
+const CODE: u64 = 7;
 
 impl Message {
     /// Appends the message with its length in front, eight bytes, little end first.
@@ -128,6 +98,10 @@ impl Message {
             Self::Trace(trace) => {
                 put(to, TRACE);
                 trace.encode(to);
+            }
+            Self::Code(code) => {
+                put(to, CODE);
+                code.encode(to);
             }
             Self::Mapped(text) => put_text(to, MAPPED, text),
             Self::Replaced(path) => put_text(to, REPLACED, path),
@@ -163,6 +137,7 @@ impl Message {
             HELLO => Self::Hello,
             WINDOW => Self::Window(Box::new(WindowMessage::read(from)?)),
             TRACE => Self::Trace(TraceMessage::read(from)?),
+            CODE => Self::Code(CodeMessage::read(from)?),
             MAPPED => Self::Mapped(get_text(from)?),
             REPLACED => Self::Replaced(get_text(from)?),
             LOST => Self::Lost { thread: from.get()? as u32 },
@@ -198,6 +173,20 @@ impl TraceMessage {
         let bytes = from.bytes(count.checked_mul(8)?)?;
         let word = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
         Some(Self { thread, ended, words: bytes.chunks_exact(8).filter_map(word).collect() })
+    }
+}
+
+impl CodeMessage {
+    fn encode(&self, to: &mut Vec<u8>) {
+        put(to, self.number);
+        put(to, self.address);
+        put(to, self.sizes.len() as u64);
+        to.extend(&self.sizes);
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        let (number, address, count) = (from.get()?, from.get()?, from.get()?);
+        Some(Self { number, address, sizes: from.bytes(usize::try_from(count).ok()?)?.to_vec() })
     }
 }
 

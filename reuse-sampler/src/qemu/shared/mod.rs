@@ -9,3 +9,4 @@ pub mod futex;
 pub mod layout;
 pub mod message;
 pub mod ring;
+pub mod word;

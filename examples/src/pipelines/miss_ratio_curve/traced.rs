@@ -1,0 +1,48 @@
+//! A program of which the emulator hands out every event.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::rc::Rc;
+
+use reuse_sampler::SamplerError;
+use reuse_sampler::qemu::{QemuOptions, QemuTrace};
+use reuse_sampler::replay::{Event, EventSource};
+
+use super::args::CacheSide;
+use crate::cli::Failure;
+use crate::target::{Outcome, TargetError};
+
+/// The running program: one copy is replayed, the other asked how it went.
+#[derive(Clone, Debug)]
+pub struct Traced(Rc<RefCell<QemuTrace>>);
+
+impl Traced {
+    /// Starts `command`.
+    pub fn spawn(command: &[OsString], side: CacheSide, output_to_stderr: bool) -> Result<Self, Failure> {
+        let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
+        let mut options = QemuOptions::default();
+        options.output_to_stderr = output_to_stderr;
+        let trace = match side {
+            CacheSide::Data => QemuTrace::spawn(program, arguments, &options),
+            CacheSide::Instruction => QemuTrace::fetches(program, arguments, &options),
+        };
+        Ok(Self(Rc::new(RefCell::new(trace.map_err(Failure::run)?))))
+    }
+
+    /// The code at an address.
+    pub fn locate(&self, address: u64) -> Option<String> {
+        self.0.borrow_mut().locate(address).map(|location| location.to_string())
+    }
+
+    /// How it ended, once all events were told.
+    pub fn outcome(&self) -> Outcome {
+        self.0.borrow().exit_status().into()
+    }
+}
+
+impl EventSource for Traced {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        self.0.borrow_mut().next_event()
+    }
+}
