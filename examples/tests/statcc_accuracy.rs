@@ -10,8 +10,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use examples::pipelines::statcc_accuracy::{Args, run};
+use examples::pipelines::statcc_accuracy::suite::Suite;
+use examples::pipelines::statcc_accuracy::truth::Machine;
+use examples::pipelines::statcc_accuracy::{Args, Model, run, run_until};
+use examples::reference::chip::{CacheSettings, ChipSettings, CoreTiming};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
@@ -370,4 +375,42 @@ fn the_suite_is_predicted_to_the_papers_accuracy() {
     assert!(answer["mix_errors"]["mean"].as_f64().unwrap() <= 0.03, "{}", answer["mix_errors"]);
     assert_eq!(fs::read_to_string(out.join("pairs.csv")).unwrap().lines().count(), 111);
     assert!(fs::read_to_string(out.join("scatter.svg")).unwrap().contains("predicted CPI"));
+}
+
+#[test]
+fn an_interrupted_suite_tells_what_was_finished() {
+    let line = reuse_sampler::LineSize::B64;
+    let mut chip = ChipSettings::paper().unwrap();
+    chip.l1 = CacheSettings::lru(2 << 10, 8, line).unwrap();
+    chip.shared = CacheSettings::lru(128 << 10, 16, line).unwrap();
+    let suite = Suite {
+        machine: Machine { chip, timing: CoreTiming::InOrder { base_cpi: 1.0 } },
+        model: Model::StatStack,
+        accesses: 100_000,
+        windows: 4,
+        mixes: 3,
+        repetitions: 2,
+        gaps: vec![10.0, 100.0],
+        counted: true,
+        seed: 0,
+    };
+    // After so many pieces of work: pairs, mixes, wrong models, samplings.
+    for (allowed, (pairs, mixes, wrong, sampled)) in
+        [(7, (7, 0, 0, vec![])), (55 + 3 + 1 + 3, (55, 3, 6, vec![2, 1])), (1000, (55, 3, 6, vec![2, 2]))]
+    {
+        let asked = AtomicUsize::new(0);
+        let results = suite.run(&|_| {}, &|| asked.fetch_add(1, Ordering::SeqCst) >= allowed).unwrap();
+        let repetitions: Vec<usize> = results.sampled.iter().map(|sampled| sampled.repetitions).collect();
+        let found = (results.pairs.len(), results.mixes.len(), results.wrong_models.len(), repetitions);
+        assert_eq!(found, (pairs, mixes, wrong, sampled));
+        assert_eq!(results.incomplete, allowed < 1000);
+        assert_eq!(results.pair_errors().count, 2 * pairs);
+    }
+    // Nothing at all is an error.
+    let interrupted = Arc::new(AtomicBool::new(true));
+    let none = run_pipeline(&["--accesses", "100000"], |args: &Args, out, messages| {
+        run_until(&interrupted, args, out, messages)
+    });
+    assert_eq!((none.status, none.out.as_str()), (1, ""));
+    assert!(none.messages.contains("interrupted before anything was predicted"), "{}", none.messages);
 }

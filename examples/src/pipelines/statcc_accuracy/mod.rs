@@ -20,20 +20,38 @@ pub mod window;
 pub use args::Args;
 pub use model::Model;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::suite::Suite;
 use self::truth::Machine;
-use crate::cli::{Failure, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag, unless_closed};
 
 /// Traces that are needed for anything to be shared.
 const LEAST: usize = 2;
 
-/// Runs the pipeline. `out` takes the result, `messages` what else is to be said.
+/// Runs the pipeline. `out` takes the result, `messages` what else is to be said. Ctrl-C ends the suite with the groups
+/// finished until then; two traces are either played or not, and Ctrl-C then ends the process.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.
 pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    let interrupted =
+        if args.traces.is_empty() { interrupt_flag()? } else { Arc::new(AtomicBool::new(false)) };
+    run_until(&interrupted, args, out, messages)
+}
+
+/// The same until `interrupted` is set.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &Arc<AtomicBool>,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
     let machine = Machine { chip: args.chip.settings(args.common.seed)?, timing: args.chip.timing() };
     let model = Model::of(args.chip.policy());
     // Found before the run, not after.
@@ -41,8 +59,13 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     if model.approximates(args.chip.policy()) {
         let _ = writeln!(messages, "statcc_accuracy: this replacement is predicted as {}", model.policy());
     }
+    let mut incomplete = false;
     let json = if args.traces.is_empty() {
-        let results = suite(args, machine, model).run(&tell)?;
+        let watch = Watch::new(interrupted);
+        let results =
+            suite(args, machine, model).run(&|what| watch.tell(what), &|| watch.is_interrupted())?;
+        watch.clear();
+        incomplete = results.incomplete;
         if let Some(folder) = &folder {
             output::suite_files(folder, &results)?;
         }
@@ -67,6 +90,12 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     if let Some(folder) = &folder {
         folder.write("results.json", |file| writeln!(file, "{json}")).map_err(Failure::run)?;
     }
+    if incomplete {
+        // A message that nobody reads is no failure.
+        let _ =
+            writeln!(messages, "statcc_accuracy: interrupted; errors are of what was finished until then");
+        return Ok(INTERRUPTED);
+    }
     Ok(0)
 }
 
@@ -81,12 +110,5 @@ fn suite(args: &Args, machine: Machine, model: Model) -> Suite {
         gaps: args.suite.one_in.clone(),
         counted: !args.profiles_only,
         seed: args.common.seed,
-    }
-}
-
-/// Says on a terminal what is being done.
-fn tell(what: &str) {
-    if io::stderr().is_terminal() {
-        eprintln!("statcc_accuracy: {what} ...");
     }
 }

@@ -90,6 +90,7 @@ pub fn suite_json(args: &Args, model: Model, results: &Results) -> Value {
         "mix_errors": results.mix_errors(),
         "wrong_cpi_models": results.wrong_models,
         "sampled": results.sampled,
+        "incomplete": results.incomplete,
     })
 }
 
@@ -119,8 +120,10 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
         writeln!(out, "  {name:<20} {mean:>9} {median:>9} {deviation:>9} {max:>9}")?;
     }
     writeln!(out, "  one profile: of each whole program, solved once; cliffs: those it flags as such")?;
-    writeln!(out, "\nIncrease of the errors when CPI models are wrong by a factor (table 3)")?;
-    writeln!(out, "  {:>6} {:>7} {:>12} {:>10}", "first", "second", "miss ratio", "CPI")?;
+    if !results.wrong_models.is_empty() {
+        writeln!(out, "\nIncrease of the errors when CPI models are wrong by a factor (table 3)")?;
+        writeln!(out, "  {:>6} {:>7} {:>12} {:>10}", "first", "second", "miss ratio", "CPI")?;
+    }
     for cell in &results.wrong_models {
         let (miss_ratio, cpi) = (100.0 * cell.miss_ratio, 100.0 * cell.cpi);
         writeln!(out, "  {:>6} {:>7} {miss_ratio:>+10.3} % {cpi:>+8.2} %", cell.first, cell.second)?;

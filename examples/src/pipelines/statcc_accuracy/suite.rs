@@ -1,6 +1,8 @@
 //! The paper's three experiments on embedded programs: all pairs, sampled profiles, wrong CPI models; and mixes
 //! of four.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rand::rngs::StdRng;
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
@@ -90,6 +92,9 @@ pub struct Outcome {
 /// Changes of CPI and miss ratio.
 type Changes = Vec<(f64, f64)>;
 
+/// Whether to end with what is finished. Asked once before each piece of work.
+pub type Interrupted<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Programs that ran together.
 pub type Group = Vec<Outcome>;
 
@@ -113,6 +118,8 @@ pub struct Sampled {
     pub rate: f64,
     /// Samples of each program.
     pub samples: f64,
+    /// Times that each program was sampled.
+    pub repetitions: usize,
     /// Mean change of the predicted CPI with its sign, relative to the simulated one: the bias of sampling.
     pub bias: f64,
     /// Change of the predicted CPI, relative to the simulated one.
@@ -136,6 +143,9 @@ pub struct Results {
     pub wrong_models: Vec<WrongModels>,
     /// Figure 10.
     pub sampled: Vec<Sampled>,
+    /// Whether an interrupt ended it early: groups and samplings are then those finished until then, and tables that
+    /// need all of them are left out.
+    pub incomplete: bool,
 }
 
 impl Results {
@@ -179,11 +189,16 @@ struct Judged {
 }
 
 impl Suite {
-    /// Does all of it. `tell` is told what is being done.
+    /// Does all of it, or what is finished once `interrupted`. `tell` is told what is being done.
     ///
     /// # Errors
-    /// [`Failure`] if the chip cannot be built or a program cannot be recorded.
-    pub fn run(&self, tell: &(dyn Fn(&str) + Sync)) -> Result<Results, Failure> {
+    /// [`Failure`] if the chip cannot be built, a program cannot be recorded or no pair was finished.
+    pub fn run(&self, tell: &dyn Fn(&'static str), interrupted: Interrupted<'_>) -> Result<Results, Failure> {
+        let cut_short = AtomicBool::new(false);
+        let interrupted: Interrupted<'_> = &|| {
+            cut_short.fetch_or(interrupted(), Ordering::Relaxed);
+            cut_short.load(Ordering::Relaxed)
+        };
         let size = self.machine.chip.shared.geometry.lines();
         let line_size = self.machine.chip.line_size();
         tell("choosing programs");
@@ -195,21 +210,25 @@ impl Suite {
         let count = subjects.len();
         let pairs: Vec<Vec<usize>> = (0..count).flat_map(|a| (a..count).map(move |b| vec![a, b])).collect();
         tell("running all pairs");
-        let pairs = self.judge(&subjects, &pairs)?;
+        let pairs = self.judge(&subjects, &pairs, interrupted)?;
+        if pairs.is_empty() {
+            return Err(Failure::run("interrupted before anything was predicted"));
+        }
         tell("running mixes of four");
-        let mixes = self.judge(&subjects, &self.draw_mixes(count))?;
+        let mixes = self.judge(&subjects, &self.draw_mixes(count), interrupted)?;
         tell("predicting with wrong CPI models");
-        let wrong_models = self.wrong_models(&subjects, &pairs);
+        let wrong_models = if interrupted() { Vec::new() } else { self.wrong_models(&subjects, &pairs) };
         let mut sampled = Vec::new();
         for &gap in self.gaps.iter().filter(|_| self.repetitions > 0) {
-            tell(&format!("predicting from one access in {gap}"));
-            sampled.push(self.sampled(&subjects, &pairs, gap)?);
+            tell("predicting from samples");
+            sampled.extend(self.sampled(&subjects, &pairs, gap, interrupted)?);
         }
         let groups =
             |judged: &[Judged]| -> Vec<Group> { judged.iter().map(|g| group(&subjects, g)).collect() };
         let (pairs, mixes) = (groups(&pairs), groups(&mixes));
         let programs = subjects.iter().map(|subject| alone(subject, &pairs)).collect();
-        Ok(Results { choices, programs, pairs, mixes, wrong_models, sampled })
+        let incomplete = cut_short.load(Ordering::Relaxed);
+        Ok(Results { choices, programs, pairs, mixes, wrong_models, sampled, incomplete })
     }
 
     fn subject(&self, choice: &Choice) -> Result<Subject, Failure> {
@@ -231,18 +250,26 @@ impl Suite {
         if self.counted { known.counted(geometry, self.model.replacement(), solo, 1) } else { Ok(known) }
     }
 
-    /// Simulates groups of programs until the first has ended, and predicts the same.
-    fn judge(&self, subjects: &[Subject], groups: &[Vec<usize>]) -> Result<Vec<Judged>, Failure> {
-        let judged = on_each(groups, |members| -> Result<Judged, Failure> {
+    /// Simulates groups of programs until the first has ended, and predicts the same; those begun before an interrupt.
+    fn judge(
+        &self,
+        subjects: &[Subject],
+        groups: &[Vec<usize>],
+        interrupted: Interrupted<'_>,
+    ) -> Result<Vec<Judged>, Failure> {
+        let judged = on_each(groups, |members| -> Result<Option<Judged>, Failure> {
+            if interrupted() {
+                return Ok(None);
+            }
             let programs: Vec<&Recorded> = members.iter().map(|&m| &subjects[m].recorded).collect();
             let simulated = self.machine.together(&programs, Until::FirstEnded)?;
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
             let predicted = self.predict(&known, &[]);
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
-            Ok(Judged { steady, members: members.clone(), simulated, predicted })
+            Ok(Some(Judged { steady, members: members.clone(), simulated, predicted }))
         });
-        judged.into_iter().collect()
+        judged.into_iter().filter_map(Result::transpose).collect()
     }
 
     fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Vec<Predicted> {
@@ -298,10 +325,20 @@ impl Suite {
         cells
     }
 
-    /// Samples every program anew for each repetition, and predicts all pairs from that.
-    fn sampled(&self, subjects: &[Subject], pairs: &[Judged], gap: f64) -> Result<Sampled, Failure> {
+    /// Samples every program anew for each repetition, and predicts all pairs from that. Nothing if an interrupt came
+    /// before the first repetition.
+    fn sampled(
+        &self,
+        subjects: &[Subject],
+        pairs: &[Judged],
+        gap: f64,
+        interrupted: Interrupted<'_>,
+    ) -> Result<Option<Sampled>, Failure> {
         let repetitions: Vec<u64> = (0..u64::from(self.repetitions)).collect();
-        let changes = on_each(&repetitions, |repetition| -> Result<Changes, Failure> {
+        let changes = on_each(&repetitions, |repetition| -> Result<Option<Changes>, Failure> {
+            if interrupted() {
+                return Ok(None);
+            }
             let sampled = subjects.iter().enumerate().map(|(number, subject)| {
                 let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
                 let profiles = subject.distances.sampled(subject.window, Pass::First, gap, seed);
@@ -327,17 +364,20 @@ impl Suite {
                     changes.push((cpi, sampled.miss_ratio() - full.miss_ratio()));
                 }
             }
-            Ok(changes)
+            Ok(Some(changes))
         });
-        let changes: Vec<Changes> = changes.into_iter().collect::<Result<_, _>>()?;
+        let changes: Vec<Changes> =
+            changes.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let count = changes.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-        Ok(Sampled {
+        let sampled = Sampled {
             rate: gap.recip(),
             samples: self.accesses as f64 / gap,
+            repetitions: changes.len(),
             bias: changes.iter().flatten().map(|change| change.0).sum::<f64>() / count,
             cpi: Summary::of(changes.iter().flatten().map(|change| change.0)),
             miss_ratio: Summary::of(changes.iter().flatten().map(|change| change.1)),
-        })
+        };
+        Ok((!changes.is_empty()).then_some(sampled))
     }
 }
 
