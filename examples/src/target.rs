@@ -56,6 +56,22 @@ pub enum Outcome {
     Signalled(Signal),
 }
 
+impl From<Option<TargetExit>> for Outcome {
+    fn from(exit: Option<TargetExit>) -> Self {
+        match exit {
+            None => Self::Unknown,
+            Some(TargetExit::Code(code)) => Self::Exited(code),
+            Some(TargetExit::Signal(signal)) => Self::Signalled(Signal(signal)),
+        }
+    }
+}
+
+/// A command as a person would write it.
+#[must_use]
+pub fn command_name(command: &[OsString]) -> String {
+    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
 /// A signal by number and, where it has one, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal(pub i32);
@@ -140,7 +156,7 @@ impl Target {
         // Exact, and what the pipelines' published figures were made with, on machines with counters too.
         auto.backend = Choice::Qemu;
         let sampler = auto::spawn(program, arguments, &auto)?;
-        let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let name = command_name(command);
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
     }
 
@@ -171,11 +187,7 @@ impl Target {
     pub fn outcome(&self) -> Outcome {
         match &self.kind {
             Kind::Embedded(_) => Outcome::Exited(0),
-            Kind::Program(sampler) => match sampler.exit_status() {
-                None => Outcome::Unknown,
-                Some(TargetExit::Code(code)) => Outcome::Exited(code),
-                Some(TargetExit::Signal(signal)) => Outcome::Signalled(Signal(signal)),
-            },
+            Kind::Program(sampler) => sampler.exit_status().into(),
         }
     }
 

@@ -218,7 +218,6 @@ fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
         (&["--trace", &good, "--windows", "0"], 2, "0 is not in 1..=10000"),
         (&["--trace", &good, "--model", "fifo"], 2, "invalid value 'fifo' for '--model"),
         (&["--trace", &good, "--", "ls"], 2, "cannot be used with"),
-        (&["--model", "exact-lru", "--", "ls"], 2, "record a trace and give --trace"),
         (&["--workload", "nonesuch"], 2, "no embedded workload \"nonesuch\"; there are quicksort,"),
     ];
     for (arguments, status, message) in cases {

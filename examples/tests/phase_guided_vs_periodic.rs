@@ -198,7 +198,7 @@ fn hierarchical_sampling_scatters_around_the_truth() {
     );
     let object = ended.object();
     let spread = object["spread"].as_array().unwrap();
-    assert_eq!(spread.len(), 2 * 9);
+    assert_eq!(spread.len(), 2 * 9 * 3);
     for one in spread.iter().filter(|one| one["setting"] == "S1") {
         let exact = one["exact"].as_f64().unwrap();
         for found in one["repetitions"].as_array().unwrap() {

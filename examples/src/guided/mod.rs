@@ -5,6 +5,7 @@
 
 mod batches;
 mod cdf;
+mod course;
 mod curves;
 mod driver;
 mod policy;
@@ -12,6 +13,7 @@ mod run;
 
 pub use batches::Batches;
 pub use cdf::cdf_error;
+pub use course::{AddressHasher, CodeCounts, Course, CoursePhases};
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
 pub use driver::{ENTRIES, GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
 pub use policy::GapPolicy;

@@ -14,7 +14,7 @@ use crate::traces::format_of;
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
 ///
 /// The models (statstack for LRU, statcache for random replacement) need only samples of reuse distances; the exact
-/// ones simulate every access. Without --trace and PROGRAM an embedded workload runs. Ctrl-C ends with the curve so
+/// ones simulate every access, of a program as it runs under the emulator. Without --trace and PROGRAM an embedded workload runs. Ctrl-C ends with the curve so
 /// far, marked as incomplete.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "miss_ratio_curve", version)]
@@ -45,7 +45,7 @@ pub struct Args {
     /// cache in vain
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hot_spots: Option<u64>,
-    /// Which cache: that of the data, or that of the instructions, where a trace records their fetches
+    /// Which cache: that of the data, or that of the instructions, of a program or of a trace that records fetches
     #[arg(long, value_enum, default_value_t = CacheSide::Data)]
     pub(super) side: CacheSide,
     /// Cache line size in bytes, a power of two [default: 64; traces of objects have lines of one object]

@@ -6,6 +6,7 @@ mod measure;
 mod output;
 mod source;
 mod spots;
+mod traced;
 
 pub use args::{Args, Model};
 

@@ -15,9 +15,10 @@ use super::args::{Args, CacheSide, Model};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
 use super::spots::{Observer, Tap};
+use super::traced::Traced;
 use crate::cli::{Failure, Progress};
 use crate::reference::chip::Policy;
-use crate::target::{Outcome, Target, TargetOptions};
+use crate::target::{Outcome, Target, TargetOptions, command_name};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Workload, locate};
 
@@ -100,24 +101,17 @@ impl<'a> Settings<'a> {
         Ok(())
     }
 
-    /// Refuses the instruction side of what records no fetches.
-    fn refuse_instructions(&self, sources: &str) -> Result<(), Failure> {
-        match self.args.side {
-            CacheSide::Data => Ok(()),
-            CacheSide::Instruction => Err(Failure::Usage(format!(
-                "{sources} do not tell instruction fetches: record them (valgrind --tool=lackey --trace-mem=yes \
-                 --log-file=FILE PROGRAM) and give --trace FILE --format lackey"
-            ))),
-        }
-    }
-
     fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = &self.args.workload;
         let workload = Workload::by_name(name, self.args.common.seed, 1).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
         })?;
-        self.refuse_instructions("embedded workloads")?;
+        if self.args.side == CacheSide::Instruction {
+            return Err(Failure::usage(
+                "embedded workloads have no instructions to fetch: give a program (-- PROGRAM), or a din or lackey trace",
+            ));
+        }
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
@@ -126,8 +120,9 @@ impl<'a> Settings<'a> {
     }
 
     fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        self.refuse_exact("a running program")?;
-        self.refuse_instructions("running programs")?;
+        if self.args.model.is_exact() || self.args.side == CacheSide::Instruction {
+            return self.traced_program(interrupted);
+        }
         let options = TargetOptions {
             window: PROGRAM_WINDOW,
             line_size: self.line_size,
@@ -144,6 +139,17 @@ impl<'a> Settings<'a> {
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
         Ok(Run { source: target.name().to_owned(), measured, outcome })
+    }
+
+    /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
+    fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let traced = Traced::spawn(&self.args.program, self.args.side, self.args.common.json)?;
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
+        let outcome = traced.outcome();
+        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        Ok(Run { source: command_name(&self.args.program), measured, outcome })
     }
 
     /// Measures a replayed source by whatever model was asked for.

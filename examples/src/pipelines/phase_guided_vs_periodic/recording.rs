@@ -6,12 +6,10 @@
 //! rates and seeds can be tried on one recording: see [`thin`](super::thinning::thin). SHARDS needs the stream itself
 //! and runs in the pass.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use reuse_sampler::replay::Event;
 use reuse_sampler::{CacheLines, Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
+use crate::guided::CodeCounts;
 use crate::reference::exact::{ExactLru, LineIds};
 use crate::reference::shards::{Shards, SpatialRate, spatial_hash};
 
@@ -112,25 +110,6 @@ impl Recording {
     }
 }
 
-/// Code addresses are spread well enough by one multiplication.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
 /// Takes in events and keeps a [`Recording`].
 pub struct Recorder {
     options: RecordingOptions,
@@ -138,7 +117,7 @@ pub struct Recorder {
     ids: LineIds,
     touched: Vec<(u64, u32)>, // access and window of the last touch, by line
     reuse: Vec<ReuseProfile>, // by the window that began
-    code: HashMap<u64, u64, BuildHasherDefault<AddressHasher>>,
+    code: CodeCounts,
     windows: Vec<RecordedWindow>,
     shards: Vec<Vec<Shards>>,     // by seed, then by rate
     followed: u64,                // largest hash that any rate follows
@@ -165,7 +144,7 @@ impl Recorder {
             ids: LineIds::new(),
             touched: Vec::new(),
             reuse: vec![ReuseProfile::new(options.line_size)],
-            code: HashMap::default(),
+            code: CodeCounts::default(),
             windows: Vec::new(),
             options,
             by_instructions: None,

@@ -10,7 +10,7 @@ use reuse_sampler::trace::{TraceContent, TraceFormat};
 
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
-use crate::target::TargetError;
+use crate::target::{TargetError, command_name};
 use crate::traces::{TraceFile, format_of};
 use crate::workloads::Workload;
 
@@ -102,7 +102,7 @@ fn program(
     limits: Limits<'_>,
 ) -> Result<Recording, Failure> {
     let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
-    let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let name = command_name(command);
     let mut qemu = QemuOptions::default();
     qemu.output_to_stderr = limits.output_to_stderr;
     let mut events = QemuTrace::spawn(program, arguments, &qemu).map_err(Failure::run)?;

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
-use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{CacheLines, Line, LineSize, ReusePlan, SampleGap};
+use reuse_sampler::qemu::{QemuOptions, QemuTrace};
+use reuse_sampler::{CacheLines, ReusePlan, SampleGap};
 use serde::Serialize;
 
-use super::{Exact, Fit, Sets, Settings, exact, fits, samples, sets};
+use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, samples, sets};
 use crate::cli::{Failure, unless_closed};
 use crate::traces::{TraceFile, format_of};
 use crate::workloads::Workload;
@@ -21,11 +21,15 @@ use crate::workloads::Workload;
 #[command(name = "model_accuracy", version)]
 pub struct Args {
     /// Traces to compare on: x.din, x.lackey, also compressed
-    #[arg(value_name = "TRACE", required_unless_present = "workload")]
+    #[arg(value_name = "TRACE", required_unless_present_any = ["workload", "command"])]
     traces: Vec<PathBuf>,
     /// Embedded workloads to compare on
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
+    /// Commands to compare on, their words separated by spaces; they run under the emulator, their output goes to
+    /// standard error
+    #[arg(long, value_name = "COMMAND")]
+    command: Vec<String>,
     /// Windows of equal length that the run is divided into
     #[arg(long, value_name = "N", default_value_t = 20)]
     windows: u64,
@@ -65,6 +69,8 @@ struct Trace {
     name: String,
     accesses: u64,
     touched_lines: u64,
+    /// Phases of windows of [`PHASE_WINDOW`](super::PHASE_WINDOW) accesses.
+    phases: usize,
     samples: u64,
     exact_lru: Vec<f64>,
     exact_random: Vec<f64>,
@@ -109,14 +115,19 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     for path in &args.traces {
         let format = format_of(path).map_err(Failure::usage)?;
         let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
-        let lines = lines_of(&mut file.stream, args.limit)?;
-        traces.push(compare(path.display().to_string(), &lines, &settings, &args.ways)?);
+        let stream = Stream::read(&mut file.stream, args.limit, args.seed).map_err(Failure::run)?;
+        traces.push(compare(path.display().to_string(), &stream, &settings, &args.ways)?);
     }
     for name in &args.workload {
         let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
         let workload = Workload::by_name(name, args.seed, 1).ok_or_else(unknown)?;
-        let lines = lines_of(&mut workload.events().map_err(Failure::run)?, args.limit)?;
-        traces.push(compare(name.clone(), &lines, &settings, &args.ways)?);
+        let mut events = workload.events().map_err(Failure::run)?;
+        let stream = Stream::read(&mut events, args.limit, args.seed).map_err(Failure::run)?;
+        traces.push(compare(name.clone(), &stream, &settings, &args.ways)?);
+    }
+    for command in &args.command {
+        let stream = Stream::read(&mut program(command)?, args.limit, args.seed).map_err(Failure::run)?;
+        traces.push(compare(command.clone(), &stream, &settings, &args.ways)?);
     }
     let report = Report {
         windows: args.windows,
@@ -147,23 +158,24 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(Settings { sizes, windows: args.windows, plan, seed: args.seed, simulations: 7 })
 }
 
-/// The lines touched by at most `limit` accesses, in order.
-fn lines_of(events: &mut impl EventSource, limit: u64) -> Result<Vec<Line>, Failure> {
-    let mut lines = Vec::new();
-    while let Some(event) = events.next_event().map_err(Failure::run)? {
-        if let Event::Access(access) = event {
-            lines.extend(LineSize::B64.lines(&access));
-        }
-        if lines.len() as u64 >= limit {
-            break;
-        }
-    }
-    Ok(lines)
+/// A program under the emulator.
+fn program(command: &str) -> Result<QemuTrace, Failure> {
+    let mut words = command.split_whitespace();
+    let program = words.next().ok_or_else(|| {
+        Failure::usage("--command is empty: give a program with its arguments, separated by spaces")
+    })?;
+    let mut options = QemuOptions::default();
+    options.output_to_stderr = true;
+    QemuTrace::spawn(program, words, &options).map_err(Failure::run)
 }
 
-fn compare(name: String, lines: &[Line], settings: &Settings, ways: &[u32]) -> Result<Trace, Failure> {
+fn compare(name: String, stream: &Stream, settings: &Settings, ways: &[u32]) -> Result<Trace, Failure> {
+    let lines = &stream.lines;
+    if lines.is_empty() {
+        return Err(Failure::Run(format!("{name}: no memory access was seen")));
+    }
     let exact = exact(lines, settings).map_err(Failure::usage)?;
-    let samples = samples(lines, settings).map_err(Failure::run)?;
+    let samples = samples(stream, settings).map_err(Failure::run)?;
     let fits = fits(&samples, &settings.sizes).map_err(Failure::run)?;
     let in_sets = ways.iter().map(|&ways| sets(lines, &samples, settings, ways).map_err(Failure::run));
     let in_sets = in_sets.collect::<Result<Vec<_>, _>>()?.concat();
@@ -172,6 +184,7 @@ fn compare(name: String, lines: &[Line], settings: &Settings, ways: &[u32]) -> R
         name,
         accesses: exact.accesses,
         touched_lines: exact.lines,
+        phases: samples.phases.len(),
         samples: samples.whole.samples(),
         models: fits.iter().map(|fit| row(fit, &exact)).collect(),
         exact_lru: exact.lru,
@@ -237,8 +250,11 @@ fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for trace in &report.traces {
-        let Trace { name, accesses, touched_lines, samples, .. } = trace;
-        writeln!(out, "{name}: {accesses} accesses to {touched_lines} lines, {samples} samples")?;
+        let Trace { name, accesses, touched_lines, phases, samples, .. } = trace;
+        writeln!(
+            out,
+            "{name}: {accesses} accesses to {touched_lines} lines, {samples} samples, {phases} phases"
+        )?;
         write!(out, "{:44}", "cache size in lines")?;
         for lines in &report.lines {
             write!(out, "{lines:>8}")?;

@@ -1,12 +1,55 @@
 //! One stream of accesses: exact curves, and samples of it.
 
-use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
+use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{
     Access, CacheLines, GroupedProfiles, Line, LineSize, ReusePlan, Sampler, SamplerError, WindowPlan,
 };
 
 use super::Samples;
+use crate::guided::{Course, CoursePhases};
 use crate::reference::exact::{ExactLru, ExactRandom, RandomCachesError};
+
+/// Accesses in a window that has a phase.
+pub const PHASE_WINDOW: u64 = 100_000;
+
+/// The accesses of a run, and its phases as its code tells them.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// The lines touched, in order.
+    pub lines: Vec<Line>,
+    /// The phases, of windows of [`PHASE_WINDOW`] accesses. One for all where no code is told.
+    pub course: Course,
+}
+
+impl Stream {
+    /// Reads at most `limit` accesses. Threads are not told apart.
+    ///
+    /// # Errors
+    /// Those of the source and of the phase detector.
+    pub fn read(
+        source: &mut impl EventSource,
+        limit: u64,
+        seed: u64,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let (mut lines, mut phases) = (Vec::new(), CoursePhases::new(PHASE_WINDOW, seed)?);
+        while let Some(event) = source.next_event()? {
+            match event {
+                Event::Block { address, instructions } => phases.block(address, instructions),
+                Event::Access(access) => {
+                    for line in LineSize::B64.lines(&access) {
+                        lines.push(line);
+                        phases.access()?;
+                    }
+                }
+                _ => {}
+            }
+            if lines.len() as u64 >= limit {
+                break;
+            }
+        }
+        Ok(Self { lines, course: phases.finish()? })
+    }
+}
 
 /// What is compared, and how it is sampled.
 #[derive(Clone, Debug)]
@@ -66,20 +109,36 @@ pub fn exact(lines: &[Line], settings: &Settings) -> Result<Exact, RandomCachesE
     })
 }
 
-/// Plays `lines` to the sampler. Each sample belongs to the window that started it.
+/// Plays a run to the sampler. Each sample belongs to the window that started it.
 ///
 /// # Errors
 /// Those of the sampler.
-pub fn samples(lines: &[Line], settings: &Settings) -> Result<Samples, SamplerError> {
+pub fn samples(stream: &Stream, settings: &Settings) -> Result<Samples, SamplerError> {
+    let length = (stream.lines.len() as u64).div_ceil(settings.windows.max(1)).max(1);
+    let bursts = grouped(&stream.lines, settings, length, |window| window)?;
+    let phase = |window| stream.course.phase_at(window * PHASE_WINDOW);
+    let phases = grouped(&stream.lines, settings, PHASE_WINDOW, phase)?;
+    Ok(Samples {
+        whole: bursts.all(),
+        windows: bursts.iter().map(|(_, profile)| profile.clone()).collect(),
+        phases: phases.iter().map(|(_, profile)| profile.clone()).collect(),
+    })
+}
+
+/// Profiles of the windows of `length` accesses that have the same key.
+fn grouped<K: Ord + Clone>(
+    lines: &[Line],
+    settings: &Settings,
+    length: u64,
+    key: impl Fn(u64) -> K,
+) -> Result<GroupedProfiles<K>, SamplerError> {
     let line_size = LineSize::B64;
-    let length = (lines.len() as u64).div_ceil(settings.windows.max(1)).max(1);
     let options = ReplayOptions::windows_of(WindowLength::Accesses(length)).seed(settings.seed);
     let event = |line: &Line| Event::Access(Access::load(line.0 << line_size.shift(), 1));
     let mut sampler = ReplaySampler::new(lines.iter().map(event), options)?;
-    let mut bursts = GroupedProfiles::new(line_size);
+    let mut groups = GroupedProfiles::new(line_size);
     while let Some(window) = sampler.next_window(&WindowPlan::new(settings.plan))? {
-        bursts.add(&window, window.index)?;
+        groups.add(&window, key(window.index.0))?;
     }
-    let windows = bursts.iter().map(|(_, profile)| profile.clone()).collect();
-    Ok(Samples { whole: bursts.all(), windows })
+    Ok(groups)
 }

@@ -11,6 +11,8 @@ pub struct Samples {
     pub whole: ReuseProfile,
     /// By window, in order.
     pub windows: Vec<ReuseProfile>,
+    /// By phase.
+    pub phases: Vec<ReuseProfile>,
 }
 
 /// A model's curve.
@@ -18,7 +20,7 @@ pub struct Samples {
 pub struct Fit {
     /// Name of the model.
     pub model: &'static str,
-    /// What it was fitted to: the run or its windows.
+    /// What it was fitted to: the windows, the phases, or the run.
     pub grouping: &'static str,
     /// Whether it models random replacement; LRU otherwise.
     pub random: bool,
@@ -42,29 +44,31 @@ pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Box<dyn
     ];
     let mut fits = Vec::new();
     for (model, fit) in lru {
-        fits.extend(both(model, false, fit, samples, sizes)?);
+        fits.extend(grouped(model, false, fit, samples, sizes)?);
     }
     for (model, fit) in random {
         // Only a run begins with an empty cache.
-        let all = both(model, true, fit, samples, sizes)?;
+        let all = grouped(model, true, fit, samples, sizes)?;
         fits.extend(all.into_iter().filter(|fit| model == "StatCache" || fit.grouping == "run"));
     }
     Ok(fits)
 }
 
-fn both<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
+fn grouped<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
     model: &'static str,
     random: bool,
     fit: fn(&ReuseProfile) -> Result<M, E>,
     samples: &Samples,
     sizes: &[CacheLines],
-) -> Result<[Fit; 2], E> {
+) -> Result<[Fit; 3], E> {
     let ratios =
         |model: &dyn CacheModel| model.curve(sizes).points.into_iter().map(|point| point.1).collect();
     let windows = Grouped::fit(&samples.windows, fit)?;
+    let phases = Grouped::fit(&samples.phases, fit)?;
     let whole = fit(&samples.whole)?;
     Ok([
         Fit { model, grouping: "windows", random, ratios: ratios(&windows) },
+        Fit { model, grouping: "phases", random, ratios: ratios(&phases) },
         Fit { model, grouping: "run", random, ratios: ratios(&whole) },
     ])
 }

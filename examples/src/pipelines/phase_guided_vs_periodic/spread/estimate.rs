@@ -19,7 +19,9 @@ pub fn averaged(pieces: &[Piece], line_size: LineSize, sizes: &[CacheLines]) -> 
     let mut mean = Mean::new(sizes.len());
     for burst in pieces.chunk_by(|a, b| a.burst == b.burst) {
         let mut profile = ReuseProfile::new(line_size);
-        burst.iter().for_each(|piece| piece.record(&mut profile));
+        for piece in burst {
+            piece.record(&mut profile);
+        }
         let accesses: u64 = burst.iter().map(|piece| piece.accesses.end - piece.accesses.start).sum();
         mean.add(accesses as f64, &curve(&profile, sizes)?);
     }
@@ -44,8 +46,8 @@ pub fn stratified(
         phases.into_iter().map(|(phase, mean)| (phase, mean.get())).collect();
     let mut mean = Mean::new(sizes.len());
     for (window, &phase) in course.windows.iter().enumerate() {
-        let similar = course.similar.get(phase as usize).into_iter().flatten();
-        if let Some(curve) = similar.filter_map(|phase| phases.get(phase)).next() {
+        let mut similar = course.similar.get(phase as usize).into_iter().flatten();
+        if let Some(curve) = similar.find_map(|phase| phases.get(phase)) {
             mean.add(course.accesses_of(window) as f64, curve);
         }
     }

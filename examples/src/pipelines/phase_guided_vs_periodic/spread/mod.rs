@@ -1,25 +1,29 @@
 //! How far the results of hierarchical sampling scatter: figure 8 of the `StatStack` paper.
 //!
 //! A program is sampled over and over with settings S1 and S2 of the paper, all repetitions in one pass, and simulated
-//! exactly in the same pass. A repetition's miss ratio is the mean of those modelled for its bursts. Reported are the
+//! exactly in the same pass. A repetition's miss ratio is the mean of those modelled for its bursts, as in the paper, or
+//! weighs them by the phases they fall into. Reported are the
 //! deviations from the mean of the repetitions, as the paper does, and the errors against the exact miss ratio.
 
+mod estimate;
 mod repetitions;
 mod schedule;
 
 use std::io::Write;
 use std::ops::ControlFlow;
 
+use reuse_sampler::Hierarchy;
 use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{CacheModel, Hierarchy};
 use serde::Serialize;
 use serde_json::json;
-use statstack::StatStack;
 
-use self::repetitions::{Burst, Repetitions};
+use self::estimate::{averaged, stratified};
+use self::repetitions::{Piece, Repetitions};
+use self::schedule::Spacing;
 use super::args::Args;
 use super::score::mean;
 use crate::cli::{Failure, Watch, unless_closed};
+use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
 use crate::reference::exact::ExactLru;
 use crate::report::{align, bytes, count, html_table, write_document};
@@ -30,11 +34,30 @@ use crate::workloads::Workload;
 const SETTINGS: [(&str, Hierarchy, f64, f64); 2] =
     [("S1", Hierarchy::S1, 0.2, 0.90), ("S2", Hierarchy::S2, 0.4, 0.89)];
 
-/// One program at one setting and size, in percentage points.
+/// Accesses in a window that has a phase: a burst of both settings.
+const WINDOW: u64 = Hierarchy::S1.burst();
+
+/// How the repetitions of each spacing are evaluated.
+const ESTIMATES: [(&str, Spacing, Estimate); 3] = [
+    ("published", Spacing::Gaps, Estimate::Mean),
+    ("by phase", Spacing::Gaps, Estimate::ByPhase),
+    ("by phase, a burst in each stretch", Spacing::Stretches, Estimate::ByPhase),
+];
+const SPACINGS: [Spacing; 2] = [Spacing::Gaps, Spacing::Stretches];
+
+/// What becomes of the bursts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Estimate {
+    Mean,
+    ByPhase,
+}
+
+/// One program at one setting, estimate and size, in percentage points.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scatter {
     program: String,
     setting: &'static str,
+    estimate: &'static str,
     cache_bytes: u64,
     exact: f64,
     repetitions: Vec<f64>,
@@ -92,11 +115,15 @@ pub fn run(
 /// Samples and simulates one workload, again and again where it is shorter than asked for.
 fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>), Failure> {
     let (line_size, sizes) = (args.line_size()?, args.cache_sizes()?);
-    let seeds = |setting: u64| {
-        (0..u64::from(args.repetitions)).map(move |k| args.seed.wrapping_add(1000 * setting + k))
-    };
-    let mut repetitions =
-        Repetitions::new((0_u64..).zip(SETTINGS).flat_map(|(k, s)| seeds(k).map(move |seed| (s.1, seed))));
+    let samplers = (0_u64..).zip(SETTINGS).flat_map(|(k, setting)| {
+        SPACINGS.into_iter().flat_map(move |spacing| {
+            let seed = move |repetition| args.seed.wrapping_add(1000 * k + repetition);
+            (0..u64::from(args.repetitions)).map(move |n| (setting.1, spacing, seed(n)))
+        })
+    });
+    let mut repetitions = Repetitions::new(samplers, WINDOW);
+    let mut phases = CoursePhases::new(WINDOW, args.seed).map_err(Failure::run)?;
+    let mut refused = None;
     let mut lru = ExactLru::new();
     // Longer phases, not more of them: a program whose working sets last.
     let probe = Workload::by_name(name, args.seed, 1)
@@ -118,10 +145,17 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
     let mut look = 0_u64;
     events
         .drive(|event| {
+            if let Event::Block { address, instructions } = event {
+                phases.block(address, instructions);
+            }
             if let Event::Access(access) = event {
                 for line in line_size.lines(&access) {
                     repetitions.access(line);
                     lru.access(line);
+                    if let Err(error) = phases.access() {
+                        refused = Some(error);
+                        return ControlFlow::Break(());
+                    }
                 }
                 look += 1;
                 if look % (1 << 20) == 0 {
@@ -137,44 +171,50 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
             ControlFlow::Continue(())
         })
         .map_err(Failure::run)?;
+    if let Some(error) = refused {
+        return Err(Failure::run(error));
+    }
     let accesses = repetitions.accesses();
     let exact = lru.total().curve(line_size, &sizes);
-    let found: Vec<Vec<f64>> =
-        repetitions.finish().iter().map(|bursts| averaged(bursts, args)).collect::<Result<_, _>>()?;
+    let course = phases.finish().map_err(Failure::run)?;
+    let found = repetitions.finish();
+    let mut of_spacing = found.chunks(args.repetitions as usize);
     let mut scatters = Vec::new();
-    for (setting, found) in SETTINGS.iter().zip(found.chunks(args.repetitions as usize)) {
-        for (at, point) in exact.points.iter().enumerate() {
-            scatters.push(Scatter {
-                program: name.to_owned(),
-                setting: setting.0,
-                cache_bytes: point.0.bytes(line_size),
-                exact: 100.0 * point.1,
-                repetitions: found
-                    .iter()
-                    .filter(|curve| !curve.is_empty())
-                    .map(|curve| 100.0 * curve[at])
-                    .collect(),
-            });
+    for (setting, ..) in SETTINGS {
+        for spacing in SPACINGS {
+            let repetitions = of_spacing.next().unwrap_or_default();
+            for (estimate, _, method) in ESTIMATES.iter().filter(|(_, of, _)| *of == spacing) {
+                let curves = curves(repetitions, *method, &course, args)?;
+                for (at, point) in exact.points.iter().enumerate() {
+                    scatters.push(Scatter {
+                        program: name.to_owned(),
+                        setting,
+                        estimate,
+                        cache_bytes: point.0.bytes(line_size),
+                        exact: 100.0 * point.1,
+                        repetitions: curves.iter().map(|curve| 100.0 * curve[at]).collect(),
+                    });
+                }
+            }
         }
     }
     Ok((accesses, scatters))
 }
 
-/// Mean over the bursts of their modelled miss ratio at each size, weighted by their accesses; nothing if there is no
-/// burst.
-fn averaged(bursts: &[Burst], args: &Args) -> Result<Vec<f64>, Failure> {
+/// The curve that each repetition with a burst comes to.
+fn curves(
+    repetitions: &[Vec<Piece>],
+    method: Estimate,
+    course: &Course,
+    args: &Args,
+) -> Result<Vec<Vec<f64>>, Failure> {
     let (line_size, sizes) = (args.line_size()?, args.cache_sizes()?);
-    let mut sums = vec![0.0; sizes.len()];
-    let mut all = 0.0;
-    for burst in bursts {
-        let weight = burst.accesses.end.saturating_sub(burst.accesses.start) as f64;
-        let model = StatStack::fit(&burst.profile(line_size)).map_err(Failure::run)?;
-        for (sum, point) in sums.iter_mut().zip(model.curve(&sizes).points) {
-            *sum += weight * point.1;
-        }
-        all += weight;
-    }
-    Ok(if all > 0.0 { sums.iter().map(|sum| sum / all).collect() } else { Vec::new() })
+    let curve = |pieces: &Vec<Piece>| match method {
+        Estimate::Mean => averaged(pieces, line_size, &sizes),
+        Estimate::ByPhase => stratified(pieces, course, line_size, &sizes),
+    };
+    let curves: Result<Vec<Vec<f64>>, _> = repetitions.iter().map(curve).collect();
+    Ok(curves.map_err(Failure::run)?.into_iter().filter(|curve| !curve.is_empty()).collect())
 }
 
 fn lengths_table(lengths: &[(String, u64)], args: &Args) -> Vec<Vec<String>> {
@@ -187,6 +227,7 @@ fn lengths_table(lengths: &[(String, u64)], args: &Args) -> Vec<Vec<String>> {
 fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
     let heads = [
         "setting",
+        "estimate",
         "points",
         "deviations within: paper",
         "here",
@@ -196,8 +237,9 @@ fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
         "largest error",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for (name, _, points, share) in SETTINGS {
-        let of_setting = || scatters.iter().filter(|s| s.setting == name);
+    let rows_of = SETTINGS.into_iter().flat_map(|setting| ESTIMATES.map(|estimate| (setting, estimate.0)));
+    for ((name, _, points, share), estimate) in rows_of {
+        let of_setting = || scatters.iter().filter(|s| (s.setting, s.estimate) == (name, estimate));
         let deviations: Vec<f64> = of_setting().flat_map(Scatter::deviations).collect();
         let errors: Vec<f64> = of_setting().flat_map(Scatter::errors).collect();
         let within = |values: &[f64]| {
@@ -207,6 +249,7 @@ fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
         let largest = |values: &[f64]| format!("{:.2}", values.iter().copied().fold(0.0, f64::max));
         rows.push(vec![
             name.to_owned(),
+            estimate.to_owned(),
             points.to_string(),
             format!("{:.0} %", 100.0 * share),
             within(&deviations),
@@ -220,13 +263,24 @@ fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
 }
 
 fn details(scatters: &[Scatter]) -> Vec<Vec<String>> {
-    let heads =
-        ["program", "setting", "cache", "exact, %", "mean", "least", "most", "mean deviation", "mean error"];
+    let heads = [
+        "program",
+        "setting",
+        "estimate",
+        "cache",
+        "exact, %",
+        "mean",
+        "least",
+        "most",
+        "mean deviation",
+        "mean error",
+    ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for scatter in scatters {
         let least = scatter.repetitions.iter().copied().fold(f64::INFINITY, f64::min);
         let most = scatter.repetitions.iter().copied().fold(0.0, f64::max);
-        let mut row = vec![scatter.program.clone(), scatter.setting.to_owned(), bytes(scatter.cache_bytes)];
+        let [setting, estimate] = [scatter.setting, scatter.estimate].map(str::to_owned);
+        let mut row = vec![scatter.program.clone(), setting, estimate, bytes(scatter.cache_bytes)];
         let deviation = mean(&scatter.deviations().collect::<Vec<_>>());
         let error = mean(&scatter.errors().collect::<Vec<_>>());
         row.extend(
@@ -239,10 +293,11 @@ fn details(scatters: &[Scatter]) -> Vec<Vec<String>> {
 }
 
 fn csv(scatters: &[Scatter], out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "program,setting,cache_bytes,exact,repetition,miss_ratio")?;
+    writeln!(out, "program,setting,cache_bytes,exact,repetition,miss_ratio,estimate")?;
     for s in scatters {
         for (repetition, found) in s.repetitions.iter().enumerate() {
-            writeln!(out, "{},{},{},{},{repetition},{found}", s.program, s.setting, s.cache_bytes, s.exact)?;
+            let Scatter { program, setting, cache_bytes, exact, estimate, .. } = s;
+            writeln!(out, "{program},{setting},{cache_bytes},{exact},{repetition},{found},\"{estimate}\"")?;
         }
     }
     Ok(())

@@ -9,14 +9,17 @@ use std::ops::Range;
 
 use reuse_sampler::{Hierarchy, Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Spacing};
 use crate::reference::exact::LineIds;
 
 const NONE: u32 = u32::MAX;
 
-/// A burst of one repetition: its accesses, and what became of those that were chosen.
+/// A burst of one repetition, or the part of it that lies in one window of the run: its accesses, and what became of
+/// those that were chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Burst {
+pub struct Piece {
+    /// Number of the burst.
+    pub burst: u32,
     /// Numbers of its accesses.
     pub accesses: Range<u64>,
     /// Reuse distances.
@@ -25,15 +28,25 @@ pub struct Burst {
     pub dangling: u64,
 }
 
-impl Burst {
+impl Piece {
     /// Its samples as a profile.
     pub fn profile(&self, line_size: LineSize) -> ReuseProfile {
         let mut profile = ReuseProfile::new(line_size);
+        self.record(&mut profile);
+        profile
+    }
+
+    /// Adds its samples to a profile.
+    pub fn record(&self, profile: &mut ReuseProfile) {
         for &distance in &self.reused {
             profile.record(Outcome::Reused(ReuseDistance(distance)), 1);
         }
         profile.record_many(Outcome::Dangling, self.dangling, 1);
-        profile
+    }
+
+    /// How many accesses were chosen.
+    pub fn samples(&self) -> u64 {
+        self.reused.len() as u64 + self.dangling
     }
 }
 
@@ -41,7 +54,7 @@ impl Burst {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     repetition: u32,
-    burst: u32,
+    piece: u32,
     started: u64,
     next: u32, // of the same line, or of the free ones
 }
@@ -50,6 +63,7 @@ struct Open {
 #[derive(Debug)]
 pub struct Repetitions {
     schedules: Vec<Schedule>,
+    window: u64,                          // accesses, at least 1
     due: BinaryHeap<Reverse<(u64, u32)>>, // the next choice of each
     next: u64,                            // the first of them
     now: u64,
@@ -57,20 +71,21 @@ pub struct Repetitions {
     heads: Vec<u32>, // of the open samples, by line
     open: Vec<Open>,
     free: u32,
-    bursts: Vec<Vec<Burst>>, // by repetition
+    pieces: Vec<Vec<Piece>>, // by repetition
 }
 
 impl Repetitions {
-    /// Repetitions of the samplers given, each with its seed.
-    pub fn new(samplers: impl IntoIterator<Item = (Hierarchy, u64)>) -> Self {
-        let schedules: Vec<Schedule> =
-            samplers.into_iter().map(|(hierarchy, seed)| Schedule::new(hierarchy, seed)).collect();
+    /// Repetitions of the samplers given, each with its seed. Bursts are divided where windows of so many accesses end.
+    pub fn new(samplers: impl IntoIterator<Item = (Hierarchy, Spacing, u64)>, window: u64) -> Self {
+        let schedule = |(hierarchy, spacing, seed)| Schedule::new(hierarchy, spacing, seed);
+        let schedules: Vec<Schedule> = samplers.into_iter().map(schedule).collect();
         let due: BinaryHeap<_> =
             schedules.iter().enumerate().map(|(k, schedule)| Reverse((schedule.next(), k as u32))).collect();
         Self {
             next: due.peek().map_or(u64::MAX, |first| first.0.0),
-            bursts: vec![Vec::new(); schedules.len()],
+            pieces: vec![Vec::new(); schedules.len()],
             schedules,
+            window: window.max(1),
             due,
             now: 0,
             ids: LineIds::new(),
@@ -105,8 +120,8 @@ impl Repetitions {
         let mut at = std::mem::replace(&mut self.heads[id as usize], NONE);
         while at != NONE {
             let sample = &mut self.open[at as usize];
-            let burst = &mut self.bursts[sample.repetition as usize][sample.burst as usize];
-            burst.reused.push(self.now - sample.started - 1);
+            let piece = &mut self.pieces[sample.repetition as usize][sample.piece as usize];
+            piece.reused.push(self.now - sample.started - 1);
             let next = std::mem::replace(&mut sample.next, self.free);
             self.free = at;
             at = next;
@@ -122,13 +137,15 @@ impl Repetitions {
             self.due.pop();
             let schedule = &mut self.schedules[repetition as usize];
             let (burst, accesses) = schedule.burst();
-            let bursts = &mut self.bursts[repetition as usize];
-            if bursts.len() <= burst as usize {
-                bursts.resize(burst as usize + 1, Burst::default());
+            let pieces = &mut self.pieces[repetition as usize];
+            if pieces.last().is_none_or(|last| last.burst != burst || last.accesses.end <= self.now) {
+                let window = self.now / self.window * self.window;
+                let accesses = accesses.start.max(window)..accesses.end.min(window + self.window);
+                pieces.push(Piece { burst, accesses, ..Piece::default() });
             }
-            bursts[burst as usize].accesses = accesses.clone();
             let head = &mut self.heads[id as usize];
-            let sample = Open { repetition, burst, started: self.now, next: *head };
+            let piece = pieces.len() as u32 - 1;
+            let sample = Open { repetition, piece, started: self.now, next: *head };
             if self.free == NONE {
                 *head = self.open.len() as u32;
                 self.open.push(sample);
@@ -142,24 +159,21 @@ impl Repetitions {
         self.next = self.due.peek().map_or(u64::MAX, |first| first.0.0);
     }
 
-    /// The bursts of each repetition that have samples; what is open dangles. A burst that the end cut short is as long
-    /// as it came to be.
-    pub fn finish(mut self) -> Vec<Vec<Burst>> {
+    /// The pieces of each repetition, in order, each with a sample; what is open dangles. A burst that the end cut short
+    /// is as long as it came to be.
+    pub fn finish(mut self) -> Vec<Vec<Piece>> {
         for head in std::mem::take(&mut self.heads) {
             let mut at = head;
             while at != NONE {
                 let sample = self.open[at as usize];
-                self.bursts[sample.repetition as usize][sample.burst as usize].dangling += 1;
+                self.pieces[sample.repetition as usize][sample.piece as usize].dangling += 1;
                 at = sample.next;
             }
         }
-        for burst in self.bursts.iter_mut().flatten() {
-            burst.accesses.end = burst.accesses.end.min(self.now);
+        for piece in self.pieces.iter_mut().flatten() {
+            piece.accesses.end = piece.accesses.end.min(self.now);
         }
-        for bursts in &mut self.bursts {
-            bursts.retain(|burst| !burst.reused.is_empty() || burst.dangling > 0);
-        }
-        self.bursts
+        self.pieces
     }
 }
 
@@ -178,12 +192,19 @@ mod tests {
                 Line((state >> 40) % 37 * ((state >> 50) % 3))
             })
             .collect();
-        let mut repetitions = Repetitions::new((0..8).map(|seed| (hierarchy, seed)));
+        let spacing = |seed| if seed < 4 { Spacing::Gaps } else { Spacing::Stretches };
+        let mut repetitions = Repetitions::new((0..8).map(|seed| (hierarchy, spacing(seed), seed)), 40);
         for &line in &lines {
             repetitions.access(line);
         }
-        for (seed, bursts) in repetitions.finish().into_iter().enumerate() {
-            let mut schedule = Schedule::new(hierarchy, seed as u64);
+        for (seed, pieces) in repetitions.finish().into_iter().enumerate() {
+            let mut schedule = Schedule::new(hierarchy, spacing(seed as u64), seed as u64);
+            for piece in &pieces {
+                let Range { start, end } = piece.accesses;
+                assert!(start < end && start / 40 == (end - 1) / 40, "in one window: {piece:?}");
+            }
+            let follow = |two: &[Piece]| two[0].accesses.end <= two[1].accesses.start;
+            assert!(pieces.windows(2).all(follow));
             let (mut expected, mut dangling) = (Vec::new(), 0);
             while let Some(&line) = lines.get(schedule.next() as usize) {
                 let after = &lines[schedule.next() as usize + 1..];
@@ -193,11 +214,11 @@ mod tests {
                 }
                 schedule.step();
             }
-            let mut found: Vec<u64> = bursts.iter().flat_map(|burst| burst.reused.iter().copied()).collect();
+            let mut found: Vec<u64> = pieces.iter().flat_map(|piece| piece.reused.iter().copied()).collect();
             found.sort_unstable();
             expected.sort_unstable();
             assert_eq!(found, expected);
-            assert_eq!(bursts.iter().map(|burst| burst.dangling).sum::<u64>(), dangling);
+            assert_eq!(pieces.iter().map(|piece| piece.dangling).sum::<u64>(), dangling);
         }
     }
 }
