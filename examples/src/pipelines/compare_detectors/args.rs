@@ -15,7 +15,7 @@ use crate::traces::format_of;
 ///
 /// Every program is recorded once: blocks, accesses, misses of the wavelet paper's caches (16 KiB 2-way L1 with 32-byte
 /// lines, 1 MiB 4-way L2 with 64-byte lines), cycles of the reference chip. Then all detectors see the same windows.
-/// Embedded workloads run by default; PROGRAM is traced by valgrind's lackey. Ctrl-C ends the recording, and what was
+/// Embedded workloads run by default; PROGRAM runs under qemu-user, which tells every access; threads take turns. Ctrl-C ends the recording, and what was
 /// recorded is compared.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "compare_detectors", version)]
@@ -53,7 +53,7 @@ pub struct Args {
     /// Entries of the large stride vectors (10000 in the paper)
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(super) stride_entries: usize,
-    /// The program to run under valgrind, with its arguments
+    /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }

@@ -77,7 +77,10 @@ pub fn run_until(
         if wanted.is_empty() || incomplete || code_only {
             continue;
         }
-        let recordings = source::record(args, grid, interrupted)?;
+        let (recordings, notes) = source::record(args, grid, interrupted)?;
+        for note in notes {
+            let _ = writeln!(messages, "compare_detectors: {note}");
+        }
         incomplete |= recordings.iter().any(|recording| recording.incomplete);
         for experiment in wanted {
             tables.extend(experiment.run(&recordings, setting).map_err(Failure::run)?);

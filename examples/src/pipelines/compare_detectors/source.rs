@@ -1,17 +1,14 @@
-//! The programs that detectors are compared on: embedded workloads, a trace, a program under valgrind.
-//!
-//! Signatures of memory need every access in order. The emulator's plugin follows reuse and does not hand accesses out;
-//! valgrind's lackey does, so a real program is traced with it, straight into the recorder.
+//! The programs that detectors are compared on: embedded workloads, a trace, a program under the emulator.
 
-use std::io::Read;
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
+use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::replay::EventSource;
-use reuse_sampler::trace::{TraceContent, TraceFormat, TraceReader};
+use reuse_sampler::trace::{TraceContent, TraceFormat};
 use reuse_sampler::{LineSize, WindowPlan};
 
 use super::args::Args;
@@ -19,15 +16,19 @@ use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
 use crate::guided;
-use crate::target::{Target, TargetOptions};
+use crate::target::{Target, TargetError, TargetOptions};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Sink, Workload};
 
 /// Events between two looks at the interrupt flag.
 const LOOK: u64 = 1 << 16;
 
-/// One recording for each program that the command line names.
-pub fn record(args: &Args, grid: bool, interrupted: &AtomicBool) -> Result<Vec<Recording>, Failure> {
+/// One recording for each program that the command line names, and what the user should know of how it was observed.
+pub fn record(
+    args: &Args,
+    grid: bool,
+    interrupted: &AtomicBool,
+) -> Result<(Vec<Recording>, Vec<String>), Failure> {
     let options = RecordingOptions {
         window: args.window(),
         stride_entries: args.stride_entries,
@@ -36,11 +37,12 @@ pub fn record(args: &Args, grid: bool, interrupted: &AtomicBool) -> Result<Vec<R
     };
     let run = Run { options, limit: args.limit, watch: Watch::new(interrupted) };
     if let Some(path) = &args.trace {
-        run.trace(path, args.trace_format()?).map(|recording| vec![recording])
+        Ok((vec![run.trace(path, args.trace_format()?)?], Vec::new()))
     } else if args.program.is_empty() {
-        run.workloads(args)
+        Ok((run.workloads(args)?, Vec::new()))
     } else {
-        run.program(&args.program).map(|recording| vec![recording])
+        let (recording, notes) = run.program(&args.program)?;
+        Ok((vec![recording], notes))
     }
 }
 
@@ -102,14 +104,14 @@ impl Run<'_> {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
         })?;
-        self.drive(name, workload.events().map_err(Failure::run)?)
+        self.drive(name, &mut workload.events().map_err(Failure::run)?)
     }
 
     fn trace(&self, path: &Path, format: TraceFormat) -> Result<Recording, Failure> {
         let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
         let trace = TraceFile::open(path, format).map_err(Failure::run)?;
         match trace.stream.content(LineSize::B64) {
-            Ok(TraceContent::Accesses(stream)) => self.drive(&name, stream),
+            Ok(TraceContent::Accesses(mut stream)) => self.drive(&name, &mut stream),
             Ok(TraceContent::Samples(_)) => {
                 Err(Failure::Usage(format!("{name} holds samples: detectors need every access in order")))
             }
@@ -117,27 +119,23 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a program under valgrind, which writes its trace into a pipe; the program's output goes to standard error.
-    fn program(&self, command: &[std::ffi::OsString]) -> Result<Recording, Failure> {
+    /// Runs a program under the emulator, which tells every access with its instruction; the program's output goes to
+    /// standard error.
+    fn program(&self, command: &[OsString]) -> Result<(Recording, Vec<String>), Failure> {
+        let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
         let name: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let name = name.join(" ");
-        let script = "exec 9>&1 1>&2; exec valgrind --tool=lackey --trace-mem=yes --log-fd=9 -- \"$@\"";
-        let child =
-            Command::new("sh").args(["-c", script, "sh"]).args(command).stdout(Stdio::piped()).spawn();
-        let mut tracer = Tracer(child.map_err(|error| Failure::Run(format!("cannot run sh: {error}")))?);
-        let Some(output) = tracer.0.stdout.take() else {
-            return Err(Failure::Run("the tracer has no output".to_owned()));
-        };
-        let recording = self.drive(&name, TraceReader::new(TraceFormat::Lackey, output.take(u64::MAX)));
-        match recording {
-            Err(_) if tracer.could_not_start() => Err(Failure::Run(format!(
-                "cannot trace {name}: install valgrind (apt install valgrind) and check the program's name, or give --trace FILE"
-            ))),
-            other => other,
+        let mut options = QemuOptions::default();
+        options.output_to_stderr = true;
+        let mut trace = QemuTrace::spawn(program, arguments, &options).map_err(Failure::run)?;
+        let recording = self.drive(&name.join(" "), &mut trace)?;
+        let mut notes = trace.warnings().to_vec();
+        if let Some(exit) = trace.exit_status().filter(|exit| *exit != TargetExit::Code(0)) {
+            notes.push(format!("the program ended with {exit}"));
         }
+        Ok((recording, notes))
     }
 
-    fn drive(&self, name: &str, mut source: impl EventSource) -> Result<Recording, Failure> {
+    fn drive(&self, name: &str, source: &mut impl EventSource) -> Result<Recording, Failure> {
         let mut recorder = Recorder::new(name, self.options)?;
         let mut events = 0_u64;
         let stopped = source.drive(|event| {
@@ -153,29 +151,11 @@ impl Run<'_> {
             }
             ControlFlow::Continue(())
         });
-        // Ctrl-C reaches a tracer, too, whose trace then ends anywhere.
+        // Ctrl-C reaches the program, too, which may then end in any way.
         let interrupted = self.watch.is_interrupted();
         if let (Err(error), false) = (&stopped, interrupted) {
             return Err(Failure::Run(format!("{name}: {error}")));
         }
         recorder.finish(interrupted)
-    }
-}
-
-/// Ends with its owner.
-struct Tracer(Child);
-
-impl Tracer {
-    /// Whether it ended with the status that a shell or valgrind gives to a command that cannot be run.
-    fn could_not_start(&mut self) -> bool {
-        matches!(self.0.wait().map(|status| status.code()), Ok(Some(1 | 126 | 127)) | Err(_))
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
