@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::perf::{self, PerfOptions, PerfSampler};
 #[cfg(feature = "qemu")]
 use crate::qemu::{QemuOptions, QemuSampler};
-use crate::{CodeLocation, LineSize, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{Clock, CodeLocation, LineSize, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 
 /// Settings that every backend understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub enum Choice {
     Best,
     /// The `perf` backend or none, with time where there are no counters.
     Perf,
+    /// The `perf` backend with the processor's counters or none: windows are instructions. What distances are counted
+    /// in, [`AutoSampler::distances`] tells.
+    Counters,
     /// The `qemu` backend or none.
     Qemu,
 }
@@ -104,14 +107,14 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg(feature = "perf")]
     if options.backend != Choice::Qemu {
         let found = perf::probe();
-        if options.backend == Choice::Perf || found.has_counters() {
+        if matches!(options.backend, Choice::Perf | Choice::Counters) || found.has_counters() {
             let sampler = PerfSampler::spawn(program, &arguments, &perf_options(options))?;
             return Ok(AutoSampler { backend: Backend::Perf(sampler) });
         }
         missing.push(format!("perf: {}", found.advice.join("; ")));
     }
     #[cfg(feature = "qemu")]
-    if options.backend != Choice::Perf {
+    if !matches!(options.backend, Choice::Perf | Choice::Counters) {
         match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
             Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
@@ -164,6 +167,16 @@ impl AutoSampler {
             Backend::Perf(_) => "perf",
             #[cfg(feature = "qemu")]
             Backend::Qemu(_) => "qemu",
+        }
+    }
+
+    /// What the distances of its samples are counted in.
+    pub fn distances(&self) -> Clock {
+        match &self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(sampler) => sampler.clocks().1,
+            #[cfg(feature = "qemu")]
+            Backend::Qemu(_) => Clock::Accesses,
         }
     }
 

@@ -73,6 +73,8 @@ pub struct Losses {
     pub undecoded: u64,
     /// Samples that found no debug register: something else holds all of them.
     pub no_register: u64,
+    /// Code samples that met the kernel and do not tell where the program was.
+    pub in_kernel: u64,
     /// Bytes of records that made no sense.
     pub malformed: u64,
     /// How far beyond its boundary the window ended, in the unit of its length; the next is shorter by that.
@@ -90,6 +92,7 @@ impl Losses {
         late: 0,
         undecoded: 0,
         no_register: 0,
+        in_kernel: 0,
         malformed: 0,
         overshoot: 0,
         uncounted: 0,

@@ -14,29 +14,42 @@ pub const ROUND: u64 = 4;
 #[cfg(target_arch = "x86_64")]
 pub const ROUND: u64 = 4;
 
-/// Follows `rounds` links, at least one: each word holds the address of the next.
-#[inline(never)]
-pub fn visit(first: *const u64, rounds: u64) {
-    let rounds = rounds.max(1);
-    // SAFETY: every link leads to another word of the ring that the caller built.
-    unsafe {
-        #[cfg(target_arch = "aarch64")]
-        asm!(
-            "2:", "ldr {at}, [{at}]", "nop", "subs {left}, {left}, #1", "b.ne 2b",
-            at = inout(reg) first => _, left = inout(reg) rounds => _, options(nostack)
-        );
-        #[cfg(target_arch = "x86_64")]
-        asm!(
-            "2:", "mov {at}, [{at}]", "nop", "dec {left}", "jnz 2b",
-            at = inout(reg) first => _, left = inout(reg) rounds => _, options(nostack)
-        );
-        #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-        {
-            let _ = (first, rounds);
-            asm!("");
+/// Turns that the two phases of "phases" take, together.
+pub const TURNS: u64 = 8;
+
+/// Follows `rounds` links, at least one: each word holds the address of the next. Functions of two names differ in a
+/// comment, or they might be made one.
+macro_rules! visitor {
+    ($name:ident, $arm:literal, $x86:literal) => {
+        #[inline(never)]
+        pub fn $name(first: *const u64, rounds: u64) {
+            let rounds = rounds.max(1);
+            // SAFETY: every link leads to another word of the ring that the caller built.
+            unsafe {
+                #[cfg(target_arch = "aarch64")]
+                asm!(
+                    concat!("/* ", stringify!($name), " */ 2:"), $arm, "nop", "subs {left}, {left}, #1", "b.ne 2b",
+                    at = inout(reg) first => _, left = inout(reg) rounds => _, options(nostack)
+                );
+                #[cfg(target_arch = "x86_64")]
+                asm!(
+                    concat!("/* ", stringify!($name), " */ 2:"), $x86, "nop", "dec {left}", "jnz 2b",
+                    at = inout(reg) first => _, left = inout(reg) rounds => _, options(nostack)
+                );
+                #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+                {
+                    let _ = (first, rounds);
+                    asm!("");
+                }
+            }
         }
-    }
+    };
 }
+
+visitor!(visit, "ldr {at}, [{at}]", "mov {at}, [{at}]");
+visitor!(other_visit, "ldr {at}, [{at}]", "mov {at}, [{at}]");
+// As many instructions, none of which accesses memory.
+visitor!(idle, "mov {at}, {at}", "mov {at}, {at}");
 
 /// A ring of one word in each of `order.len()` lines, in this order.
 fn ring(order: &[usize]) -> Vec<u64> {
@@ -85,9 +98,9 @@ pub fn run(target: &str) {
     match name {
         "phases" => {
             let (near, far) = (ring(&order("sequential", 16)), ring(&order("random", lines)));
-            for _ in 0..4 {
-                visit(start(&near), rounds / 8);
-                other_visit(start(&far), rounds / 8);
+            for _ in 0..TURNS / 2 {
+                visit(start(&near), rounds / TURNS);
+                other_visit(start(&far), rounds / TURNS);
             }
         }
         "threads" => {
@@ -97,18 +110,8 @@ pub fn run(target: &str) {
                 drop(worker.join());
             }
         }
+        "idle" => idle(std::ptr::null(), rounds),
         "forever" => walk("sequential", lines, u64::MAX),
         _ => walk(name, lines, rounds),
     }
-}
-
-/// The same at another address, so that phases differ in their code.
-#[inline(never)]
-pub fn other_visit(first: *const u64, rounds: u64) {
-    let mut at = first;
-    for _ in 0..rounds {
-        // SAFETY: as above.
-        at = unsafe { at.read_volatile() } as *const u64;
-    }
-    std::hint::black_box(at);
 }

@@ -80,6 +80,9 @@ pub struct Microarchitecture {
     pub branches: bool,
     /// Instructions by which a counter's overflow stops a program late, at most.
     pub skid: u64,
+    /// Whether an overflow goes unnoticed until something else happens, for which a second event is set to overflow right
+    /// behind it.
+    pub echo: bool,
     /// Whether the events count accesses that were retired; else those that were issued, some of them in vain.
     pub exact: bool,
 }
@@ -110,6 +113,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: Some((event("mem_inst_retired.latency_above_threshold", RAW, 0x100B), 3)),
         branches: true,
         skid: 64,
+        echo: false,
         exact: true,
     },
     Microarchitecture {
@@ -119,6 +123,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: Some((event("mem_trans_retired.load_latency", RAW, 0x01CD), 3)),
         branches: true,
         skid: 64,
+        echo: false,
         exact: true,
     },
     Microarchitecture {
@@ -128,6 +133,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 128,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -137,6 +143,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: true,
         skid: 128,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -146,6 +153,8 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 0,
+        // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
+        echo: true,
         exact: true,
     },
     Microarchitecture {
@@ -155,6 +164,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 64,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -164,6 +174,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 64,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -173,6 +184,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 64,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -182,6 +194,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 64,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -191,6 +204,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 128,
+        echo: false,
         exact: false,
     },
     Microarchitecture {
@@ -200,6 +214,7 @@ pub const TABLE: &[Microarchitecture] = &[
         precise: None,
         branches: false,
         skid: 64,
+        echo: false,
         exact: true,
     },
 ];

@@ -52,7 +52,7 @@ pub struct Opening {
     pub source: Source,
     /// Counts between two overflows; 0 counts without overflowing.
     pub period: u64,
-    /// Whether the thread stops at an overflow.
+    /// Whether the thread stops at an overflow. A watchpoint that does not stop it reports once for each time it is set.
     pub stops: bool,
     /// `precise_ip`: 0 for any skid, 2 for none.
     pub precise: u8,
@@ -77,6 +77,11 @@ pub enum Change {
         address: u64,
         /// A length that this machine can watch.
         bytes: u32,
+        /// Which touch is reported, from 1: those before it are only counted.
+        touch: u64,
+        /// Whether the touch that was to be reported last has come. Of a watchpoint that does not stop its thread,
+        /// which is off once it has reported.
+        spent: bool,
     },
 }
 
@@ -203,6 +208,7 @@ pub trait Kernel {
 
 /// What the machine can do, found by the probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, each with its name
 pub struct Abilities {
     /// What ends windows: instructions, or the thread's time.
     pub windows: Source,
@@ -217,8 +223,12 @@ pub struct Abilities {
     pub whole_line: bool,
     /// Whether a watchpoint reports after its access, as on x86, or before.
     pub hit_after: bool,
+    /// Whether watchpoints report once without stopping the thread, and can be set again.
+    pub once: bool,
     /// Whether branch records come with code samples.
     pub branches: bool,
+    /// Whether an overflow is noticed only when another event is about to overflow.
+    pub echo: bool,
     /// How many counts early an overflow must come that single steps then complete.
     pub early: u64,
 }

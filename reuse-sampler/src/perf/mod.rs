@@ -18,9 +18,13 @@
 //! ```
 //!
 //! # What the numbers are
-//! - **Windows** end after so many instructions of the thread, counted by the processor in user mode, give or take what
-//!   it stops late by ([`Losses::overshoot`](crate::Losses)); what one is too long by, the next is short by. Where
-//!   instructions cannot be counted, windows are processor time, and [`Window::length`](crate::Window) says so.
+//! - **Windows** end after so many instructions of the thread, counted by the processor in user mode. The counts are those
+//!   of the record that the kernel writes at the overflow, however much later the thread stops; what the processor
+//!   notices late by is [`Losses::overshoot`](crate::Losses), and what one window is too long by, the next is short by.
+//!   On the emulated machine below no window is, and two runs have the same ones. Where instructions cannot be
+//!   counted, windows are processor time, and [`Window::length`](crate::Window) says so.
+//! - **Code** is where the program was at equal distances, by its own instruction pointer: where the processor notices
+//!   late, the kernel may be what is interrupted.
 //! - **Which accesses**: every instruction is chosen with probability 1/m, m being the mean gap of the plan, and is a
 //!   sample if it accesses memory. So is each access, with the same probability. Where the processor chooses itself
 //!   and tells the address (Intel), it is asked to. Where it stops later than single steps make up for
@@ -38,10 +42,13 @@
 //!   lost, accesses chosen too late, instructions not understood.
 //!
 //! # Cost
-//! A sample costs some stops of its thread, each of two changes of process and a few system calls. On an emulated
-//! aarch64 machine, which counts 16 ns for each instruction, a stop takes 0.55 ms of the machine's time, or 34,000
-//! instructions: 11 % of the run with a sample for each 1 M instructions, 78 % with one for each 100 k. That processor
-//! stops thousands of instructions late; one that stops in time takes fewer stops for a sample.
+//! The program stops once for each instruction that is chosen, and not again for a sample: the line is watched ahead of
+//! the access itself, which the kernel only counts, and where watchpoints can report once
+//! ([`Capabilities::once`]) the touch that ends the sample is read from the ring at the next stop. Where they cannot
+//! (Linux from 6.16 on never enables one again), that touch is a second stop. A stop is an interrupt, two changes of process and
+//! some ten system calls. On an emulated aarch64 machine, where time is instructions (16 ns each), a stop takes 0.81 ms
+//! or 50,000 instructions of the whole machine, a sample 0.38 ms or 24,000 more: 4.0 % of the run with a stop for each
+//! 1 M instructions, 4.4 % with a sample at every fourth of them, 47 and 54 % with one for each 100 k.
 //!
 //! # What it does to the target
 //! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time. New threads are followed,

@@ -35,6 +35,8 @@ pub struct Capabilities {
     pub registers: usize,
     /// Whether one of them watches a line of 64 bytes.
     pub whole_line: bool,
+    /// Whether one reports a touch without stopping the program, and can then be set again.
+    pub once: bool,
     /// Whether this build understands the machine's instructions.
     pub decodes: bool,
     /// What to change, most important first.
@@ -57,7 +59,7 @@ impl Capabilities {
         self.stops.clone()?;
         let counted = self.instructions.is_ok();
         if !counted && !time {
-            self.instructions.clone()?;
+            self.instructions.clone().map_err(|why| format!("instructions cannot be counted: {why}"))?;
         }
         let events = self.processor.accesses;
         let access = |n: usize| {
@@ -71,7 +73,9 @@ impl Capabilities {
             registers: self.registers,
             whole_line: self.whole_line,
             hit_after: cfg!(target_arch = "x86_64"),
+            once: self.once,
             branches: counted && self.branches.is_ok(),
+            echo: counted && self.processor.echo,
             early: if counted { early.unwrap_or(self.processor.skid) } else { 0 },
         })
     }
@@ -86,7 +90,7 @@ pub fn probe() -> Capabilities {
         let processor = events::microarchitecture(&read("/proc/cpuinfo").unwrap_or_default());
         let paranoid = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
         let try_event = |source: Source, precise: u8, branches: bool| {
-            let layout = Layout { address: precise > 0, counts: true, branches };
+            let layout = Layout { address: precise > 0, counts: true, branches, ..Layout::default() };
             let opening = Opening { source, period: 1 << 30, stops: true, precise, layout, enabled: false };
             linux::can_open(&opening).map_err(|error| explain(&error))
         };
@@ -104,6 +108,7 @@ pub fn probe() -> Capabilities {
         let branches = try_event(Source::INSTRUCTIONS, 0, true);
         let registers = linux::free_registers();
         let whole_line = linux::can_watch(64).is_ok();
+        let once = linux::reports_once();
         let mut found = Capabilities {
             processor,
             kernel: read("/proc/sys/kernel/osrelease"),
@@ -115,6 +120,7 @@ pub fn probe() -> Capabilities {
             branches,
             registers,
             whole_line,
+            once,
             decodes: decode::AVAILABLE,
             advice: Vec::new(),
         };
@@ -135,6 +141,7 @@ pub fn probe() -> Capabilities {
             branches: none(),
             registers: 0,
             whole_line: false,
+            once: false,
             decodes: false,
             advice: vec!["run on Linux".to_owned()],
         }
@@ -197,6 +204,8 @@ impl fmt::Display for Capabilities {
         writeln!(f, "branch records                     {}", say(&self.branches))?;
         writeln!(f, "debug registers that are free      {}", self.registers)?;
         writeln!(f, "one watches a whole line           {}", if self.whole_line { "yes" } else { "no" })?;
+        let once = if self.once { "yes" } else { "no: each touch stops it" };
+        writeln!(f, "touches seen without a stop        {once}")?;
         writeln!(f, "instructions are understood        {}", if self.decodes { "yes" } else { "no" })?;
         for advice in &self.advice {
             writeln!(f, "to do: {advice}")?;

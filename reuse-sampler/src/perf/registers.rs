@@ -21,6 +21,8 @@ pub struct Watched {
     pub at: u64,
     /// By the same clock, when it was last known that the line had not been touched.
     pub seen: u64,
+    /// By the clock of windows, when its watch was set, before the access itself; `None` if that came first.
+    pub armed: Option<u64>,
     /// The window that started it.
     pub window: WindowIndex,
     /// The access.
@@ -32,8 +34,32 @@ pub struct Watched {
 #[derive(Clone, Debug)]
 struct Register {
     event: Event,
-    hits: u64,             // counted when it was last set
+    hits: u64, // counted when it was last set, and the access of its sample if that comes after it
+    own: bool, // whether that access comes after it
+    reports_at: u64, // count at which it reports
     sample: Option<usize>, // index in `samples`
+}
+
+/// What to watch: some bytes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// First byte, aligned to `bytes`.
+    pub address: u64,
+    /// A length that this machine can watch.
+    pub bytes: u32,
+    /// Whether the sample's own access, yet to be made, touches them.
+    pub own: bool,
+}
+
+/// A register that is to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Which.
+    pub event: Event,
+    /// To what.
+    pub watch: Watch,
+    /// Whether it has reported since it was set the last time.
+    pub spent: bool,
 }
 
 /// A thread's registers and the samples they watch.
@@ -47,7 +73,10 @@ pub struct Registers {
 impl Registers {
     /// Registers that watch nothing.
     pub fn new(events: Vec<Event>) -> Self {
-        let all = events.into_iter().map(|event| Register { event, hits: 0, sample: None }).collect();
+        let all = events
+            .into_iter()
+            .map(|event| Register { event, hits: 0, own: false, reports_at: 0, sample: None })
+            .collect();
         Self { all, samples: Vec::new(), order: Vec::new() }
     }
 
@@ -87,12 +116,34 @@ impl Registers {
         let mut slots: Vec<usize> = self
             .all
             .iter()
-            .filter(|register| count(register.event).is_some_and(|hits| hits != register.hits))
+            .filter(|register| count(register.event).is_some_and(|hits| hits > register.hits))
             .filter_map(|register| register.sample)
             .collect();
         slots.sort_unstable();
         slots.dedup();
         slots
+    }
+
+    /// Whether the access of the sample in `slot`, whose registers were set before it, has touched them, by a reading of
+    /// counts.
+    pub fn has_begun(&self, slot: usize, count: impl Fn(Event) -> Option<u64>) -> bool {
+        self.all.iter().any(|register| {
+            register.sample == Some(slot)
+                && register.own
+                && count(register.event).is_some_and(|hits| hits >= register.hits)
+        })
+    }
+
+    /// The sample in `slot`.
+    pub fn sample(&self, slot: usize) -> Option<&Watched> {
+        self.samples.get(slot)?.as_ref()
+    }
+
+    /// A touch that the register of event `id` has reported was the sample's own access.
+    pub fn excuse(&mut self, id: u64) {
+        for register in self.all.iter_mut().filter(|register| register.event.id == id) {
+            register.hits += 1;
+        }
     }
 
     /// Says that at `now` no open sample's line has been touched.
@@ -131,22 +182,25 @@ impl Registers {
         Some(self.order[pick(self.order.len()).min(self.order.len() - 1)])
     }
 
-    /// Takes free registers for a sample that wants the watches (address, bytes), as many as there are: the register
-    /// for each watch. `hits` is what each has counted so far.
+    /// Takes free registers for a sample that wants these watches, as many as there are: the slot of the sample, and how to
+    /// set them. `hits` is what each has counted so far.
     pub fn open_sample(
         &mut self,
         watched: Watched,
-        watches: &[(u64, u32)],
+        watches: &[Watch],
         hits: impl Fn(Event) -> u64,
-    ) -> Vec<(Event, u64, u32)> {
+    ) -> (usize, Vec<Set>) {
         let slot = self.samples.iter().position(Option::is_none).unwrap_or(self.samples.len());
         let mut set = Vec::new();
         let mut watches = watches.iter();
         for register in self.all.iter_mut().filter(|register| register.sample.is_none()) {
-            let Some(&(address, bytes)) = watches.next() else { break };
+            let Some(&watch) = watches.next() else { break };
+            let counted = hits(register.event);
+            let spent = counted >= register.reports_at;
             register.sample = Some(slot);
-            register.hits = hits(register.event);
-            set.push((register.event, address, bytes));
+            (register.hits, register.own) = (counted + u64::from(watch.own), watch.own);
+            register.reports_at = register.hits + 1;
+            set.push(Set { event: register.event, watch, spent });
         }
         if !set.is_empty() {
             if slot == self.samples.len() {
@@ -155,7 +209,7 @@ impl Registers {
             self.samples[slot] = Some(watched);
             self.order.push(slot);
         }
-        set
+        (slot, set)
     }
 }
 
@@ -174,21 +228,22 @@ pub enum Coverage {
     Chunk,
 }
 
-/// What to watch for a sample of an access at `address`, the most important first: (address, bytes).
-pub fn watches(address: u64, line_size: LineSize, whole_line: bool, coverage: Coverage) -> Vec<(u64, u32)> {
+/// What to watch for a sample of an access at `address`, the most important first. None is the access's own yet.
+pub fn watches(address: u64, line_size: LineSize, whole_line: bool, coverage: Coverage) -> Vec<Watch> {
+    let watch = |address, bytes| Watch { address, bytes, own: false };
     let line_bytes = u64::from(line_size.bytes());
     let line = address & !(line_bytes - 1);
     if whole_line && coverage == Coverage::Line {
-        return vec![(line, line_size.bytes())];
+        return vec![watch(line, line_size.bytes())];
     }
     if line_bytes <= CHUNK {
-        return vec![(line, line_size.bytes())];
+        return vec![watch(line, line_size.bytes())];
     }
     let chunks = line_bytes / CHUNK;
     let chunk = (address - line) / CHUNK;
     let order: &[u64] = if coverage == Coverage::Chunk { &[0] } else { &[0, 1, chunks - 1, 2] };
-    let mut watches: Vec<(u64, u32)> =
-        order.iter().map(|step| (line + (chunk + step) % chunks * CHUNK, CHUNK as u32)).collect();
+    let mut watches: Vec<Watch> =
+        order.iter().map(|step| watch(line + (chunk + step) % chunks * CHUNK, CHUNK as u32)).collect();
     // A line of two or three chunks has fewer than four different ones.
     let mut seen = Vec::new();
     watches.retain(|watch| !seen.contains(watch) && (seen.push(*watch), true).1);
@@ -202,7 +257,11 @@ mod tests {
 
     fn sample(line: u64, at: u64) -> Watched {
         let begin = Site { pc: 0, kind: AccessKind::Load };
-        Watched { line, at, seen: at, window: WindowIndex(0), begin, weight: 1 }
+        Watched { line, at, seen: at, armed: None, window: WindowIndex(0), begin, weight: 1 }
+    }
+
+    fn at(address: u64) -> Watch {
+        Watch { address, bytes: 8, own: false }
     }
 
     fn registers(n: i32) -> Registers {
@@ -212,15 +271,18 @@ mod tests {
     #[test]
     fn the_chunks_around_the_access_are_watched() {
         let four = |address| -> Vec<u64> {
-            watches(address, LineSize::B64, false, Coverage::Line).iter().map(|w| w.0).collect()
+            watches(address, LineSize::B64, false, Coverage::Line).iter().map(|w| w.address).collect()
+        };
+        let all = |address, line_size, whole_line, coverage| -> Vec<(u64, u32)> {
+            watches(address, line_size, whole_line, coverage).iter().map(|w| (w.address, w.bytes)).collect()
         };
         assert_eq!(four(0x1000), [0x1000, 0x1008, 0x1038, 0x1010]);
         assert_eq!(four(0x103F), [0x1038, 0x1000, 0x1030, 0x1008]);
-        assert_eq!(watches(0x1023, LineSize::B64, false, Coverage::Chunk), [(0x1020, 8)]);
-        assert_eq!(watches(0x1023, LineSize::B64, true, Coverage::Line), [(0x1000, 64)]);
+        assert_eq!(all(0x1023, LineSize::B64, false, Coverage::Chunk), [(0x1020, 8)]);
+        assert_eq!(all(0x1023, LineSize::B64, true, Coverage::Line), [(0x1000, 64)]);
         let narrow = LineSize::new(16).unwrap();
-        assert_eq!(watches(0x1008, narrow, false, Coverage::Line), [(0x1008, 8), (0x1000, 8)]);
-        assert_eq!(watches(0x1007, LineSize::new(4).unwrap(), false, Coverage::Line), [(0x1004, 4)]);
+        assert_eq!(all(0x1008, narrow, false, Coverage::Line), [(0x1008, 8), (0x1000, 8)]);
+        assert_eq!(all(0x1007, LineSize::new(4).unwrap(), false, Coverage::Line), [(0x1004, 4)]);
     }
 
     #[test]
@@ -228,13 +290,13 @@ mod tests {
         let mut all = registers(4);
         for n in 0..4 {
             assert_eq!(all.to_reclaim(1, |_| 0), None);
-            assert_eq!(all.open_sample(sample(n, n), &[(n * 64, 8)], |_| 0).len(), 1);
+            assert_eq!(all.open_sample(sample(n, n), &[at(n * 64)], |_| 0).1.len(), 1);
         }
         let oldest = all.to_reclaim(1, |_| 0).unwrap();
         let (watched, freed) = all.close(oldest).unwrap();
         assert_eq!((watched.line, freed.len()), (0, 1));
         assert!(all.close(oldest).is_none());
-        all.open_sample(sample(9, 9), &[(0, 8)], |_| 0);
+        all.open_sample(sample(9, 9), &[at(0)], |_| 0);
         let next = all.to_reclaim(1, |_| 0).unwrap();
         assert_eq!(all.close(next).unwrap().0.line, 1);
         assert_eq!(all.watching(9), Some(oldest));
@@ -243,12 +305,33 @@ mod tests {
     #[test]
     fn a_sample_of_four_registers_takes_what_there_is() {
         let mut all = registers(3);
-        let set = all.open_sample(sample(1, 0), &[(0, 8), (8, 8), (56, 8), (16, 8)], |e| e.id);
-        assert_eq!(set.len(), 3);
+        let (slot, set) = all.open_sample(sample(1, 0), &[at(0), at(8), at(56), at(16)], |e| e.id);
+        assert_eq!((slot, set.len()), (0, 3));
         assert!(all.hit_since(|e| Some(e.id)).is_empty());
         assert_eq!(all.hit_since(|e| Some(e.id + u64::from(e.id == 101))), [0]);
         let (_, freed) = all.close(0).unwrap();
         assert_eq!(freed.len(), 3);
-        assert!(registers(0).open_sample(sample(1, 0), &[(0, 8)], |_| 0).is_empty());
+        assert!(registers(0).open_sample(sample(1, 0), &[at(0)], |_| 0).1.is_empty());
+    }
+
+    #[test]
+    fn the_access_of_a_sample_is_no_touch_and_what_has_reported_is_known() {
+        let mut all = registers(2);
+        let own = Watch { own: true, ..at(0) };
+        let (slot, set) = all.open_sample(sample(1, 0), &[own, at(8)], |_| 5);
+        assert!(set.iter().all(|set| set.spent), "never set, they have nothing to report");
+        for (counts, begun, hit) in
+            [([5, 5], false, 0), ([6, 5], true, 0), ([7, 5], true, 1), ([6, 6], true, 1)]
+        {
+            let count = |event: Event| Some(counts[event.handle as usize]);
+            assert_eq!((all.has_begun(slot, count), all.hit_since(count).len()), (begun, hit), "{counts:?}");
+        }
+        // An instruction that touches both, where only one was expected to be.
+        all.excuse(101);
+        assert!(all.hit_since(|event| Some([6, 6][event.handle as usize])).is_empty());
+        all.close(slot);
+        let (_, set) =
+            all.open_sample(sample(2, 9), &[at(64), at(72)], |event| [6, 6][event.handle as usize]);
+        assert_eq!([set[0].spent, set[1].spent], [false, true]);
     }
 }

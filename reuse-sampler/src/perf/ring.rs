@@ -10,6 +10,7 @@ use std::fmt;
 
 /// What the samples of an event hold, after the event's number and the instruction pointer that all have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // independent flags, each a bit of the kernel's
 pub struct Layout {
     /// The address of the access (`PERF_SAMPLE_ADDR`).
     pub address: bool,
@@ -17,6 +18,8 @@ pub struct Layout {
     pub counts: bool,
     /// The last branches (`PERF_SAMPLE_BRANCH_STACK`).
     pub branches: bool,
+    /// Where the program was, also where the kernel was interrupted (`PERF_SAMPLE_REGS_USER`, of one register).
+    pub user_ip: bool,
 }
 
 impl Layout {
@@ -30,6 +33,7 @@ impl Layout {
             | if self.address { 1 << 3 } else { 0 }
             | if self.counts { 1 << 4 } else { 0 }
             | if self.branches { 1 << 11 } else { 0 }
+            | if self.user_ip { 1 << 12 } else { 0 }
     }
 
     /// `perf_event_attr.read_format`: times, numbers and the whole group.
@@ -43,6 +47,8 @@ pub struct Sample {
     pub event: u64,
     /// Instruction pointer.
     pub ip: u64,
+    /// Whether `ip` is of the kernel: events of programs, too, overflow there where the processor notices late.
+    pub kernel: bool,
     /// Whether `ip` is exactly the instruction that is meant (`PERF_RECORD_MISC_EXACT_IP`).
     pub exact: bool,
     /// Address of the access.
@@ -51,6 +57,8 @@ pub struct Sample {
     pub counts: Vec<(u64, u64)>,
     /// Branches, the latest first: (from, to).
     pub branches: Vec<(u64, u64)>,
+    /// The program's instruction, whoever was interrupted; `None` if that is not known.
+    pub user_ip: Option<u64>,
 }
 
 /// One record.
@@ -92,6 +100,9 @@ const UNTHROTTLE: u32 = 6;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 const EXACT_IP: u16 = 1 << 14;
+/// What the processor was doing, in the lowest bits of the flags.
+const MODE: u16 = 7;
+const KERNEL: u16 = 1;
 const HEADER: usize = 8;
 
 /// Iterates over the records in `bytes`, which begin with one. `layout` tells the layout of an event's samples, by
@@ -153,7 +164,7 @@ fn record(bytes: &[u8], layout: impl Fn(u64) -> Option<Layout>) -> Result<(Recor
         SAMPLE => {
             let event = body.next()?;
             match layout(event) {
-                Some(layout) => Record::Sample(sample(event, misc & EXACT_IP != 0, layout, &mut body)?),
+                Some(layout) => Record::Sample(sample(event, misc, layout, &mut body)?),
                 None => Record::Other(SAMPLE),
             }
         }
@@ -162,8 +173,9 @@ fn record(bytes: &[u8], layout: impl Fn(u64) -> Option<Layout>) -> Result<(Recor
     Ok((record, size))
 }
 
-fn sample(event: u64, exact: bool, layout: Layout, body: &mut Words<'_>) -> Result<Sample, &'static str> {
-    let mut sample = Sample { event, exact, ip: body.next()?, ..Sample::default() };
+fn sample(event: u64, flags: u16, layout: Layout, body: &mut Words<'_>) -> Result<Sample, &'static str> {
+    let (exact, kernel) = (flags & EXACT_IP != 0, flags & MODE == KERNEL);
+    let mut sample = Sample { event, exact, kernel, ip: body.next()?, ..Sample::default() };
     if layout.address {
         sample.address = Some(body.next()?);
     }
@@ -181,6 +193,10 @@ fn sample(event: u64, exact: bool, layout: Layout, body: &mut Words<'_>) -> Resu
             sample.branches.push((body.next()?, body.next()?));
             body.next()?; // flags
         }
+    }
+    // Which form the registers have; 0 where there are none, as in a thread of the kernel.
+    if layout.user_ip && body.next()? != 0 {
+        sample.user_ip = Some(body.next()?);
     }
     Ok(sample)
 }
@@ -206,7 +222,7 @@ impl Words<'_> {
 /// Writes records, for whoever plays the kernel.
 #[cfg(test)]
 pub(super) mod write {
-    use super::{EXACT_IP, HEADER, LOST, Layout, SAMPLE, Sample, THROTTLE};
+    use super::{EXACT_IP, HEADER, KERNEL, LOST, Layout, SAMPLE, Sample, THROTTLE};
 
     pub fn sample(out: &mut Vec<u8>, sample: &Sample, layout: Layout) {
         let mut words = vec![sample.event, sample.ip];
@@ -221,7 +237,12 @@ pub(super) mod write {
             words.push(sample.branches.len() as u64);
             words.extend(sample.branches.iter().flat_map(|&(from, to)| [from, to, 0]));
         }
-        record(out, SAMPLE, if sample.exact { EXACT_IP } else { 0 }, &words);
+        if layout.user_ip {
+            words.push(u64::from(sample.user_ip.is_some()));
+            words.extend(sample.user_ip);
+        }
+        let exact = if sample.exact { EXACT_IP } else { 0 };
+        record(out, SAMPLE, exact | if sample.kernel { KERNEL } else { 2 }, &words);
     }
 
     pub fn lost(out: &mut Vec<u8>, records: u64) {
@@ -246,6 +267,11 @@ mod tests {
 
     use super::*;
 
+    fn any_layout(flags: u8) -> Layout {
+        let has = |bit: u8| flags >> bit & 1 == 1;
+        Layout { address: has(0), counts: has(1), branches: has(2), user_ip: has(3) }
+    }
+
     fn all(bytes: &[u8], layout: Layout) -> Vec<Result<Record, Malformed>> {
         records(bytes, |event| (event < 10).then_some(layout)).collect()
     }
@@ -257,27 +283,28 @@ mod tests {
         let words = [7, 0x561a_2fe3_627c, 0x561a_2fe3_91e0, 2, 900, 900, 10_241_776, 3, 1, 7];
         write::record(&mut bytes, 9, 0x4002, &words);
         assert_eq!(bytes.len(), 88);
-        let layout = Layout { address: true, counts: true, branches: false };
+        let layout = Layout { address: true, counts: true, ..Layout::default() };
         let sample = Sample {
             event: 7,
             ip: 0x561a_2fe3_627c,
             exact: true,
             address: Some(0x561a_2fe3_91e0),
             counts: vec![(3, 10_241_776), (7, 1)],
-            branches: Vec::new(),
+            ..Sample::default()
         };
         assert_eq!(all(&bytes, layout), [Ok(Record::Sample(sample))]);
     }
 
     #[test]
     fn what_is_cut_off_or_contradicts_itself_is_refused() {
-        let layout = Layout { address: true, counts: true, branches: true };
+        let layout = Layout { address: true, counts: true, branches: true, user_ip: true };
         let mut whole = Vec::new();
         let sample = Sample {
             event: 1,
             counts: vec![(1, 2)],
             branches: vec![(3, 4)],
             address: Some(0),
+            user_ip: Some(5),
             ..Sample::default()
         };
         write::sample(&mut whole, &sample, layout);
@@ -303,13 +330,15 @@ mod tests {
 
     quickcheck! {
         fn what_is_written_is_read(samples: Vec<Written>, flags: u8, losses: u8) -> TestResult {
-            let layout = Layout { address: flags & 1 != 0, counts: flags & 2 != 0, branches: flags & 4 != 0 };
+            let layout = any_layout(flags);
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
             for (event, ip, items, exact) in samples {
                 let sample = Sample {
                     event: event % 10,
                     ip,
                     exact,
+                    kernel: flags & 16 != 0,
+                    user_ip: (layout.user_ip && ip % 2 == 0).then_some(!ip),
                     address: layout.address.then_some(!ip),
                     counts: if layout.counts { items.clone() } else { Vec::new() },
                     branches: if layout.branches { items } else { Vec::new() },
@@ -325,7 +354,7 @@ mod tests {
         }
 
         fn any_bytes_are_read_to_an_end(bytes: Vec<u8>, flags: u8) -> bool {
-            let layout = Layout { address: flags & 1 != 0, counts: flags & 2 != 0, branches: flags & 4 != 0 };
+            let layout = any_layout(flags);
             let found = all(&bytes, layout);
             // At most one error, and the last.
             found.len() <= bytes.len() / 8 + 1 && found.iter().rev().skip(1).all(Result::is_ok)

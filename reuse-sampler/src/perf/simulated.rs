@@ -76,6 +76,7 @@ struct SimEvent {
     count: u64,
     left: u64,
     watch: Option<(u64, u64)>, // first and last byte
+    limit: u64,                // reports until it is off; 0 for no such limit
 }
 
 #[allow(clippy::struct_excessive_bools)] // what a thread is in, each independent of the others
@@ -88,6 +89,7 @@ struct SimThread {
     running: bool,
     stepping: bool,
     off: bool,      // watchpoints, since one was hit before its access
+    passing: bool,  // the kernel itself steps over that access, unless the thread stops before it
     step_due: bool, // a step was under way then
     stop_in: Option<usize>,
     blocked: bool,
@@ -136,7 +138,9 @@ pub fn abilities() -> Abilities {
         registers: 4,
         whole_line: true,
         hit_after: true,
+        once: false,
         branches: false,
+        echo: false,
         early: 0,
     }
 }
@@ -182,6 +186,7 @@ impl Sim {
                 running: false,
                 stepping: false,
                 off: false,
+                passing: false,
                 step_due: false,
                 stop_in: None,
                 blocked,
@@ -229,6 +234,8 @@ impl Sim {
             event: id,
             ip,
             exact: true,
+            kernel: false,
+            user_ip: layout.user_ip.then_some(ip),
             address: layout.address.then_some(address),
             counts,
             branches,
@@ -270,13 +277,25 @@ impl Sim {
         hits
     }
 
-    fn hit(&mut self, hits: &[(i32, u64)], ip: u64) {
+    /// Counts touches. Whether one of them is to stop the thread.
+    fn hit(&mut self, hits: &[(i32, u64)], ip: u64) -> bool {
+        let mut stops = false;
         for &(handle, address) in hits {
-            if let Some(event) = self.events.get_mut(&handle) {
-                event.count += 1;
+            let Some(event) = self.events.get_mut(&handle) else { continue };
+            event.count += 1;
+            event.left -= 1;
+            if event.left > 0 {
+                continue;
             }
+            event.left = event.opening.period;
+            if event.limit > 0 {
+                event.limit -= 1;
+                event.enabled = event.limit > 0;
+            }
+            stops |= event.opening.stops;
             self.overflow(handle, ip, address);
         }
+        stops
     }
 
     /// One instruction of a running thread.
@@ -286,10 +305,9 @@ impl Sim {
         let (pc, off) = (CODE + 4 * thread.at, thread.off);
         let hits = self.hits(tid, &operands);
         let after = self.abilities.hit_after;
-        if !after && !off && !hits.is_empty() {
-            self.hit(&hits, pc);
+        if !after && !off && !hits.is_empty() && self.hit(&hits, pc) {
             if let Some(thread) = self.threads.get_mut(&tid) {
-                (thread.off, thread.step_due) = (true, thread.stepping);
+                (thread.off, thread.step_due, thread.passing) = (true, thread.stepping, true);
                 thread.stop_in = Some(0);
             }
             return;
@@ -342,6 +360,8 @@ impl Sim {
             }
             thread.off = false;
             thread.step_due = false;
+        } else if std::mem::take(&mut thread.passing) {
+            thread.off = false;
         }
     }
 
@@ -495,6 +515,7 @@ impl Kernel for Sim {
             count: 0,
             left: opening.period,
             watch,
+            limit: 0,
         };
         self.events.insert(handle, event);
         Ok(Event { handle, id })
@@ -515,10 +536,15 @@ impl Kernel for Sim {
                 assert!(period > 0);
                 (found.opening.period, found.left) = (period, period);
             }
-            Change::Watch { address, bytes } => {
-                assert!(address % u64::from(bytes) == 0);
+            Change::Watch { address, bytes, touch, spent } => {
+                assert!(address % u64::from(bytes) == 0 && touch > 0);
                 found.watch = Some((address, address + u64::from(bytes) - 1));
+                (found.opening.period, found.left) = (touch, touch);
                 found.enabled = true;
+                if !found.opening.stops {
+                    found.limit += u64::from(spent);
+                    assert_eq!(found.limit, 1, "it reports more often than once, or never");
+                }
             }
         }
         Ok(())
@@ -561,6 +587,7 @@ impl Kernel for Sim {
             return Ok(());
         }
         thread.running = true;
+        thread.passing = false;
         thread.stepping = how == Resume::Step;
         Ok(())
     }

@@ -148,8 +148,9 @@ fn random_accesses_on_every_kind_of_machine() {
     for seed in 0..40 {
         let whole_line = seed % 2 == 0;
         let hit_after = seed % 4 < 2;
+        let once = seed % 8 < 4;
         let early = [0, 3, 10][seed as usize % 3];
-        let abilities = Abilities { whole_line, hit_after, early, ..abilities() };
+        let abilities = Abilities { whole_line, hit_after, once, early, ..abilities() };
         let mut sim = Sim::new(seed, abilities, random(300, seed), 60_000);
         sim.faults.skid = early as usize;
         let settings = Settings { coverage: Coverage::Line, ..settings(7_000, seed) };
@@ -290,6 +291,7 @@ fn accidents_lose_no_sample_and_leak_nothing() {
         };
         let abilities = Abilities {
             hit_after: dice.below(2) == 0,
+            once: dice.below(2) == 0,
             whole_line: dice.below(2) == 0,
             early: dice.below(5) as u64,
             precise: (dice.below(4) == 0).then_some(PRECISE),

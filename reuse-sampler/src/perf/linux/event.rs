@@ -47,11 +47,14 @@ const SIGTRAP: u64 = 1 << 37;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 const BREAKPOINT: u32 = 5;
 const READ_WRITE: u32 = 3;
+/// `PERF_REG_X86_IP` and `PERF_REG_ARM64_PC`.
+const USER_IP: u64 = 1 << if cfg!(target_arch = "x86_64") { 8 } else { 32 };
 /// User branches of any kind.
 const BRANCHES: u64 = 1 | 1 << 3;
 
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_REFRESH: libc::c_ulong = 0x2402;
 const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
@@ -85,10 +88,12 @@ impl OpenEvent {
                 | EXCLUDE_HYPERVISOR
                 | if opening.enabled { 0 } else { DISABLED }
                 | if leader.is_none() && opening.stops { PINNED } else { 0 }
-                | if opening.stops { SIGTRAP | REMOVE_ON_EXEC } else { 0 }
+                | if opening.stops { SIGTRAP } else { 0 }
+                | if opening.stops || opening.source == Source::Watchpoint { REMOVE_ON_EXEC } else { 0 }
                 | u64::from(opening.precise) << PRECISE_SHIFT,
             wakeup: 1,
             branch_sample_type: if opening.layout.branches { BRANCHES } else { 0 },
+            sample_regs_user: if opening.layout.user_ip { USER_IP } else { 0 },
             ..Attributes::default()
         };
         match opening.source {
@@ -159,11 +164,22 @@ impl OpenEvent {
             Change::Enable => self.control(IOC_ENABLE, 0),
             Change::Disable => self.control(IOC_DISABLE, 0),
             Change::Period(period) => self.control(IOC_PERIOD, (&raw const period) as libc::c_ulong),
-            Change::Watch { address, bytes } => {
+            Change::Watch { address, bytes, touch, spent } => {
+                // Also forgets a touch that was counted towards the last report. The kernel takes new attributes only
+                // where all others are as it has them.
+                self.control(IOC_PERIOD, (&raw const touch) as libc::c_ulong)?;
+                self.attributes.period = touch;
                 self.attributes.config1 = address;
                 self.attributes.config2 = u64::from(bytes);
-                self.attributes.flags &= !DISABLED;
-                self.control(IOC_MODIFY_ATTRIBUTES, (&raw const *self.attributes) as libc::c_ulong)
+                let stops = self.attributes.flags & SIGTRAP != 0;
+                self.attributes.flags = self.attributes.flags & !DISABLED | if stops { 0 } else { DISABLED };
+                self.control(IOC_MODIFY_ATTRIBUTES, (&raw const *self.attributes) as libc::c_ulong)?;
+                match (stops, spent) {
+                    (true, _) => Ok(()),
+                    // Enables it until it has reported once.
+                    (false, true) => self.control(IOC_REFRESH, 1),
+                    (false, false) => self.control(IOC_ENABLE, 0),
+                }
             }
         }
     }

@@ -369,6 +369,39 @@ impl Kernel for Linux {
     }
 }
 
+/// Whether a watchpoint that does not stop its thread reports once, for the touch it is asked for, and can then be set
+/// again. Tried on a word of this function's own, since some kernels never enable one again.
+pub(super) fn reports_once() -> bool {
+    let opening = Opening {
+        source: super::kernel::Source::Watchpoint,
+        period: 1,
+        stops: false,
+        precise: 0,
+        layout: super::ring::Layout::default(),
+        enabled: false,
+    };
+    let word = Box::new(0_u64);
+    let address = (&raw const *word) as u64;
+    let Ok(mut event) = OpenEvent::open(0, &opening, None) else { return false };
+    let mut counted = 0;
+    for touch in [1, 2, 1] {
+        let watch = Change::Watch { address, bytes: 8, touch, spent: true };
+        if event.change(watch).is_err() {
+            return false;
+        }
+        for _ in 0..5 {
+            // SAFETY: reads a word that lives.
+            unsafe { std::ptr::read_volatile(&raw const *word) };
+        }
+        counted += touch;
+        let hits = event.read().ok().and_then(|reading| reading.values.first().map(|(_, hits)| *hits));
+        if hits != Some(counted) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Watchpoints that the calling thread can have at once.
 pub(super) fn free_registers() -> usize {
     let mut held = Vec::new();

@@ -10,14 +10,27 @@ use crate::perf::registers::Watched;
 use crate::{Outcome, SamplerError, ThreadId, Window};
 
 impl<K: Kernel> Session<K> {
-    /// Ends an open sample and frees its registers.
+    /// Ends an open sample and frees its registers. `None` if its access was never made, so that it never was one.
     pub(super) fn close(&mut self, thread: &mut Thread, slot: usize) -> Option<Watched> {
         let (watched, freed) = thread.registers.close(slot)?;
         for event in freed {
             // A thread that is gone watches nothing either.
             let _ = again(|| self.kernel.change(event, Change::Disable));
         }
-        Some(watched)
+        let Some(ahead) = thread.ahead.take_if(|ahead| ahead.slot == slot) else { return Some(watched) };
+        if let Some(open) = ahead.ends {
+            let at_least = age(open.at, watched.at, self.clocks().1);
+            thread.report(&open, Outcome::Censored { at_least }, None);
+        }
+        None
+    }
+
+    /// Forgets a choice whose access has not been made: something else comes first.
+    pub(super) fn forget_ahead(&mut self, thread: &mut Thread) {
+        if let Some(ahead) = thread.ahead {
+            self.close(thread, ahead.slot);
+            thread.window.losses.late += 1;
+        }
     }
 
     /// All open samples end unseen.
@@ -44,7 +57,8 @@ impl<K: Kernel> Session<K> {
         self.read_counters(thread)?;
         let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
         let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
-        let window = thread.turn_over(next, clocks, mix, now);
+        let edge = thread.edge.take().filter(|_| end == End::Boundary);
+        let window = thread.turn_over(edge.unwrap_or(thread.last), next, clocks, mix, now);
         self.losses.add(&window.losses);
         self.ready.push_back((thread.tid, window));
         Ok(())
@@ -91,6 +105,7 @@ impl<K: Kernel> Session<K> {
         }
         (thread.last, thread.began, thread.boundary) = (Moment::default(), Moment::default(), 0);
         (thread.next, thread.aimed, thread.unheard, thread.reminded) = (None, None, false, false);
+        (thread.edge, thread.ahead) = (None, None);
         let mode = thread.mode;
         match self.observe(&mut thread) {
             Ok(()) if known => thread.state = State::Waiting,

@@ -12,7 +12,7 @@ use crate::perf::registers::Registers;
 use crate::perf::ring::Layout;
 
 /// Records of events that stop a thread or hit a watchpoint.
-const COUNTS: Layout = Layout { address: true, counts: true, branches: false };
+const COUNTS: Layout = Layout { address: true, counts: true, branches: false, user_ip: false };
 /// Longest period: a gap event that waits for nothing.
 const NEVER: u64 = 1 << 40;
 const ENOSPC: i32 = 28;
@@ -46,12 +46,19 @@ impl<K: Kernel> Session<K> {
             ..Opening { source: abilities.precise.unwrap_or(abilities.windows), ..window }
         };
         thread.events.gap = Some(again(|| self.kernel.open(tid, &gap, Some(leader)))?);
+        if abilities.echo {
+            let echo = Opening { stops: false, layout: Layout::default(), ..window };
+            for (slot, enabled) in thread.events.echoes.iter_mut().zip([true, false]) {
+                *slot = Some(again(|| self.kernel.open(tid, &Opening { enabled, ..echo }, Some(leader)))?);
+            }
+        }
         if self.settings.code_samples > 0 {
-            let layout = Layout { branches: abilities.branches, ..Layout::default() };
+            let layout = self.code_layout();
             let code = Opening { period: self.code_period(), layout, ..counting(abilities.windows) };
             thread.events.code = Some(again(|| self.kernel.open(tid, &code, Some(leader)))?);
         }
-        let watch = Opening { period: 1, stops: true, enabled: false, ..counting(Source::Watchpoint) };
+        let watch =
+            Opening { period: 1, stops: !abilities.once, enabled: false, ..counting(Source::Watchpoint) };
         let mut registers = Vec::new();
         for _ in 0..abilities.registers {
             match again(|| self.kernel.open(tid, &watch, Some(leader))) {
@@ -116,9 +123,13 @@ impl<K: Kernel> Session<K> {
         result
     }
 
+    fn code_layout(&self) -> Layout {
+        Layout { branches: self.abilities.branches, user_ip: true, ..Layout::default() }
+    }
+
     /// What the samples of each event look like.
     pub(super) fn layouts(&self, thread: &Thread) -> Vec<(u64, Layout)> {
-        let code = Layout { branches: self.abilities.branches, ..Layout::default() };
+        let code = self.code_layout();
         let with = |event: Option<Event>, layout| event.map(|event| (event.id, layout));
         let mut layouts: Vec<(u64, Layout)> =
             thread.registers.events().map(|event| (event.id, COUNTS)).collect();
@@ -137,12 +148,16 @@ impl<K: Kernel> Session<K> {
             thread.boundary += self.settings.window;
         }
         self.set(leader, Change::Period(thread.boundary - here))?;
+        self.echo(thread, 0, thread.boundary - here)?;
         if let Some(gap) = thread.events.gap {
             let sampling = matches!(thread.mode, Mode::Sample(_));
             if sampling {
                 self.aim(thread)?;
             }
             self.set(gap, if sampling { Change::Enable } else { Change::Disable })?;
+            if let Some(echo) = thread.events.echoes[1] {
+                self.set(echo, if sampling { Change::Enable } else { Change::Disable })?;
+            }
         }
         if !thread.events.counters.is_empty() {
             thread.turn = thread.window.index.0 as usize % thread.events.counters.len();
@@ -165,7 +180,15 @@ impl<K: Kernel> Session<K> {
         }
         thread.aimed = Some(next);
         let left = next.saturating_sub(thread.last.length).saturating_sub(self.abilities.early);
-        self.set(gap, Change::Period(left.clamp(1, NEVER)))
+        let left = left.clamp(1, NEVER);
+        self.set(gap, Change::Period(left))?;
+        self.echo(thread, 1, left)
+    }
+
+    /// Sets the echo of an event that overflows so many counts from here.
+    fn echo(&mut self, thread: &Thread, which: usize, left: u64) -> Result<(), SamplerError> {
+        let Some(echo) = thread.events.echoes[which] else { return Ok(()) };
+        self.set(echo, Change::Period(left + 1))
     }
 
     /// Reads the group whose turn it was, and stops it.

@@ -2,7 +2,7 @@
 //!
 //! A thread stops at the end of each window and waits for its plan, and it stops where an access is chosen and where a
 //! watched line is touched; in between it runs at full speed. One loop takes the kernel's notices one by one, so that
-//! whatever happens in whatever order finds each thread in one of six [states](thread::State). Nothing waits for one
+//! whatever happens in whatever order finds each thread in one of its [states](thread::State). Nothing waits for one
 //! thread while another has something to say.
 //!
 //! # Which accesses are chosen
@@ -292,19 +292,13 @@ impl<K: Kernel> Session<K> {
         if thread.events.leader.is_none() {
             return Ok(());
         }
-        // An instruction on its way is let finish, so that its sample begins.
-        if let State::Making(choice) = thread.state {
-            if signal == 0 && !self.was_made(thread, &choice, stop)? {
-                return self.resume(thread, Resume::Step, 0);
-            }
-            thread.state = State::Running;
-            // Where a signal comes, its handler comes first: the access is made later, or never.
-            if signal == 0 {
-                self.arm(thread, &choice)?;
-            }
+        // Where a signal comes, its handler comes first: the access is made later, or never.
+        if signal != 0 {
+            self.forget_ahead(thread);
         }
         if thread.last.length >= thread.boundary {
-            thread.window.losses.overshoot = thread.last.length - thread.boundary;
+            let end = thread.edge.unwrap_or(thread.last).length;
+            thread.window.losses.overshoot = end - thread.boundary;
             self.finish(thread, End::Boundary)?;
             thread.owed = signal;
             thread.state = State::Waiting;
@@ -321,7 +315,9 @@ impl<K: Kernel> Session<K> {
     fn resume(&mut self, thread: &mut Thread, how: Resume, signal: i32) -> Result<(), SamplerError> {
         let owed = std::mem::take(&mut thread.owed);
         let signal = if signal == 0 { owed } else { signal };
-        thread.hit = false;
+        if self.clocks().0 == Clock::Time {
+            thread.hit = None; // whether it gets past the access cannot be told
+        }
         ok_if_gone(again(|| self.kernel.resume(thread.tid, how, signal)), "continue", thread.tid)
     }
 
@@ -333,7 +329,7 @@ impl<K: Kernel> Session<K> {
         let tids: Vec<Tid> = self.threads.keys().copied().collect();
         for tid in tids {
             let Some(mut thread) = self.threads.remove(&tid) else { continue };
-            let runs = matches!(thread.state, State::Running | State::Approaching(_) | State::Making(_));
+            let runs = matches!(thread.state, State::Running | State::Approaching(_));
             if runs && thread.events.leader.is_some() {
                 self.collect(&mut thread, false)?;
                 // Its stop is due since the last tick: it has blocked the signal that stops it.

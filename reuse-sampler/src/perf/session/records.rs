@@ -5,9 +5,9 @@ use std::io;
 use super::failures::{again, failed, is_gone};
 use super::thread::{Moment, Thread, age, distance};
 use super::{Event, Kernel, Session};
-use crate::perf::kernel::Operands;
+use crate::perf::kernel::{Operands, Registers};
 use crate::perf::ring::{Record, Sample, records};
-use crate::{AccessKind, Outcome, SamplerError, Site};
+use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
 impl<K: Kernel> Session<K> {
     /// Reads a thread's counts and records. `still` says that it stands still, so that a count without a record means
@@ -38,6 +38,8 @@ impl<K: Kernel> Session<K> {
                 [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
             };
             thread.last = Moment { length, distance, running: reading.running, enabled: reading.enabled };
+            thread.hit = thread.hit.filter(|&hit| thread.last.length <= hit);
+            self.settle(thread);
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -51,6 +53,9 @@ impl<K: Kernel> Session<K> {
         self.bytes = bytes;
         if let (true, Some(reading)) = (still, reading) {
             for slot in thread.registers.hit_since(|event| reading.of(event)) {
+                if !self.abilities.once {
+                    thread.hit = Some(thread.last.length);
+                }
                 if let Some(watched) = self.close(thread, slot) {
                     thread.window.losses.lost_hits += 1;
                     let at_least = age(watched.at, watched.seen, self.clocks().1);
@@ -61,6 +66,25 @@ impl<K: Kernel> Session<K> {
             thread.registers.confirm(now);
         }
         Ok(())
+    }
+
+    /// A sample whose line was watched ahead of its access begins once that is made.
+    fn settle(&mut self, thread: &mut Thread) {
+        let Some(ahead) = thread.ahead else { return };
+        let Some(&watched) = thread.registers.sample(ahead.slot) else { return };
+        if !thread.registers.has_begun(ahead.slot, |event| thread.counts.of(event)) {
+            return;
+        }
+        thread.ahead = None;
+        self.started += 1;
+        // It is counted before the access where that is the processor's way, and the thread may still stand there.
+        if !self.abilities.hit_after && watched.armed == Some(thread.last.length) {
+            thread.hit = watched.armed;
+        }
+        if let Some(open) = ahead.ends {
+            let distance = ReuseDistance(age(open.at, watched.at, self.clocks().1));
+            thread.report(&open, Outcome::Reused(distance), None);
+        }
     }
 
     fn records(&mut self, thread: &mut Thread, bytes: &[u8], still: bool) {
@@ -81,11 +105,17 @@ impl<K: Kernel> Session<K> {
         if is(thread.events.code) {
             self.code(thread, sample);
         } else if thread.registers.has(sample.event) {
-            (thread.unheard, thread.hit) = (true, true);
+            if !self.abilities.once {
+                let length = Self::count_in(sample, thread.events.leader).unwrap_or(thread.last.length);
+                (thread.unheard, thread.hit) = (true, Some(length));
+            }
             let hits = sample.counts.iter().find(|(id, _)| *id == sample.event).map_or(0, |(_, hits)| *hits);
-            if let Some(slot) = thread.registers.watched_by(sample.event, hits)
-                && let Some(watched) = self.close(thread, slot)
-            {
+            let Some(slot) = thread.registers.watched_by(sample.event, hits) else { return };
+            if self.is_own(thread, slot, sample) {
+                thread.registers.excuse(sample.event);
+                return;
+            }
+            if let Some(watched) = self.close(thread, slot) {
                 let clock = self.clocks().1;
                 let now = Self::distance_in(thread, sample);
                 let distance = distance(watched.at, now, self.abilities.hit_after, clock);
@@ -96,6 +126,9 @@ impl<K: Kernel> Session<K> {
             }
         } else if is(thread.events.gap) || is(thread.events.leader) {
             thread.unheard = true;
+            if is(thread.events.leader) {
+                Self::note_edge(thread, sample);
+            }
             if self.abilities.precise.is_some() && is(thread.events.gap) {
                 if still {
                     self.precise(thread, sample);
@@ -107,9 +140,27 @@ impl<K: Kernel> Session<K> {
         }
     }
 
-    /// What an instruction that is about to touch its line again is, if the thread still stands before it.
+    /// Whether a touch is the sample's own access, which a register had not been expected to see.
+    fn is_own(&self, thread: &Thread, slot: usize, sample: &Sample) -> bool {
+        let armed = thread.registers.sample(slot).and_then(|watched| watched.armed);
+        let (Some(armed), Some(now)) = (armed, Self::count_in(sample, thread.events.leader)) else {
+            return false;
+        };
+        self.clocks().0 != Clock::Time && now <= armed + u64::from(self.abilities.hit_after)
+    }
+
+    /// The window is over where the record says, however much later the thread stops.
+    fn note_edge(thread: &mut Thread, sample: &Sample) {
+        let Some(length) = Self::count_in(sample, thread.events.leader) else { return };
+        if thread.edge.is_none() && length >= thread.boundary {
+            thread.edge = Some(Moment { length, distance: Self::distance_in(thread, sample), ..thread.last });
+        }
+    }
+
+    /// What the instruction at `ip`, which touches a line again, is.
     fn site_of(&mut self, thread: &Thread, ip: u64) -> Option<Site> {
-        let registers = again(|| self.kernel.registers(thread.tid)).ok().filter(|r| r.pc == ip)?;
+        let registers = again(|| self.kernel.registers(thread.tid)).ok()?;
+        let registers = Registers { pc: ip, ..registers };
         let Operands::Known(operands) = again(|| self.kernel.operands(thread.tid, &registers)).ok()? else {
             return None;
         };
@@ -120,20 +171,28 @@ impl<K: Kernel> Session<K> {
 
     /// The clock of distances as a record shows it.
     pub(super) fn distance_in(thread: &Thread, sample: &Sample) -> u64 {
-        let count = |event: Option<Event>| {
-            event.and_then(|e| sample.counts.iter().find(|(id, _)| *id == e.id)).map(|(_, count)| *count)
-        };
+        let count = |event| Self::count_in(sample, event);
         match thread.events.accesses {
             [None, _] => count(thread.events.leader).unwrap_or(thread.last.length),
             [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
         }
     }
 
+    /// An event's count in a record.
+    fn count_in(sample: &Sample, event: Option<Event>) -> Option<u64> {
+        let id = event?.id;
+        sample.counts.iter().find(|(event, _)| *event == id).map(|(_, count)| *count)
+    }
+
     /// Where the thread was, by weight of the instructions (or nanoseconds) the record stands for.
     fn code(&self, thread: &mut Thread, sample: &Sample) {
         let period = self.code_period();
         if sample.branches.is_empty() {
-            *thread.code.entry(sample.ip).or_default() += period;
+            // Where the processor notices late, the kernel is interrupted, on its way from or to the program.
+            match sample.user_ip.or((!sample.kernel).then_some(sample.ip)) {
+                Some(ip) => *thread.code.entry(ip).or_default() += period,
+                None => thread.window.losses.in_kernel += 1,
+            }
             return;
         }
         let share = (period / sample.branches.len() as u64).max(1);

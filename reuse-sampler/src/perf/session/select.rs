@@ -2,9 +2,9 @@
 
 use super::Session;
 use super::failures::{again, failed, is_gone};
-use super::thread::{Choice, State, Thread, age};
-use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume, Stop};
-use crate::perf::registers::{Watched, watches};
+use super::thread::{Ahead, Choice, State, Thread, age};
+use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume};
+use crate::perf::registers::{Set, Watched, watches};
 use crate::perf::ring::Sample;
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
@@ -12,6 +12,15 @@ use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 const SCATTER: u32 = 8;
 /// Instructions looked at for an access, where time chooses and not a count.
 const SEARCH: u32 = 32;
+
+/// An access, or the part of one that is in a line.
+#[derive(Clone, Copy, Debug)]
+struct LineAccess {
+    line: u64,
+    address: u64,
+    bytes: u64, // at least 1
+    kind: AccessKind,
+}
 
 impl<K: Kernel> Session<K> {
     /// How a thread that stands still between two samples goes on.
@@ -24,7 +33,7 @@ impl<K: Kernel> Session<K> {
             _ => u32::try_from(2 * self.abilities.early + 2).unwrap_or(u32::MAX),
         };
         // Before an access that hit a watchpoint a step is not reported, unless one was under way.
-        let blind = thread.hit && !self.abilities.hit_after && thread.state == State::Running;
+        let blind = thread.hit.is_some() && !self.abilities.hit_after && thread.state == State::Running;
         while let Some(next) = thread.next.filter(|_| self.abilities.precise.is_none()) {
             if here + self.abilities.early < next && !matches!(thread.state, State::Approaching(_)) {
                 self.aim(thread)?;
@@ -49,8 +58,10 @@ impl<K: Kernel> Session<K> {
             }
             if here >= next {
                 if let Some(choice) = self.look(thread)? {
-                    thread.state = State::Making(choice);
-                    return Ok(Resume::Step);
+                    thread.state = State::Running;
+                    self.arm_ahead(thread, choice)?;
+                    thread.choose_beyond(here + 1);
+                    continue;
                 }
                 if !timed || steps == 0 || thread.next != Some(next) {
                     thread.state = State::Running;
@@ -64,7 +75,7 @@ impl<K: Kernel> Session<K> {
         }
         thread.state = State::Running;
         // The kernel steps over that access itself when asked for a step, and the thread then runs on.
-        Ok(if thread.hit && !self.abilities.hit_after { Resume::Step } else { Resume::Run })
+        Ok(if thread.hit.is_some() && !self.abilities.hit_after { Resume::Step } else { Resume::Run })
     }
 
     /// The chosen instruction has passed unseen.
@@ -101,20 +112,21 @@ impl<K: Kernel> Session<K> {
             return Ok(None);
         }
         let chosen = thread.random.below(accesses.len());
-        let (line, address, kind) = accesses[chosen];
+        let LineAccess { line, address, bytes, kind } = accesses[chosen];
         let counted = self.clocks().1 == Clock::Accesses;
         let at = thread.last.distance + if counted { chosen as u64 } else { 0 };
         let watched = Watched {
             line,
             at,
             seen: at,
+            armed: Some(thread.last.length),
             window: thread.window.index,
             begin: Site { pc, kind },
             weight: thread.weight * accesses.len() as u64,
         };
         // An access that the same instruction follows up on the same line.
-        if let Some(after) = accesses[chosen + 1..].iter().position(|(other, ..)| *other == line) {
-            let end = Site { pc, kind: accesses[chosen + 1 + after].2 };
+        if let Some(after) = accesses[chosen + 1..].iter().position(|other| other.line == line) {
+            let end = Site { pc, kind: accesses[chosen + 1 + after].kind };
             let distance = ReuseDistance(if counted { after as u64 } else { 0 });
             self.touch(thread, line, at);
             self.started += 1;
@@ -122,39 +134,26 @@ impl<K: Kernel> Session<K> {
             thread.choose_beyond(thread.last.length + 1);
             return Ok(None);
         }
-        Ok(Some(Choice { address, watched }))
+        Ok(Some(Choice { address, bytes, watched }))
     }
 
-    /// Accesses line by line: (line, address in it, kind).
-    fn by_line(&self, operands: &[Operand]) -> Vec<(u64, u64, AccessKind)> {
+    /// Accesses line by line.
+    fn by_line(&self, operands: &[Operand]) -> Vec<LineAccess> {
         let line_size = self.settings.line_size;
         let mut accesses = Vec::new();
         for operand in operands {
             let access =
                 crate::Access { address: operand.address, bytes: operand.bytes, kind: operand.kind, pc: 0 };
             for line in line_size.lines(&access) {
-                let address = operand.address.max(line.0 << line_size.shift());
-                accesses.push((line.0, address, operand.kind));
+                let first = line.0 << line_size.shift();
+                let last = first + u64::from(line_size.bytes()) - 1;
+                let address = operand.address.max(first);
+                let end = operand.address.saturating_add(u64::from(operand.bytes.max(1)) - 1).min(last);
+                let bytes = end.saturating_sub(address) + 1;
+                accesses.push(LineAccess { line: line.0, address, bytes, kind: operand.kind });
             }
         }
         accesses
-    }
-
-    /// Whether the instruction of `choice` has been executed.
-    pub(super) fn was_made(
-        &mut self,
-        thread: &Thread,
-        choice: &Choice,
-        stop: Stop,
-    ) -> Result<bool, SamplerError> {
-        if stop == Stop::Step {
-            return Ok(true);
-        }
-        match again(|| self.kernel.registers(thread.tid)) {
-            Ok(registers) => Ok(registers.pc != choice.watched.begin.pc),
-            Err(error) if is_gone(&error) => Ok(true),
-            Err(error) => Err(failed("read", "registers", error)),
-        }
     }
 
     /// A sample whose line is touched by an access at `at` that the sampler itself saw ends there.
@@ -167,16 +166,33 @@ impl<K: Kernel> Session<K> {
         }
     }
 
-    /// The chosen access has been made: watches its line from now on.
-    pub(super) fn arm(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
-        self.touch(thread, choice.watched.line, choice.watched.at);
-        self.started += 1;
-        self.watch(thread, choice)?;
-        thread.choose_beyond(thread.last.length);
+    /// The chosen access is the next thing to be made: its line is watched from now on, and the first touch is its own.
+    /// That spares a stop behind it.
+    fn arm_ahead(&mut self, thread: &mut Thread, mut choice: Choice) -> Result<(), SamplerError> {
+        // Before an access that hit a watchpoint all of them are off until it has been made.
+        if thread.hit.is_some() && !self.abilities.hit_after {
+            choice.watched.armed = None;
+            return self.arm(thread, &choice);
+        }
+        let line = thread.registers.watching(choice.watched.line);
+        let ends = line.and_then(|slot| self.close(thread, slot));
+        match self.watch(thread, &choice)? {
+            Some(slot) => thread.ahead = Some(Ahead { slot, ends }),
+            None => self.started += 1,
+        }
         Ok(())
     }
 
-    fn watch(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
+    /// The chosen access has been made: watches its line from now on.
+    fn arm(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
+        self.touch(thread, choice.watched.line, choice.watched.at);
+        self.started += 1;
+        self.watch(thread, choice).map(drop)
+    }
+
+    /// Watches the line of a choice: the slot of its sample, or `None` if there is no register and the sample is told
+    /// to be censored.
+    fn watch(&mut self, thread: &mut Thread, choice: &Choice) -> Result<Option<usize>, SamplerError> {
         let clock = self.clocks().1;
         let mut wanted = watches(
             choice.address,
@@ -188,7 +204,14 @@ impl<K: Kernel> Session<K> {
         if wanted.is_empty() {
             thread.window.losses.no_register += 1;
             thread.report(&choice.watched, Outcome::Censored { at_least: 0 }, None);
-            return Ok(());
+            return Ok(None);
+        }
+        if choice.watched.armed.is_some() {
+            for watch in &mut wanted {
+                // One register sees an access that several watch where it is seen by its address.
+                let end = choice.address + if self.abilities.hit_after { choice.bytes } else { 1 };
+                watch.own = choice.address < watch.address + u64::from(watch.bytes) && watch.address < end;
+            }
         }
         let random = self.settings.reclaim_random;
         loop {
@@ -203,11 +226,12 @@ impl<K: Kernel> Session<K> {
         }
         let counts = &thread.counts;
         let hits = |event| counts.of(event).unwrap_or(0);
-        let set = thread.registers.open_sample(choice.watched, &wanted, hits);
-        for (event, address, bytes) in set {
-            self.set(event, Change::Watch { address, bytes })?;
+        let (slot, registers) = thread.registers.open_sample(choice.watched, &wanted, hits);
+        for Set { event, watch, spent } in registers {
+            let touch = 1 + u64::from(watch.own);
+            self.set(event, Change::Watch { address: watch.address, bytes: watch.bytes, touch, spent })?;
         }
-        Ok(())
+        Ok(Some(slot))
     }
 
     /// An access that the processor chose and tells the address of.
@@ -222,12 +246,13 @@ impl<K: Kernel> Session<K> {
             line: self.settings.line_size.line_of(address).0,
             at,
             seen: at,
+            armed: None,
             window: thread.window.index,
             begin: Site { pc: sample.ip, kind: AccessKind::Load },
             weight: thread.weight,
         };
         // What the counters say of a thread that is gone is of no use to it; otherwise the next call fails too.
-        let _ = self.arm(thread, &Choice { address, watched });
+        let _ = self.arm(thread, &Choice { address, bytes: 1, watched });
         thread.next = None;
         thread.choose_beyond(thread.last.length + 1);
         let _ = self.aim(thread);

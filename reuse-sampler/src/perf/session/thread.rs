@@ -17,15 +17,17 @@ use crate::{
 pub(super) struct Events {
     pub leader: Option<Event>, // counts what windows are measured in; overflows at their ends
     pub accesses: [Option<Event>; 2],
-    pub gap: Option<Event>,        // overflows where the next sample is due
-    pub code: Option<Event>,       // overflows now and then
-    pub counters: Vec<Vec<Event>>, // groups that take turns, each with its own leader first
+    pub gap: Option<Event>,         // overflows where the next sample is due
+    pub code: Option<Event>,        // overflows now and then
+    pub echoes: [Option<Event>; 2], // overflow right behind the leader and the gap event, where that is needed
+    pub counters: Vec<Vec<Event>>,  // groups that take turns, each with its own leader first
 }
 
 impl Events {
     /// All but the registers.
     pub fn all(&self) -> impl Iterator<Item = Event> + '_ {
-        let singles = [self.gap, self.code, self.accesses[0], self.accesses[1], self.leader];
+        let [first, second] = self.echoes;
+        let singles = [first, second, self.gap, self.code, self.accesses[0], self.accesses[1], self.leader];
         self.counters.iter().flatten().copied().chain(singles.into_iter().flatten())
     }
 }
@@ -42,11 +44,22 @@ pub(super) struct Moment {
     pub enabled: u64,
 }
 
-/// An access that was chosen and is about to be made.
+/// An access that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
+    /// First byte in its line.
     pub address: u64,
+    /// Bytes in its line, at least 1.
+    pub bytes: u64,
     pub watched: Watched,
+}
+
+/// A sample whose line is watched already and whose own access is still to be seen: until then it is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ahead {
+    pub slot: usize,
+    /// The open sample of the same line that this access ends.
+    pub ends: Option<Watched>,
 }
 
 /// What a thread does.
@@ -56,8 +69,6 @@ pub(super) enum State {
     Running,
     /// It goes one instruction, on its way to the one that is chosen. So many steps are left.
     Approaching(u32),
-    /// It executes the instruction whose access was chosen.
-    Making(Choice),
     /// It stands still until its plan comes.
     Waiting,
     /// It stands at its end, and everything was told.
@@ -99,10 +110,14 @@ pub(super) struct Thread {
     pub counted: Option<Reading>, // of the group whose turn it is, when it began
     pub unheard: bool,            // an event that stops the thread has overflowed and it has not stopped yet
     pub reminded: bool,
-    pub counts: Reading,    // of the leader's group, when last read
-    pub hit: bool,          // it stands before an access that hit a watchpoint
+    pub counts: Reading, // of the leader's group, when last read
+    /// By the clock of windows, when an access hit a watchpoint that stops it before it: it may still stand there.
+    pub hit: Option<u64>,
     pub owed: i32,          // a signal to go on with; 0 for none
     pub aimed: Option<u64>, // for which `next` the gap event is set
+    pub ahead: Option<Ahead>,
+    /// Where the window was found to be over, by the record of its end.
+    pub edge: Option<Moment>,
 }
 
 impl Thread {
@@ -129,9 +144,11 @@ impl Thread {
             unheard: false,
             reminded: false,
             counts: Reading::default(),
-            hit: false,
+            hit: None,
             owed: 0,
             aimed: None,
+            ahead: None,
+            edge: None,
         }
     }
 
@@ -175,16 +192,17 @@ impl Thread {
         });
     }
 
-    /// The window in progress becomes a window that is told, and number `next` begins.
+    /// The window in progress, up to `end`, becomes a window that is told, and number `next` begins.
     pub fn turn_over(
         &mut self,
+        end: Moment,
         next: WindowIndex,
         clocks: (Clock, Clock),
         mix: Option<f64>,
         now: u64,
     ) -> Window {
         let mut window = std::mem::replace(&mut self.window, Window::new(next, self.id));
-        let Moment { length, distance, running, enabled } = self.last;
+        let Moment { length, distance, running, enabled } = end;
         let passed = length.saturating_sub(self.began.length);
         (window.length, window.clock) = clocks;
         if window.length == Clock::Instructions {
@@ -204,7 +222,7 @@ impl Thread {
         window.elapsed = Duration::from_nanos(now.saturating_sub(self.began_at));
         let counted = running.saturating_sub(self.began.running);
         window.losses.uncounted = enabled.saturating_sub(self.began.enabled).saturating_sub(counted);
-        self.began = self.last;
+        self.began = end;
         self.began_at = now;
         window
     }
@@ -231,6 +249,7 @@ impl Losses {
         self.late += other.late;
         self.undecoded += other.undecoded;
         self.no_register += other.no_register;
+        self.in_kernel += other.in_kernel;
         self.malformed += other.malformed;
         self.overshoot = self.overshoot.max(other.overshoot);
         self.uncounted += other.uncounted;
