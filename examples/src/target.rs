@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fmt;
 
 use reuse_sampler::auto::{self, AutoOptions, AutoSampler, Choice};
+use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{LineSize, Sampler, SamplerError};
+use reuse_sampler::{Clock, LineSize, Sampler, SamplerError};
 
 use crate::workloads::{self, EventStream, Workload};
 
@@ -26,6 +27,42 @@ pub struct TargetOptions {
     pub seed: u64,
     /// Whether a program's output goes to standard error, because results go to standard output.
     pub output_to_stderr: bool,
+    /// What observes a program.
+    pub backend: Backend,
+}
+
+/// What observes a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// Hardware counters where instructions and accesses can be counted, else the emulator
+    #[default]
+    Auto,
+    /// The emulator qemu-user: exact, several times slower than the program alone
+    Qemu,
+    /// Hardware counters, at nearly the program's own speed: sparse samples of code and reuse
+    Perf,
+}
+
+impl Backend {
+    /// Whether it sees code and reuse in sparse samples here, not block by block and access by access.
+    #[must_use]
+    pub fn samples(self) -> bool {
+        match self {
+            Self::Auto => perf::probe().has_counters(),
+            Self::Qemu => false,
+            Self::Perf => true,
+        }
+    }
+}
+
+impl From<Backend> for Choice {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Best,
+            Backend::Qemu => Self::Qemu,
+            Backend::Perf => Self::Counters,
+        }
+    }
 }
 
 /// A target under observation.
@@ -142,7 +179,7 @@ impl Target {
         Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
     }
 
-    /// A program with its arguments, observed by the emulator.
+    /// A program with its arguments, observed as the options say.
     ///
     /// # Errors
     /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
@@ -153,8 +190,7 @@ impl Target {
         auto.line_size = options.line_size;
         auto.seed = options.seed;
         auto.output_to_stderr = options.output_to_stderr;
-        // Exact, and what the pipelines' published figures were made with, on machines with counters too.
-        auto.backend = Choice::Qemu;
+        auto.backend = options.backend.into();
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command_name(command);
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
@@ -164,6 +200,15 @@ impl Target {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the distances of its samples are counted in.
+    #[must_use]
+    pub fn distances(&self) -> Clock {
+        match &self.kind {
+            Kind::Embedded(_) => Clock::Accesses,
+            Kind::Program(sampler) => sampler.distances(),
+        }
     }
 
     /// The sampler that observes it.

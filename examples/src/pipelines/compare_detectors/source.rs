@@ -16,7 +16,7 @@ use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
 use crate::guided;
-use crate::target::{Target, TargetError, TargetOptions};
+use crate::target::{Backend, Target, TargetError, TargetOptions};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Sink, Workload};
 
@@ -53,6 +53,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         line_size: LineSize::B64,
         seed: args.common.seed,
         output_to_stderr: true,
+        backend: Backend::Qemu,
     };
     let mut target = Target::program(&args.program, options).map_err(Failure::run)?;
     let mut vector = CodeVector::new(guided::ENTRIES, args.common.seed).map_err(Failure::run)?;

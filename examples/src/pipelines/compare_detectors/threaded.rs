@@ -17,7 +17,7 @@ use super::parallel::{self, Seen, Style};
 use super::table::Table;
 use crate::cli::Failure;
 use crate::guided;
-use crate::target::{Target, TargetOptions};
+use crate::target::{Backend, Target, TargetOptions};
 
 /// Compiled from `programs/threaded.rs` when this crate was.
 const PROGRAM: &str = concat!(env!("OUT_DIR"), "/threaded");
@@ -64,7 +64,13 @@ fn observe(
     seed: u64,
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Seen>>, Failure> {
-    let options = TargetOptions { window, line_size: LineSize::B64, seed, output_to_stderr: true };
+    let options = TargetOptions {
+        window,
+        line_size: LineSize::B64,
+        seed,
+        output_to_stderr: true,
+        backend: Backend::Qemu,
+    };
     let word = match style {
         Style::Data => "data",
         Style::Pipeline => "pipeline",

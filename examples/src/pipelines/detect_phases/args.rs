@@ -8,11 +8,12 @@ use phase_detect::{SignatureKind, cluster};
 
 use crate::cli::Common;
 use crate::guided;
+use crate::target::Backend;
 
 /// Tells the phase of every window of a program, and the phase predicted for the next one.
 ///
 /// Reads block vectors (--bbv, as valgrind's exp-bbv, gem5 and QEMU's bbv plugin write them) or ready signatures
-/// (--signatures), or runs PROGRAM unmodified, under qemu-user where the machine has no better way. Without any of them
+/// (--signatures), or runs PROGRAM unmodified, under qemu-user where the machine has no counters. Without any of them
 /// an embedded workload runs. With --json one object is printed per window, as soon as its phase is known, and a last
 /// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
 ///
@@ -39,8 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ClustererName::LeaderFollower)]
     pub(super) clusterer: ClustererName,
     /// Largest distance at which a window still joins a phase. leader-follower: a fraction of the largest possible
-    /// distance, 0 to 1 [default: 0.1; for ready signatures, which may be sampled, 0.2]. pop: an average percentage
-    /// difference, 0 to 2 [default: 0.2]. The others have none
+    /// distance, 0 to 1 [default: 0.1; for ready signatures, which may be sampled, 0.2; under hardware counters, 0.4].
+    /// pop: an average percentage difference, 0 to 2 [default: 0.2]. The others have none
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
     /// leader-follower, pop: phases kept at once, the least recently used one makes room [default: no bound; 32 for
@@ -57,6 +58,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
           conflicts_with_all = ["bbv", "signatures"])]
     pub(super) window: Option<u64>,
+    /// What observes PROGRAM
+    #[arg(long, value_enum, default_value = "auto", requires = "program")]
+    pub(super) backend: Backend,
     /// Embedded workload to run where there is no other input
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     pub(super) workload: String,
@@ -142,6 +146,9 @@ impl Args {
             ClustererName::KMeans | ClustererName::Simpoint => return None,
             ClustererName::Pop => 0.2,
             ClustererName::LeaderFollower if self.signatures.is_some() => READY_THRESHOLD,
+            ClustererName::LeaderFollower if !self.program.is_empty() && self.backend.samples() => {
+                cluster::DEFAULT_THRESHOLD
+            }
             ClustererName::LeaderFollower => guided::THRESHOLD,
         };
         Some(self.threshold.unwrap_or(default))

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use phase_detect::Signature;
 use phase_detect::signature::read_csv;
-use phase_detect::simpoint::{BlockVector, read_bb};
-use reuse_sampler::{LineSize, WindowPlan};
+use phase_detect::simpoint::BlockVector;
+use phase_detect::{Signature, SignatureKind};
+use reuse_sampler::trace::BbWindows;
+use reuse_sampler::{LineSize, Sampler, Window, WindowPlan};
 
 use super::args::Args;
 use crate::cli::Failure;
@@ -44,44 +45,66 @@ pub type Take<'a> = &'a mut dyn FnMut(Observed) -> Result<bool, Failure>;
 /// Gives every window of whatever the command line names to `take`, until `interrupted` is set.
 pub fn each_window(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
     if let Some(path) = &args.bbv {
-        let read = |reader: &mut dyn BufRead| read_bb(reader);
-        let whole = |window: BlockVector| Observed {
-            thread: 0,
-            instructions: window.total() as u64,
-            seen: Seen::Blocks(window),
-        };
-        return file(path, interrupted, read, whole, take);
+        return block_vectors(path, interrupted, take);
     }
     if let Some(path) = &args.signatures {
-        let read = |reader: &mut dyn BufRead| read_csv(reader, args.kind());
-        let whole = |signature| Observed { thread: 0, instructions: 0, seen: Seen::Ready(signature) };
-        return file(path, interrupted, read, whole, take);
+        return ready_signatures(path, args.kind(), interrupted, take);
     }
     run(args, interrupted, take)
 }
 
-/// All windows of a file.
-fn file<W>(
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
+}
+
+/// The windows of a `.bb` file, each as soon as it is read: the file may be longer than memory.
+fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
+    let name = name_of(path);
+    let input = InputFile::open(path).map_err(Failure::run)?;
+    let bar = Bar::new(input.bytes);
+    let mut windows = BbWindows::new(Told { input: input.reader, tell: || bar.at(input.read.get()) });
+    let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{name}: {error}"));
+    let mut incomplete = false;
+    while let Some(window) = windows.next_window(&WindowPlan::count_only()).map_err(|e| failed(&e))? {
+        let blocks = blocks(&window).map_err(|e| failed(&e))?;
+        let seen = Seen::Blocks(blocks);
+        if !take(Observed { thread: window.thread.0, instructions: window.instructions, seen })? {
+            break;
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            incomplete = true;
+            break;
+        }
+    }
+    drop(bar);
+    Ok(Ended { name, incomplete, outcome: Outcome::Unknown, target: None })
+}
+
+fn blocks(window: &Window) -> Result<BlockVector, phase_detect::Error> {
+    BlockVector::new(window.code.iter().map(|&(address, n)| (address, n as f64)))
+}
+
+/// All rows of a table.
+fn ready_signatures(
     path: &Path,
+    kind: SignatureKind,
     interrupted: &AtomicBool,
-    read: impl FnOnce(&mut dyn BufRead) -> Result<Vec<W>, phase_detect::Error>,
-    observed: impl Fn(W) -> Observed,
     take: Take<'_>,
 ) -> Result<Ended, Failure> {
-    let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+    let name = name_of(path);
     let input = InputFile::open(path).map_err(Failure::run)?;
     let bar = Bar::new(input.bytes);
     let told = Told { input: input.reader, tell: || bar.at(input.read.get()) };
     let mut reader = WholeLines { input: BufReader::with_capacity(1 << 16, told), interrupted, ended: false };
     let failed = |error: phase_detect::Error| Failure::Run(format!("{name}: {error}"));
-    let windows = read(&mut reader).map_err(failed)?;
+    let signatures = read_csv(&mut reader, kind).map_err(failed)?;
     let incomplete = reader.ended;
     drop(bar);
-    if windows.is_empty() && !incomplete {
+    if signatures.is_empty() && !incomplete {
         return Err(failed(phase_detect::Error::NoWindows));
     }
-    for window in windows {
-        if !take(observed(window))? {
+    for signature in signatures {
+        if !take(Observed { thread: 0, instructions: 0, seen: Seen::Ready(signature) })? {
             break;
         }
     }
@@ -96,6 +119,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
         line_size: LineSize::B64,
         seed: args.common.seed,
         output_to_stderr: args.common.json,
+        backend: args.backend,
     };
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, options).map_err(Failure::usage)?
@@ -108,8 +132,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     let mut windows = 0;
     while let Some(window) = target.sampler().next_window(&plan).map_err(Failure::run)? {
         // A thread that ends right after the end of a window leaves an empty one, which is none.
-        let blocks = BlockVector::new(window.code.iter().map(|&(address, n)| (address, n as f64)));
-        let goes_on = match blocks {
+        let goes_on = match blocks(&window) {
             Err(_) => true,
             Ok(blocks) => {
                 windows += 1;

@@ -18,7 +18,7 @@ use super::spots::{Observer, Tap};
 use super::traced::Traced;
 use crate::cli::{Failure, Progress};
 use crate::reference::chip::Policy;
-use crate::target::{Outcome, Target, TargetOptions, command_name};
+use crate::target::{Backend, Outcome, Target, TargetOptions, command_name};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Workload, locate};
 
@@ -128,6 +128,7 @@ impl<'a> Settings<'a> {
             line_size: self.line_size,
             seed: self.args.common.seed,
             output_to_stderr: self.args.common.json,
+            backend: Backend::Qemu,
         };
         let mut target = Target::program(&self.args.program, options).map_err(Failure::run)?;
         let bar = Progress::over(None);

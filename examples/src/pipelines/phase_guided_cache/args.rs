@@ -3,24 +3,27 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
+use phase_detect::cluster::DEFAULT_THRESHOLD;
+use reuse_sampler::{CacheLines, Clock, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
 use crate::cli::values::sample_rate;
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::THRESHOLD;
 use crate::machine::DataCaches;
-use crate::target::{EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
+use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
 /// Followed accesses per long window, times instructions per access (between 2 and 3 in most programs): the
 /// standard error of a miss ratio of 5 % is 0.2 points in one window, less where a phase has several, and following them costs less than reporting all accesses.
 const FOLLOWED: f64 = 25_000.0;
+/// Mean gap between followed accesses under hardware counters, where each stops the program.
+const SAMPLED_GAP: f64 = 100_000.0;
 
 /// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
 ///
-/// Runs PROGRAM unmodified (under qemu-user, where the machine has no better way), detects its phases while it runs,
+/// Runs PROGRAM unmodified (under qemu-user, where the machine has no counters), detects its phases while it runs,
 /// and profiles only windows that tell something new. Without PROGRAM an embedded workload runs. The exit status is
 /// the program's own. With --json the program's output goes to standard error.
 #[derive(Clone, Debug, Parser)]
@@ -33,7 +36,7 @@ pub struct Args {
     window: Option<u64>,
     /// Share of the accesses of a profiled window that are followed, above 0 and at most 1 (1: every access) [default:
     /// some 10000 in a window of a program, 0.0025 of those of 10000000 instructions; 1 for embedded workloads and
-    /// for short windows]
+    /// for short windows; 0.00001 under hardware counters]
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
     /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
@@ -51,9 +54,10 @@ pub struct Args {
     /// Cache line size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub(super) line_size: u32,
-    /// Largest distance at which a window still belongs to a phase, as a fraction of the largest possible one
-    #[arg(long, value_name = "T", default_value_t = THRESHOLD)]
-    pub(super) threshold: f64,
+    /// Largest distance at which a window still belongs to a phase, as a fraction of the largest possible one [default:
+    /// 0.1; 0.4 under hardware counters, which sample the code]
+    #[arg(long, value_name = "T")]
+    threshold: Option<f64>,
     /// Embedded workload to run where no program is given
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     workload: String,
@@ -63,6 +67,9 @@ pub struct Args {
     /// Redraws of the profiled windows for the 95 % intervals of the curves, 100 or more; 0 for no intervals
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
+    /// What observes PROGRAM
+    #[arg(long, value_enum, default_value = "auto", requires = "program")]
+    backend: Backend,
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -83,11 +90,24 @@ impl Args {
         self.window.unwrap_or(if self.program.is_empty() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW })
     }
 
+    /// Whether hardware counters observe the program.
+    pub(super) fn sampled(&self) -> bool {
+        !self.program.is_empty() && self.backend.samples()
+    }
+
+    /// The threshold of phases, where code is sampled or not.
+    pub(super) fn threshold(&self, sampled: bool) -> f64 {
+        self.threshold.unwrap_or(if sampled { DEFAULT_THRESHOLD } else { THRESHOLD })
+    }
+
     /// How reuse is observed in profiled windows.
-    pub(super) fn reuse(&self) -> Result<ReusePlan, Failure> {
+    pub(super) fn reuse(&self, sampled: bool) -> Result<ReusePlan, Failure> {
         let window = self.window_length();
-        let dense = self.program.is_empty() || window < LONG_WINDOW;
-        let chosen = if dense { 1.0 } else { FOLLOWED / window as f64 };
+        let chosen = match () {
+            () if sampled => 1.0 / SAMPLED_GAP,
+            () if self.program.is_empty() || window < LONG_WINDOW => 1.0,
+            () => FOLLOWED / window as f64,
+        };
         let rate = self.sample_rate.unwrap_or(chosen);
         if rate >= 1.0 {
             return Ok(ReusePlan::Every);
@@ -101,12 +121,20 @@ impl Args {
             line_size,
             seed: self.seed,
             output_to_stderr: self.json,
+            backend: self.backend,
         };
-        Ok(if self.program.is_empty() {
-            Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage)?
-        } else {
-            Target::program(&self.program, options).map_err(Failure::run)?
-        })
+        if self.program.is_empty() {
+            return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);
+        }
+        let target = Target::program(&self.program, options).map_err(Failure::run)?;
+        let clock = target.distances();
+        if clock != Clock::Accesses {
+            return Err(Failure::Run(format!(
+                "perf: memory accesses cannot be counted here, only {clock}, and cache models want distances in \
+                 accesses: give --backend qemu (the example what_can_i_measure tells what is missing)"
+            )));
+        }
+        Ok(target)
     }
 
     pub(super) fn cache_sizes(

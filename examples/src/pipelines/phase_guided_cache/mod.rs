@@ -62,11 +62,12 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
 }
 
 fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
+    let sampled = args.sampled();
     Ok(GuidedOptions {
-        reuse: args.reuse()?,
+        reuse: args.reuse(sampled)?,
         gap_limit: args.gap_limit,
         follow: args.follow,
-        threshold: args.threshold,
+        threshold: args.threshold(sampled),
         line_size,
         seed: args.seed,
         ..GuidedOptions::default()

@@ -42,7 +42,7 @@ use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
 use crate::output::OutputDir;
 use crate::reference::ooo::nehalem_points;
-use crate::target::{Target, TargetOptions};
+use crate::target::{Backend, Target, TargetOptions};
 
 /// Runs the pipeline until its end or Ctrl-C: results go to `out`, remarks to `messages`. Answers the exit status.
 ///
@@ -150,6 +150,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
         line_size: LineSize::B64,
         seed: setup.seed,
         output_to_stderr: args.common.json,
+        backend: Backend::Qemu,
     };
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;

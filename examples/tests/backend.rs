@@ -1,0 +1,55 @@
+//! `--backend` of the pipelines that run programs: what is chosen, and what is said where it is not to be had.
+
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use examples::pipelines::{detect_phases, phase_guided_cache};
+use reuse_sampler::perf::probe;
+use support::{Ended, run_pipeline};
+
+fn phases(arguments: &[&str]) -> Ended {
+    run_pipeline(arguments, |args: &detect_phases::Args, out, messages| {
+        detect_phases::run(args, out, messages)
+    })
+}
+
+fn curves(arguments: &[&str]) -> Ended {
+    run_pipeline(arguments, |args: &phase_guided_cache::Args, out, messages| {
+        phase_guided_cache::run(args, out, messages)
+    })
+}
+
+/// Without counters the answer is one line that names them; with them the run succeeds. Nothing else happens.
+#[test]
+fn counters_that_are_not_there_are_named() {
+    let found = probe();
+    let command = ["--backend", "perf", "--window", "20000", "--json", "--", "true"];
+    for (ended, counted) in [
+        (phases(&command), found.stops.is_ok() && found.instructions.is_ok()),
+        (curves(&command), found.has_counters()),
+    ] {
+        if counted {
+            assert_eq!(ended.status, 0, "{}", ended.messages);
+            continue;
+        }
+        assert_eq!((ended.status, ended.messages.lines().count()), (1, 1), "{}", ended.messages);
+        let named = ["instructions cannot be counted", "memory accesses cannot be counted", "Linux 5.13"];
+        assert!(named.iter().any(|what| ended.messages.contains(what)), "{}", ended.messages);
+        assert_eq!(ended.out, "");
+    }
+}
+
+#[test]
+fn a_backend_is_chosen_for_programs_only_and_by_name() {
+    for (arguments, problem) in [
+        (&["--backend", "perf"][..], "required arguments were not provided"),
+        (&["--backend", "pref", "--", "true"], "invalid value 'pref'"),
+    ] {
+        for ended in [phases(arguments), curves(arguments)] {
+            assert_eq!(ended.status, 2, "{}", ended.messages);
+            assert!(ended.messages.contains(problem), "{}", ended.messages);
+        }
+    }
+}
