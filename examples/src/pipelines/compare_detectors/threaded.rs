@@ -1,6 +1,7 @@
 //! The phases of a real program with threads, run unmodified under the emulator: a thread's windows are cut, and their
-//! accesses followed, on its own. In place of CPI, which nothing counts there, stands the miss ratio of a cache that
-//! each thread has for itself, by StatStack from the reuses that ended in the window.
+//! accesses followed, on its own. CPI, which nothing counts there, is modelled: an instruction takes a cycle, an access
+//! the latencies of the paper's chip, of which every thread has one to itself, with miss ratios by StatStack from the
+//! reuses that ended in the window.
 //!
 //! Threads run as the machine schedules them: the order in which windows end, and with it which one founds a phase,
 //! differs from run to run. The numbers differ in the second digit.
@@ -10,19 +11,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::{CacheLines, CacheModel, LineSize, ReusePlan, WindowPlan};
+use reuse_sampler::{CacheModel, LineSize, ReusePlan, Window, WindowPlan};
 use statstack::StatStack;
 
 use super::parallel::{self, Seen, Style};
 use super::table::Table;
 use crate::cli::Failure;
 use crate::guided;
+use crate::reference::chip::ChipSettings;
 use crate::target::{Backend, Target, TargetOptions};
 
 /// Compiled from `programs/threaded.rs` when this crate was.
 const PROGRAM: &str = concat!(env!("OUT_DIR"), "/threaded");
-/// Lines of 64 bytes: 256 KiB.
-const CACHE: CacheLines = CacheLines(4096);
 /// Numbers of threads.
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 
@@ -41,7 +41,7 @@ pub fn run(
         let mut table = parallel::table(
             "real_threads",
             format!("A real {} program under the emulator, windows of {window} instructions", style.name()),
-            "the miss ratio of 256 KiB",
+            "the modelled CPI",
         );
         // More threads than two to a step are idle most of the time.
         let most = if matches!(style, Style::Data) { 16 } else { 8 };
@@ -79,6 +79,7 @@ fn observe(
     let mut target = Target::program(&command, options).map_err(Failure::run)?;
     let plan = WindowPlan::new(ReusePlan::Every);
     let mut code = CodeVector::new(guided::ENTRIES, seed).map_err(Failure::run)?;
+    let chip = ChipSettings::paper().map_err(Failure::run)?;
     let mut seen = Vec::new();
     let mut stopped = false;
     while let Some(window_seen) = target.sampler().next_window(&plan).map_err(Failure::run)? {
@@ -88,16 +89,15 @@ fn observe(
             target.sampler().stop().map_err(Failure::run)?;
         }
         // What is left of a thread at its end is no window; nor is one that nothing was seen of.
-        let Some(arrivals) = window_seen.arrivals.as_ref().filter(|_| window_seen.instructions >= window)
+        let Some(cost) = modelled_cpi(&window_seen, &chip).filter(|_| window_seen.instructions >= window)
         else {
             continue;
         };
-        let Ok(model) = StatStack::fit(&arrivals.all()) else { continue };
         code.extend(window_seen.code.iter().map(|&(address, n)| (address, n as f64)));
         seen.push(Seen {
             thread: u64::from(window_seen.thread.0),
             signature: code.finish().map_err(Failure::run)?,
-            cost: model.miss_ratio(CACHE),
+            cost,
         });
     }
     if interrupted.load(Ordering::Relaxed) {
@@ -112,8 +112,22 @@ fn observe(
     Ok(Some(seen))
 }
 
+/// Cycles per instruction on a core of the chip that waits for every access, if the window tells its accesses.
+fn modelled_cpi(window: &Window, chip: &ChipSettings) -> Option<f64> {
+    let model = StatStack::fit(&window.arrivals.as_ref()?.all()).ok()?;
+    let mix = window.accesses.get()? as f64 / window.instructions.max(1) as f64;
+    let (private, shared) = (chip.l1.geometry.lines(), chip.shared.geometry.lines());
+    let latency = &chip.latencies;
+    let access = latency.l1
+        + model.miss_ratio(private) * (latency.shared - latency.l1)
+        + model.miss_ratio(shared) * (latency.memory - latency.shared);
+    Some(1.0 + mix * access)
+}
+
 #[cfg(test)]
 mod tests {
+    use reuse_sampler::{AccessCount, Arrivals, Outcome, ReuseDistance, ReuseProfile, ThreadId, WindowIndex};
+
     use super::*;
 
     /// The binary is there, runs with every number of threads, and refuses what it does not know.
@@ -126,5 +140,28 @@ mod tests {
         assert_eq!(status(&["pipeline", "5"]), Some(0));
         assert_eq!(status(&["data", "0"]), Some(2));
         assert_eq!(status(&["else", "1"]), Some(2));
+    }
+
+    /// Every access finds its line in the first level, or none does anywhere.
+    #[test]
+    fn cycles_are_an_instruction_s_and_its_accesses() {
+        let chip = ChipSettings::paper().unwrap(); // 1, 10 and 130 cycles
+        let window = |outcome: Outcome| {
+            let mut profile = ReuseProfile::new(LineSize::B64);
+            profile.record_many(outcome, 300, 1);
+            profile.add_accesses(300);
+            let mut window = Window::new(WindowIndex(0), ThreadId(0));
+            window.instructions = 1_000;
+            window.accesses = AccessCount::Measured(300);
+            window.arrivals = Some(Arrivals { loads: profile, stores: ReuseProfile::new(LineSize::B64) });
+            window
+        };
+        let near = modelled_cpi(&window(Outcome::Reused(ReuseDistance(0))), &chip).unwrap();
+        assert!((near - 1.3).abs() < 1e-9, "{near}");
+        let never = modelled_cpi(&window(Outcome::Dangling), &chip).unwrap();
+        assert!((never - (1.0 + 0.3 * 130.0)).abs() < 1e-9, "{never}");
+        let mut unknown = window(Outcome::Dangling);
+        unknown.accesses = AccessCount::Unknown;
+        assert_eq!(modelled_cpi(&unknown, &chip), None);
     }
 }
