@@ -103,16 +103,19 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
     let settings = [periodic(recording, plan, base), guided(recording, plan, guided_base)?];
     let mut sweep = Vec::new();
     if plan.sweep {
-        for every in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0] {
-            for denser in [0.25, 1.0, 4.0] {
+        for every in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0] {
+            for denser in [0.25, 1.0, 4.0, 16.0] {
                 let gap = (base.gap / denser).max(1.0);
                 sweep.push(periodic(recording, plan, Periodic { every, gap }));
             }
         }
-        for gap_limit in [16.0, 32.0, 64.0, 128.0] {
+        for (first_gap, gap_limit) in
+            [(4.0, 8.0), (4.0, 16.0), (4.0, 32.0), (8.0, 8.0), (8.0, 32.0), (8.0, 64.0)]
+        {
             for denser in [0.25, 1.0, 4.0, 16.0] {
                 let gap = (guided_base.gap / denser).max(1.0);
-                sweep.push(guided(recording, plan, Guided { gap_limit, gap, ..guided_base })?);
+                let setting = Guided { first_gap, gap_limit, gap, ..guided_base };
+                sweep.push(guided(recording, plan, setting)?);
             }
         }
     } else {
@@ -130,8 +133,8 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
     let [of_periodic, of_guided] = &settings;
     let error = of_periodic.score.cdf_error;
     let ratio = of_periodic.score.samples / of_guided.score.samples.max(1.0);
-    let (run, _) = guided_base.run(recording, plan.seeds[0]).map_err(Failure::run)?;
-    let phases: Vec<_> = run.windows.iter().map(|w| w.phase).collect();
+    let first = guided_base.run(recording, plan.seeds[0]).map_err(Failure::run)?;
+    let phases: Vec<_> = first.run.windows.iter().map(|w| w.phase).collect();
     Ok(Compared {
         program: recording.name.clone(),
         windows: recording.windows.len(),

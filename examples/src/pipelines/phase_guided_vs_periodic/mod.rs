@@ -11,6 +11,7 @@ mod source;
 mod spread;
 mod strategies;
 mod thinning;
+mod within;
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;

@@ -1,16 +1,19 @@
 //! The strategies: which windows are sampled how densely, and what is concluded of the others.
 
+use std::collections::BTreeMap;
+
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reuse_sampler::{
-    AccessCount, CacheModel, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap, ThreadId, Window,
-    WindowIndex,
+    AccessCount, CacheLines, CacheModel, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap, ThreadId,
+    Window, WindowIndex,
 };
 use statstack::StatStack;
 
 use super::recording::{RecordedWindow, Recording};
 use super::thinning::thin;
-use crate::guided::{GuideError, GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves};
+use super::within::{Seen, differences};
+use crate::guided::{GuideError, GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves, WindowRecord};
 
 /// What a strategy says of a run.
 #[derive(Clone, Debug)]
@@ -34,7 +37,7 @@ pub struct Periodic {
     pub gap: f64,
 }
 
-/// Windows of each phase, modelled together.
+/// Windows of each phase, modelled together, and told apart as far as their samples do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guided {
     /// Mean gap after the first profiled window of a phase, in windows of the phase.
@@ -105,28 +108,26 @@ fn between(known: &[(usize, Vec<f64>)], windows: usize, sizes: usize) -> Vec<Vec
 
 impl Guided {
     /// Lets the phases of the windows decide what is profiled, as [`run_guided`](crate::guided::run_guided) does with
-    /// a live program.
+    /// a live program. A window is said to miss as its phase does, and by as much more or less as the profiled windows
+    /// of the phase around it are believed to [differ](super::within).
     ///
     /// # Errors
     /// [`GuideError`] if the detector refuses a window.
     pub fn estimate(&self, recording: &Recording, seed: u64) -> Result<Estimate, GuideError> {
-        let (run, samples) = self.run(recording, seed)?;
+        let Ran { run, samples, seen } = self.run(recording, seed)?;
         let curves = RunCurves::fit(&run, Replacement::Lru, &recording.sizes);
         let average: Vec<f64> = curves.average.points.iter().map(|p| p.miss_ratio).collect();
-        let course = run.windows.iter().map(|window| match curves.of(window) {
+        let curve = |window| match curves.of(window) {
             Some(curve) => curve.points.iter().map(|p| p.miss_ratio).collect(),
             None => average.clone(),
-        });
-        Ok(Estimate {
-            windows: course.collect(),
-            samples,
-            profiled: run.profiled(),
-            phases: run.phases.len(),
-        })
+        };
+        let mut course: Vec<Vec<f64>> = run.windows.iter().map(curve).collect();
+        tell_apart(&mut course, &run, seen, &recording.sizes);
+        Ok(Estimate { windows: course, samples, profiled: run.profiled(), phases: run.phases.len() })
     }
 
-    /// The run itself, with the number of samples it took.
-    pub(super) fn run(&self, recording: &Recording, seed: u64) -> Result<(GuidedRun, u64), GuideError> {
+    /// The run itself.
+    pub(super) fn run(&self, recording: &Recording, seed: u64) -> Result<Ran, GuideError> {
         let reuse = match SampleGap::mean(self.gap) {
             Ok(gap) if self.gap > 1.0 => ReusePlan::Sparse(gap),
             _ => ReusePlan::Every,
@@ -143,7 +144,7 @@ impl Guided {
         let mut random = StdRng::seed_from_u64(seed);
         let mut guide = PhaseGuide::new(options)?;
         let mut plan = guide.initial_plan();
-        let mut samples = 0;
+        let (mut samples, mut seen) = (0, BTreeMap::new());
         for (index, recorded) in recording.windows.iter().enumerate() {
             let mut window = unseen(recorded, index);
             if plan.reuse.starts_samples() {
@@ -154,11 +155,47 @@ impl Guided {
                     count,
                 };
                 window.counts = thin(&recorded.reuse, self.gap, &mut random).into_iter().map(count).collect();
-                samples += window.counts.iter().map(|c| c.count).sum::<u64>();
+                let mut profile = ReuseProfile::new(recording.line_size);
+                for counted in &window.counts {
+                    profile.record_many(counted.outcome, counted.count, 1);
+                }
+                samples += profile.samples();
+                seen.insert(index, profile);
             }
             plan = guide.take(&window)?;
         }
-        Ok((guide.finish(recording.incomplete), samples))
+        Ok(Ran { run: guide.finish(recording.incomplete), samples, seen })
+    }
+}
+
+/// A phase-guided run on a recording.
+pub(super) struct Ran {
+    pub(super) run: GuidedRun,
+    pub(super) samples: u64,
+    /// Samples by window, of those that were profiled.
+    seen: BTreeMap<usize, ReuseProfile>,
+}
+
+/// Adds to the curve of each window's phase what is believed to be different in it.
+fn tell_apart(
+    course: &mut [Vec<f64>],
+    run: &GuidedRun,
+    mut seen: BTreeMap<usize, ReuseProfile>,
+    sizes: &[CacheLines],
+) {
+    for record in &run.phases {
+        let Ok(model) = StatStack::fit(&record.profile) else { continue };
+        let of_phase =
+            |(index, window): (usize, &WindowRecord)| (window.phase == record.phase).then_some(index);
+        let windows: Vec<usize> = run.windows.iter().enumerate().filter_map(of_phase).collect();
+        let profiled = windows.iter().enumerate();
+        let profiled = profiled.filter_map(|(at, index)| Some(Seen { at, profile: seen.remove(index)? }));
+        let differences = differences(&profiled.collect::<Vec<_>>(), &model, sizes);
+        for (&index, difference) in windows.iter().zip(between(&differences, windows.len(), sizes.len())) {
+            for (miss_ratio, more) in course[index].iter_mut().zip(difference) {
+                *miss_ratio = (*miss_ratio + more).clamp(0.0, 1.0);
+            }
+        }
     }
 }
 
