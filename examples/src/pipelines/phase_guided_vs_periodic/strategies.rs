@@ -109,7 +109,7 @@ fn between(known: &[(usize, Vec<f64>)], windows: usize, sizes: usize) -> Vec<Vec
 impl Guided {
     /// Lets the phases of the windows decide what is profiled, as [`run_guided`](crate::guided::run_guided) does with
     /// a live program. A window is said to miss as its phase does, and by as much more or less as the profiled windows
-    /// of the phase around it are believed to [differ](super::within).
+    /// of the phase around it are believed to differ.
     ///
     /// # Errors
     /// [`GuideError`] if the detector refuses a window.
