@@ -23,6 +23,12 @@ use crate::reference::chip::corun::Until;
 
 /// Errors of the CPI models in the paper's table 3.
 pub const ALPHAS: [f64; 3] = [0.9, 1.0, 1.1];
+/// Samples in a window of a sampled program: windows are joined until they hold so many. With fewer the noise of each
+/// window adds up: a third more at 1,500.
+const WINDOW_SAMPLES: f64 = 6_000.0;
+/// Windows that are not joined further, however few their samples: with fewer, what a program does in turn runs
+/// together.
+const LEAST_WINDOWS: u64 = 16;
 /// Programs in a mix.
 const MIX: usize = 4;
 
@@ -118,12 +124,16 @@ pub struct Sampled {
     pub rate: f64,
     /// Samples of each program.
     pub samples: f64,
+    /// Windows of each program, joined until each holds samples enough.
+    pub windows: u64,
     /// Times that each program was sampled.
     pub repetitions: usize,
     /// Mean change of the predicted CPI with its sign, relative to the simulated one: the bias of sampling.
     pub bias: f64,
     /// Change of the predicted CPI, relative to the simulated one.
     pub cpi: Summary,
+    /// The same around the mean of all repetitions of that prediction, as the paper normalises its figure 10.
+    pub cpi_spread: Summary,
     /// Change of the predicted miss ratio.
     pub miss_ratio: Summary,
 }
@@ -335,24 +345,33 @@ impl Suite {
         interrupted: Interrupted<'_>,
     ) -> Result<Option<Sampled>, Failure> {
         let repetitions: Vec<u64> = (0..u64::from(self.repetitions)).collect();
+        let coarse: Vec<(u64, Solo)> = subjects
+            .iter()
+            .map(|subject| {
+                let most = (self.windows / LEAST_WINDOWS).max(1) as f64;
+                let joined = (WINDOW_SAMPLES * gap / subject.window as f64).ceil().clamp(1.0, most);
+                (subject.window * joined as u64, subject.solo.in_windows_of(joined as usize))
+            })
+            .collect();
         let changes = on_each(&repetitions, |repetition| -> Result<Option<Changes>, Failure> {
             if interrupted() {
                 return Ok(None);
             }
-            let sampled = subjects.iter().enumerate().map(|(number, subject)| {
-                let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
-                let profiles = subject.distances.sampled(subject.window, Pass::First, gap, seed);
-                let known = Known::new(
-                    &self.machine,
-                    subject.recorded.mix,
-                    &subject.solo,
-                    subject.window,
-                    subject.dispersion.clone(),
-                    &profiles,
-                    &[],
-                )?;
-                self.counted(known, &subject.solo)
-            });
+            let sampled =
+                subjects.iter().zip(&coarse).enumerate().map(|(number, (subject, (window, solo)))| {
+                    let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
+                    let profiles = subject.distances.sampled(*window, Pass::First, gap, seed);
+                    let known = Known::new(
+                        &self.machine,
+                        subject.recorded.mix,
+                        solo,
+                        *window,
+                        subject.dispersion.clone(),
+                        &profiles,
+                        &[],
+                    )?;
+                    self.counted(known, solo)
+                });
             let sampled: Vec<Known> = sampled.collect::<Result<_, _>>()?;
             let mut changes = Vec::new();
             for pair in pairs {
@@ -372,13 +391,33 @@ impl Suite {
         let sampled = Sampled {
             rate: gap.recip(),
             samples: self.accesses as f64 / gap,
+            windows: coarse
+                .iter()
+                .zip(subjects)
+                .map(|((window, _), s)| s.distances.references().div_ceil(*window))
+                .max()
+                .unwrap_or(0),
             repetitions: changes.len(),
             bias: changes.iter().flatten().map(|change| change.0).sum::<f64>() / count,
             cpi: Summary::of(changes.iter().flatten().map(|change| change.0)),
+            cpi_spread: Summary::of(around_means(&changes)),
             miss_ratio: Summary::of(changes.iter().flatten().map(|change| change.1)),
         };
         Ok((!changes.is_empty()).then_some(sampled))
     }
+}
+
+/// Changes of the CPI less the mean change of the same program in the same pair: a repetition is a list over all
+/// programs of all pairs. What n repetitions spread around their own mean is widened to what they spread around the
+/// true one, by the root of n / (n - 1).
+fn around_means(repetitions: &[Changes]) -> impl Iterator<Item = f64> {
+    let n = repetitions.len() as f64;
+    let predictions = repetitions.first().map_or(0, Vec::len);
+    let widened = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
+    (0..predictions).flat_map(move |at| {
+        let mean = repetitions.iter().map(|changes| changes[at].0).sum::<f64>() / n;
+        repetitions.iter().map(move |changes| widened * (changes[at].0 - mean))
+    })
 }
 
 /// The paper's equation 4.
