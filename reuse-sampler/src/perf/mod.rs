@@ -84,6 +84,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+#[cfg(target_os = "linux")]
+pub use linux::WatchCycle;
 pub use options::PerfOptions;
 pub use probe::{Capabilities, probe};
 pub use registers::Coverage;

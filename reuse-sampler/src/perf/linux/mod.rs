@@ -5,6 +5,7 @@
 //! process, because `ptrace` wants that.
 #![allow(unsafe_code)]
 
+mod cycle;
 mod event;
 mod mapping;
 mod spawn;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
+pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
