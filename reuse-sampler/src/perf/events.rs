@@ -8,7 +8,10 @@
 //! perfmon-events.intel.com; AMD Processor Programming Reference, 2.1.17 "Performance Monitor Counters"; Arm DDI 0487,
 //! D13.12 "PMU events".
 
-use super::kernel::Source;
+use std::path::Path;
+
+use super::kernel::{Selector, Source};
+use crate::AccessKind;
 
 /// An event by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,19 @@ pub const GENERIC: &[NamedEvent] = &[
     event("dTLB-load-misses", CACHE, 0x1_0003),
 ];
 
+/// An event by which a processor chooses accesses and tells their addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Precise {
+    /// The event.
+    pub event: NamedEvent,
+    /// Its counters, by their name below `/sys/bus/event_source/devices`, where they are not those of the processor's
+    /// cores; the event's `kind` is theirs then.
+    pub unit: Option<&'static str>,
+    /// Whether it chooses loads, stores, or any operation.
+    pub kind: Option<AccessKind>,
+}
+
 /// Which processors an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
@@ -74,8 +90,8 @@ pub struct Microarchitecture {
     pub is: Match,
     /// Events that count accesses: loads and stores, or one for both.
     pub accesses: &'static [NamedEvent],
-    /// Event that tells the address of the accesses it counts, with `precise_ip` 2, and its `config1`.
-    pub precise: Option<(NamedEvent, u64)>,
+    /// Events that tell the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
+    pub precise: &'static [Precise],
     /// Whether it records branches.
     pub branches: bool,
     /// Instructions by which a counter's overflow stops a program late, at most.
@@ -101,6 +117,18 @@ const INTEL: &[NamedEvent] =
     &[event("mem_inst_retired.all_loads", RAW, 0x81D0), event("mem_inst_retired.all_stores", RAW, 0x82D0)];
 const AMD: &[NamedEvent] = &[event("ls_dispatch.all", RAW, 0x0729)];
 
+const fn precise(event: NamedEvent, kind: AccessKind) -> Precise {
+    Precise { event, unit: None, kind: Some(kind) }
+}
+
+/// Every load and store, from Haswell on.
+const INTEL_PRECISE: &[Precise] =
+    &[precise(INTEL[0], AccessKind::Load), precise(INTEL[1], AccessKind::Store)];
+/// Instruction-based sampling of operations, counted as they are dispatched (bit 19); those that access memory have an
+/// address.
+const AMD_PRECISE: &[Precise] =
+    &[Precise { event: event("ibs_op", 0, 1 << 19), unit: Some("ibs_op"), kind: None }];
+
 /// The table, first match first.
 pub const TABLE: &[Microarchitecture] = &[
     Microarchitecture {
@@ -110,17 +138,29 @@ pub const TABLE: &[Microarchitecture] = &[
             event("mem_inst_retired.loads", RAW, 0x010B),
             event("mem_inst_retired.stores", RAW, 0x020B),
         ],
-        precise: Some((event("mem_inst_retired.latency_above_threshold", RAW, 0x100B), 3)),
+        // Loads above a latency only: stores would never be chosen.
+        precise: &[],
         branches: true,
         skid: 64,
         echo: false,
         exact: true,
     },
     Microarchitecture {
-        name: "Intel Core, Sandy Bridge and later",
-        is: Match::X86("GenuineIntel", (6, 6), (42, 255)),
+        name: "Intel Sandy Bridge or Ivy Bridge",
+        is: Match::X86("GenuineIntel", (6, 6), (42, 59)),
         accesses: INTEL,
-        precise: Some((event("mem_trans_retired.load_latency", RAW, 0x01CD), 3)),
+        // As before.
+        precise: &[],
+        branches: true,
+        skid: 64,
+        echo: false,
+        exact: true,
+    },
+    Microarchitecture {
+        name: "Intel Core, Haswell and later",
+        is: Match::X86("GenuineIntel", (6, 6), (60, 255)),
+        accesses: INTEL,
+        precise: INTEL_PRECISE,
         branches: true,
         skid: 64,
         echo: false,
@@ -130,7 +170,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "AMD Zen 1 to 3",
         is: Match::X86("AuthenticAMD", (0x17, 0x19), (0, 15)),
         accesses: AMD,
-        precise: None,
+        precise: AMD_PRECISE,
         branches: false,
         skid: 128,
         echo: false,
@@ -140,7 +180,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "AMD Zen",
         is: Match::X86("AuthenticAMD", (0x17, 0x1A), (0, 255)),
         accesses: AMD,
-        precise: None,
+        precise: AMD_PRECISE,
         branches: true,
         skid: 128,
         echo: false,
@@ -150,7 +190,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "QEMU's emulated processor",
         is: Match::Arm(0, 0x51),
         accesses: &[],
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 0,
         // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
@@ -161,7 +201,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "Arm Neoverse N1",
         is: Match::Arm(0x41, 0xD0C),
         accesses: ARM_SPECULATIVE,
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 64,
         echo: false,
@@ -171,7 +211,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "Arm Neoverse V1",
         is: Match::Arm(0x41, 0xD40),
         accesses: ARM_SPECULATIVE,
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 64,
         echo: false,
@@ -181,7 +221,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "Arm Neoverse N2",
         is: Match::Arm(0x41, 0xD49),
         accesses: ARM_SPECULATIVE,
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 64,
         echo: false,
@@ -191,7 +231,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "Arm Neoverse V2",
         is: Match::Arm(0x41, 0xD4F),
         accesses: ARM_SPECULATIVE,
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 64,
         echo: false,
@@ -201,7 +241,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "unknown x86-64 processor",
         is: Match::AnyX86,
         accesses: &[],
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 128,
         echo: false,
@@ -211,7 +251,7 @@ pub const TABLE: &[Microarchitecture] = &[
         name: "unknown Arm processor",
         is: Match::AnyArm,
         accesses: ARM_RETIRED,
-        precise: None,
+        precise: &[],
         branches: false,
         skid: 64,
         echo: false,
@@ -253,12 +293,37 @@ pub fn microarchitecture(cpuinfo: &str) -> &'static Microarchitecture {
 /// An event by name, of this processor or of any; `rNNNN` is a raw event by its code in hexadecimal.
 #[must_use]
 pub fn by_name(name: &str, processor: &Microarchitecture) -> Option<NamedEvent> {
-    let known =
-        processor.accesses.iter().chain(processor.precise.as_ref().map(|(event, _)| event)).chain(GENERIC);
+    let known = processor.accesses.iter().chain(GENERIC);
     known.copied().find(|event| event.name == name).or_else(|| {
         let config = u64::from_str_radix(name.strip_prefix('r')?, 16).ok()?;
         Some(event("raw", RAW, config))
     })
+}
+
+/// The processor's events that choose accesses, with the numbers of their counters from below `devices`
+/// (`/sys/bus/event_source/devices`); or what is missing there.
+pub(super) fn selectors(
+    processor: &Microarchitecture,
+    devices: &Path,
+) -> Result<[Option<Selector>; 2], String> {
+    let mut selectors = [None; 2];
+    for (slot, precise) in selectors.iter_mut().zip(processor.precise) {
+        let kind = match precise.unit {
+            None => precise.event.kind,
+            Some(unit) => {
+                let path = devices.join(unit).join("type");
+                let text =
+                    std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                text.trim().parse().map_err(|_| format!("{}: {text:?} is no number", path.display()))?
+            }
+        };
+        let source = Source::Counter { kind, config: precise.event.config, config1: 0 };
+        *slot = Some(Selector { source, kind: precise.kind, apart: precise.unit.is_some() });
+    }
+    match selectors[0] {
+        None => Err(format!("none is known for this processor ({})", processor.name)),
+        Some(_) => Ok(selectors),
+    }
 }
 
 impl NamedEvent {
@@ -280,7 +345,8 @@ mod tests {
     #[test]
     fn processors_are_recognised() {
         assert_eq!(x86("GenuineIntel", 6, 26).name, "Intel Nehalem or Westmere");
-        assert_eq!(x86("GenuineIntel", 6, 85).name, "Intel Core, Sandy Bridge and later");
+        assert_eq!(x86("GenuineIntel", 6, 45).name, "Intel Sandy Bridge or Ivy Bridge");
+        assert_eq!(x86("GenuineIntel", 6, 85).name, "Intel Core, Haswell and later");
         assert_eq!(x86("AuthenticAMD", 0x17, 1).name, "AMD Zen 1 to 3");
         assert_eq!(x86("AuthenticAMD", 0x1A, 2).name, "AMD Zen");
         let arm = "processor : 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
@@ -298,6 +364,10 @@ mod tests {
         for entry in TABLE {
             assert!(names.insert(entry.name) && entry.accesses.len() <= 2);
             assert!(entry.accesses.iter().all(|event| event.kind == RAW));
+            // All accesses can be chosen, or none.
+            let kinds: Vec<_> = entry.precise.iter().map(|precise| precise.kind).collect();
+            let whole = [vec![], vec![None], vec![Some(AccessKind::Load), Some(AccessKind::Store)]];
+            assert!(whole.contains(&kinds), "{}", entry.name);
             // x86 codes are event select and unit mask.
             if matches!(entry.is, Match::X86(..)) {
                 assert!(
@@ -307,6 +377,26 @@ mod tests {
         }
         let names: BTreeSet<_> = GENERIC.iter().map(|event| event.name).collect();
         assert_eq!(names.len(), GENERIC.len());
+    }
+
+    #[test]
+    fn counters_of_their_own_have_the_number_that_the_system_gives_them() {
+        let devices = std::env::temp_dir().join(format!("reuse-sampler-devices-{}", std::process::id()));
+        let zen = x86("AuthenticAMD", 0x19, 0x61);
+        let missing = selectors(zen, &devices).unwrap_err();
+        assert!(missing.contains("ibs_op"), "{missing}");
+        std::fs::create_dir_all(devices.join("ibs_op")).unwrap();
+        for (text, number) in [("11\n", Some(11)), ("eleven", None), ("", None)] {
+            std::fs::write(devices.join("ibs_op/type"), text).unwrap();
+            let found = selectors(zen, &devices).ok().and_then(|selectors| selectors[0]);
+            let source = |kind| Source::Counter { kind, config: 1 << 19, config1: 0 };
+            let selector = |kind| Selector { source: source(kind), kind: None, apart: true };
+            assert_eq!(found, number.map(selector), "{text:?}");
+        }
+        std::fs::remove_dir_all(&devices).unwrap();
+        let both = selectors(x86("GenuineIntel", 6, 85), &devices).unwrap();
+        assert!(both.iter().flatten().all(|selector| !selector.apart && selector.kind.is_some()));
+        assert!(selectors(x86("Other", 6, 1), &devices).unwrap_err().contains("none is known"));
     }
 
     #[test]

@@ -44,7 +44,35 @@ impl Source {
     pub const INSTRUCTIONS: Self = Self::Counter { kind: 0, config: 1, config1: 0 };
 }
 
-/// How an event is opened. All are of one thread, of user mode, and closed by the kernel when the thread runs another
+/// An event by which the processor chooses accesses itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// What it counts.
+    pub source: Source,
+    /// What it chooses, if only loads or only stores.
+    pub kind: Option<AccessKind>,
+    /// Whether it has counters of its own: it chooses among all operations, also the kernel's, and its records have no
+    /// counts of others.
+    pub apart: bool,
+}
+
+impl Selector {
+    /// How it is opened: disabled, with a period that is never over.
+    pub fn opening(&self) -> Opening {
+        let layout = Layout { address: true, counts: !self.apart, ..Layout::default() };
+        Opening {
+            source: self.source,
+            period: 1 << 40,
+            stops: true,
+            precise: 2,
+            everywhere: self.apart,
+            layout,
+            enabled: false,
+        }
+    }
+}
+
+/// How an event is opened. All are of one thread, and closed by the kernel when the thread runs another
 /// program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Opening {
@@ -56,6 +84,8 @@ pub struct Opening {
     pub stops: bool,
     /// `precise_ip`: 0 for any skid, 2 for none.
     pub precise: u8,
+    /// Whether it counts the kernel too, because its counter cannot leave it out.
+    pub everywhere: bool,
     /// What its records hold.
     pub layout: Layout,
     /// Whether it counts from the start.
@@ -179,6 +209,13 @@ pub enum Operands {
     Unknown,
 }
 
+impl Abilities {
+    /// Whether the processor chooses accesses itself.
+    pub fn selects(&self) -> bool {
+        self.selectors[0].is_some()
+    }
+}
+
 /// The kernel and the machine, as far as the backend needs them.
 pub trait Kernel {
     /// Waits for the next thing to happen.
@@ -215,8 +252,8 @@ pub struct Abilities {
     /// What distances are counted in, if not in the unit of windows: two events whose counts add up (loads and
     /// stores), or one.
     pub accesses: [Option<Source>; 2],
-    /// Event that chooses accesses and tells their address, if there is one.
-    pub precise: Option<Source>,
+    /// Events that choose accesses and tell their addresses, if there are any: of loads and stores, or one of both.
+    pub selectors: [Option<Selector>; 2],
     /// Debug registers.
     pub registers: usize,
     /// Whether a watchpoint covers a line of this many bytes.

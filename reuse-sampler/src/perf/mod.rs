@@ -26,10 +26,14 @@
 //! - **Code** is where the program was at equal distances, by its own instruction pointer: where the processor notices
 //!   late, the kernel may be what is interrupted.
 //! - **Which accesses**: every instruction is chosen with probability 1/m, m being the mean gap of the plan, and is a
-//!   sample if it accesses memory. So is each access, with the same probability. Where the processor chooses itself
-//!   and tells the address (Intel), it is asked to. Where it stops later than single steps make up for
-//!   ([`PerfOptions::early`]), one of the eight instructions from there on is taken, and
+//!   sample if it accesses memory. So is each access, with the same probability. Where it stops later than single steps
+//!   make up for ([`PerfOptions::early`]), one of the eight instructions from there on is taken, and
 //!   counted in [`Losses::late`](crate::Losses): code behind slow instructions is then chosen too often.
+//!   Where the processor chooses itself and tells the address, it is asked to, loads and stores alike: Intel from
+//!   Haswell on by its precise events; AMD by instruction-based sampling, which chooses among all operations, the
+//!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not tell the counts: such distances are short by
+//!   what the thread still does before it stops. Both were only ever played to this crate by a simulated kernel.
+//!   Arm's statistical profiling is not used: Linux offers it as a trace, not as an event that stops a program.
 //! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
 //!   Where accesses cannot be counted they are instructions, else nanoseconds: [`Window::clock`](crate::Window).
 //!   An instruction that accesses memory several times makes the distance to it too long by as many less one. In

@@ -3,9 +3,11 @@
 use std::fmt;
 #[cfg(target_os = "linux")]
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::path::Path;
 
 use super::events::{self, Microarchitecture};
-use super::kernel::{Abilities, Source};
+use super::kernel::{Abilities, Selector, Source};
 #[cfg(target_os = "linux")]
 use super::{decode, linux};
 #[cfg(target_os = "linux")]
@@ -41,6 +43,7 @@ pub struct Capabilities {
     pub decodes: bool,
     /// What to change, most important first.
     pub advice: Vec<String>,
+    selectors: [Option<Selector>; 2],
 }
 
 impl Capabilities {
@@ -65,11 +68,10 @@ impl Capabilities {
         let access = |n: usize| {
             events.get(n).filter(|_| counted && self.accesses.is_ok()).map(|event| event.source(0))
         };
-        let precise = self.processor.precise.filter(|_| counted && self.precise.is_ok());
         Ok(Abilities {
             windows: if counted { Source::INSTRUCTIONS } else { Source::TASK_CLOCK },
             accesses: [access(0), access(1)],
-            precise: precise.map(|(event, config1)| event.source(config1)),
+            selectors: if counted && self.precise.is_ok() { self.selectors } else { [None; 2] },
             registers: self.registers,
             whole_line: self.whole_line,
             hit_after: cfg!(target_arch = "x86_64"),
@@ -91,7 +93,8 @@ pub fn probe() -> Capabilities {
         let paranoid = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
         let try_event = |source: Source, precise: u8, branches: bool| {
             let layout = Layout { address: precise > 0, counts: true, branches, ..Layout::default() };
-            let opening = Opening { source, period: 1 << 30, stops: true, precise, layout, enabled: false };
+            let (period, stops, everywhere, enabled) = (1 << 30, true, false, false);
+            let opening = Opening { source, period, stops, precise, everywhere, layout, enabled };
             linux::can_open(&opening).map_err(|error| explain(&error))
         };
         let stops = try_event(Source::TASK_CLOCK, 0, false);
@@ -101,10 +104,12 @@ pub fn probe() -> Capabilities {
         } else {
             processor.accesses.iter().try_for_each(|event| try_event(event.source(0), 0, false))
         };
-        let precise = match processor.precise {
-            Some((event, config1)) => try_event(event.source(config1), 2, false),
-            None => Err(format!("none is known for this processor ({})", processor.name)),
-        };
+        let selectors = events::selectors(processor, Path::new("/sys/bus/event_source/devices"));
+        let precise = selectors.clone().and_then(|selectors| {
+            selectors.iter().flatten().try_for_each(|selector| {
+                linux::can_open(&selector.opening()).map_err(|error| explain(&error))
+            })
+        });
         let branches = try_event(Source::INSTRUCTIONS, 0, true);
         let registers = linux::free_registers();
         let whole_line = linux::can_watch(64).is_ok();
@@ -123,6 +128,7 @@ pub fn probe() -> Capabilities {
             once,
             decodes: decode::AVAILABLE,
             advice: Vec::new(),
+            selectors: selectors.unwrap_or_default(),
         };
         found.advise();
         found
@@ -144,6 +150,7 @@ pub fn probe() -> Capabilities {
             once: false,
             decodes: false,
             advice: vec!["run on Linux".to_owned()],
+            selectors: [None; 2],
         }
     }
 }

@@ -104,7 +104,7 @@ impl Run {
         let abilities = capabilities
             .abilities(options.time_if_no_counters, options.early)
             .map_err(|why| unsupported(format!("{why}; {}", capabilities.advice.join("; "))))?;
-        if abilities.precise.is_none() && !capabilities.decodes {
+        if !abilities.selects() && !capabilities.decodes {
             return Err(unsupported("no access can be chosen: build with the feature decode-x86".into()));
         }
         let settings =

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kernel::{
-    Abilities, Change, Event, Kernel, Notice, Opening, Operand, Operands, Reading, Registers, Resume, Source,
-    Stop, Tid,
+    Abilities, Change, Event, Kernel, Notice, Opening, Operand, Operands, Reading, Registers, Resume,
+    Selector, Source, Stop, Tid,
 };
 use super::ring::{Sample, write};
 use crate::AccessKind;
@@ -24,8 +24,20 @@ const ENOSPC: i32 = 28;
 /// Events that count loads and stores.
 pub const LOADS: Source = Source::Counter { kind: 4, config: 0x81, config1: 0 };
 pub const STORES: Source = Source::Counter { kind: 4, config: 0x82, config1: 0 };
-/// Loads and stores with their addresses.
-pub const PRECISE: Source = Source::Counter { kind: 4, config: 0x83, config1: 3 };
+/// The same, each with its address.
+pub const PRECISE_LOADS: Source = Source::Counter { kind: 4, config: 0x83, config1: 0 };
+pub const PRECISE_STORES: Source = Source::Counter { kind: 4, config: 0x84, config1: 0 };
+/// Operations of any kind, by counters of their own; with the address of those that access memory.
+pub const OPERATIONS: Source = Source::Counter { kind: 11, config: 1 << 19, config1: 0 };
+
+/// Selectors of loads and stores.
+pub const PRECISE: [Option<Selector>; 2] = [
+    Some(Selector { source: PRECISE_LOADS, kind: Some(AccessKind::Load), apart: false }),
+    Some(Selector { source: PRECISE_STORES, kind: Some(AccessKind::Store), apart: false }),
+];
+/// A selector of operations.
+pub const APART: [Option<Selector>; 2] =
+    [Some(Selector { source: OPERATIONS, kind: None, apart: true }), None];
 
 /// What an instruction does, by its number.
 pub type Program = Arc<dyn Fn(u64) -> Vec<Operand>>;
@@ -134,7 +146,7 @@ pub fn abilities() -> Abilities {
     Abilities {
         windows: Source::INSTRUCTIONS,
         accesses: [Some(LOADS), Some(STORES)],
-        precise: None,
+        selectors: [None; 2],
         registers: 4,
         whole_line: true,
         hit_after: true,
@@ -325,11 +337,9 @@ impl Sim {
         let mut overflows = Vec::new();
         for (&handle, event) in self.events.iter_mut().filter(|(_, e)| e.thread == tid && e.enabled) {
             let step = match event.opening.source {
-                Source::INSTRUCTIONS => 1,
-                LOADS => loads,
-                STORES | PRECISE => {
-                    operands.len() as u64 - if event.opening.source == STORES { loads } else { 0 }
-                }
+                Source::INSTRUCTIONS | OPERATIONS => 1,
+                LOADS | PRECISE_LOADS => loads,
+                STORES | PRECISE_STORES => operands.len() as u64 - loads,
                 _ => 0,
             };
             event.count += step;
@@ -342,8 +352,16 @@ impl Sim {
             }
         }
         for handle in overflows {
-            let precise = self.events.get(&handle).is_some_and(|e| e.opening.precise > 0);
-            let address = operands.last().map_or(0, |operand| operand.address);
+            let (precise, source) = self
+                .events
+                .get(&handle)
+                .map_or((false, OPERATIONS), |event| (event.opening.precise > 0, event.opening.source));
+            let chosen = |o: &&Operand| match source {
+                PRECISE_LOADS => o.kind == AccessKind::Load,
+                PRECISE_STORES => o.kind == AccessKind::Store,
+                _ => true,
+            };
+            let address = operands.iter().rev().find(chosen).map_or(0, |operand| operand.address);
             self.overflow(handle, if precise { pc } else { pc + 4 }, address);
         }
         if after {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::kernel::{Abilities, Operand, Source};
 use super::registers::Coverage;
 use super::session::{Session, Settings};
-use super::simulated::{Faults, PRECISE, Program, Sim, abilities, execution, load, store};
+use super::simulated::{APART, Faults, PRECISE, Program, Sim, abilities, execution, load, store};
 use crate::engine::gaps::Rate;
 use crate::engine::random::Random;
 use crate::engine::tracker::Mode;
@@ -192,13 +192,50 @@ fn an_access_that_its_own_instruction_follows_up_is_reused_at_once() {
 
 #[test]
 fn precise_events_tell_the_address_themselves() {
-    let abilities = Abilities { precise: Some(PRECISE), ..abilities() };
+    let abilities = Abilities { selectors: PRECISE, ..abilities() };
     let done = run(Sim::new(1, abilities, walk(50), 100_000), settings(10_000, 1), |_| every(100.0));
     assert!(done.samples().len() > 240);
     done.check_against_the_trace(0);
     assert!(
         done.samples().iter().filter(|s| matches!(s.outcome, Outcome::Reused(d) if d.0 == 49)).count() > 200
     );
+}
+
+#[test]
+fn loads_and_stores_are_chosen_alike_by_events_of_their_own() {
+    let abilities = Abilities { selectors: PRECISE, ..abilities() };
+    let done = run(Sim::new(1, abilities, random(300, 1), 200_000), settings(10_000, 1), |_| every(100.0));
+    done.check_against_the_trace(0);
+    let trace = &done.session.kernel.trace[&(100, 0)];
+    let (mut stores, samples) = (0, done.samples());
+    for sample in &samples {
+        assert_eq!(sample.begin.kind, trace[execution(sample.begin.pc)][0].kind);
+        stores += usize::from(sample.begin.kind == crate::AccessKind::Store);
+    }
+    // One access in 100 of 150,000, of which a third are stores; five standard errors.
+    assert!(samples.len().abs_diff(1500) < 200 && stores.abs_diff(500) < 115, "{} {stores}", samples.len());
+}
+
+/// An event apart chooses among all operations and tells no counts: distances begin where the thread has stopped.
+#[test]
+fn accesses_chosen_apart_are_short_by_how_late_the_thread_stops() {
+    for late in [0, 6] {
+        let abilities = Abilities { selectors: APART, ..abilities() };
+        let mut sim = Sim::new(1, abilities, walk(50), 100_000);
+        sim.faults.skid = late;
+        let done = run(sim, settings(10_000, 1), |_| every(100.0));
+        let mut reused = 0;
+        for sample in done.samples() {
+            if let Outcome::Reused(distance) = sample.outcome {
+                // Two instructions of three access nothing.
+                assert!((49 - late as u64 / 3 - 1..=49).contains(&distance.0), "{late}: {distance:?}");
+                assert!(late > 0 || distance.0 == 49);
+                reused += 1;
+            }
+        }
+        assert!((220..420).contains(&reused), "{reused}");
+        assert_eq!(done.session.losses.undecoded, 0);
+    }
 }
 
 #[test]
@@ -294,7 +331,7 @@ fn accidents_lose_no_sample_and_leak_nothing() {
             once: dice.below(2) == 0,
             whole_line: dice.below(2) == 0,
             early: dice.below(5) as u64,
-            precise: (dice.below(4) == 0).then_some(PRECISE),
+            selectors: [[None; 2], [None; 2], PRECISE, APART][dice.below(4)],
             accesses: if dice.below(2) == 0 { abilities().accesses } else { [None, None] },
             ..abilities()
         };

@@ -41,6 +41,7 @@ impl WatchCycle {
             period: 1,
             stops: false,
             precise: 0,
+            everywhere: false,
             layout: LAYOUT,
             enabled: false,
         };

@@ -84,8 +84,7 @@ impl OpenEvent {
             period: opening.period,
             sample_type: if opening.period > 0 { opening.layout.sample_type() } else { 0 },
             read_format: Layout::READ_FORMAT,
-            flags: EXCLUDE_KERNEL
-                | EXCLUDE_HYPERVISOR
+            flags: if opening.everywhere { 0 } else { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR }
                 | if opening.enabled { 0 } else { DISABLED }
                 | if leader.is_none() && opening.stops { PINNED } else { 0 }
                 | if opening.stops { SIGTRAP } else { 0 }

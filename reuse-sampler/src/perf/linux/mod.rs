@@ -379,6 +379,7 @@ pub(super) fn reports_once() -> bool {
         period: 1,
         stops: false,
         precise: 0,
+        everywhere: false,
         layout: super::ring::Layout::default(),
         enabled: false,
     };
@@ -412,6 +413,7 @@ pub(super) fn free_registers() -> usize {
         period: 1,
         stops: true,
         precise: 0,
+        everywhere: false,
         layout: super::ring::Layout::default(),
         enabled: false,
     };

@@ -105,7 +105,7 @@ impl<K: Kernel> Session<K> {
         }
         (thread.last, thread.began, thread.boundary) = (Moment::default(), Moment::default(), 0);
         (thread.next, thread.aimed, thread.unheard, thread.reminded) = (None, None, false, false);
-        (thread.edge, thread.ahead) = (None, None);
+        (thread.edge, thread.ahead, thread.paced) = (None, None, [false; 2]);
         let mode = thread.mode;
         match self.observe(&mut thread) {
             Ok(()) if known => thread.state = State::Waiting,

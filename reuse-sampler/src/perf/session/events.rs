@@ -30,8 +30,15 @@ impl<K: Kernel> Session<K> {
     fn open_all(&mut self, thread: &mut Thread) -> io::Result<()> {
         let abilities = self.abilities;
         let tid = thread.tid;
-        let counting =
-            |source| Opening { source, period: 0, stops: false, precise: 0, layout: COUNTS, enabled: true };
+        let counting = |source| Opening {
+            source,
+            period: 0,
+            stops: false,
+            precise: 0,
+            everywhere: false,
+            layout: COUNTS,
+            enabled: true,
+        };
         let window = Opening { period: NEVER, stops: true, enabled: false, ..counting(abilities.windows) };
         let leader = again(|| self.kernel.open(tid, &window, None))?;
         thread.events.leader = Some(leader);
@@ -41,11 +48,14 @@ impl<K: Kernel> Session<K> {
                     Some(again(|| self.kernel.open(tid, &counting(source), Some(leader)))?);
             }
         }
-        let gap = Opening {
-            precise: if abilities.precise.is_some() { 2 } else { 0 },
-            ..Opening { source: abilities.precise.unwrap_or(abilities.windows), ..window }
-        };
-        thread.events.gap = Some(again(|| self.kernel.open(tid, &gap, Some(leader)))?);
+        if !abilities.selects() {
+            thread.events.gap = Some(again(|| self.kernel.open(tid, &window, Some(leader)))?);
+        }
+        for (slot, selector) in thread.events.selectors.iter_mut().zip(abilities.selectors) {
+            let Some(selector) = selector else { continue };
+            let group = (!selector.apart).then_some(leader);
+            *slot = Some(again(|| self.kernel.open(tid, &selector.opening(), group))?);
+        }
         if abilities.echo {
             let echo = Opening { stops: false, layout: Layout::default(), ..window };
             for (slot, enabled) in thread.events.echoes.iter_mut().zip([true, false]) {
@@ -97,6 +107,7 @@ impl<K: Kernel> Session<K> {
                     period: 0,
                     stops: false,
                     precise: 0,
+                    everywhere: false,
                     layout: COUNTS,
                     enabled: !opened.is_empty(),
                 };
@@ -135,6 +146,9 @@ impl<K: Kernel> Session<K> {
             thread.registers.events().map(|event| (event.id, COUNTS)).collect();
         layouts.extend(with(thread.events.leader, COUNTS));
         layouts.extend(with(thread.events.gap, COUNTS));
+        for (event, selector) in thread.events.selectors.into_iter().zip(self.abilities.selectors) {
+            layouts.extend(selector.and_then(|selector| with(event, selector.opening().layout)));
+        }
         layouts.extend(with(thread.events.code, code));
         layouts
     }
@@ -158,6 +172,14 @@ impl<K: Kernel> Session<K> {
             if let Some(echo) = thread.events.echoes[1] {
                 self.set(echo, if sampling { Change::Enable } else { Change::Disable })?;
             }
+        }
+        for which in [0, 1] {
+            let Some(selector) = thread.events.selectors[which] else { continue };
+            let sampling = matches!(thread.mode, Mode::Sample(_));
+            if sampling && !thread.paced[which] {
+                self.pace(thread, which)?;
+            }
+            self.set(selector, if sampling { Change::Enable } else { Change::Disable })?;
         }
         if !thread.events.counters.is_empty() {
             thread.turn = thread.window.index.0 as usize % thread.events.counters.len();
@@ -183,6 +205,16 @@ impl<K: Kernel> Session<K> {
         let left = left.clamp(1, NEVER);
         self.set(gap, Change::Period(left))?;
         self.echo(thread, 1, left)
+    }
+
+    /// Draws how many of what a selector counts there are to its next access.
+    pub(super) fn pace(&mut self, thread: &mut Thread, which: usize) -> Result<(), SamplerError> {
+        let (Some(selector), Some(pace)) = (thread.events.selectors[which], &mut thread.paces[which]) else {
+            return Ok(());
+        };
+        let period = pace.next(&mut thread.random).clamp(1, NEVER);
+        thread.paced[which] = true;
+        self.set(selector, Change::Period(period))
     }
 
     /// Sets the echo of an event that overflows so many counts from here.

@@ -304,7 +304,8 @@ impl<K: Kernel> Session<K> {
             thread.state = State::Waiting;
             return Ok(());
         }
-        if signal != 0 && thread.next.is_some_and(|next| next <= thread.last.length + self.abilities.early) {
+        let near = thread.last.length + self.abilities.early;
+        if signal != 0 && !self.abilities.selects() && thread.next.is_some_and(|next| next <= near) {
             self.late(thread);
         }
         let how = self.approach(thread)?;

@@ -50,6 +50,17 @@ impl<K: Kernel> Session<K> {
             return Err(failed("read", "the ring of events", error));
         }
         self.records(thread, &bytes, still);
+        for (event, selector) in thread.events.selectors.into_iter().zip(self.abilities.selectors) {
+            // Counters of their own have rings of their own.
+            let Some(event) = event.filter(|_| selector.is_some_and(|selector| selector.apart)) else {
+                continue;
+            };
+            bytes.clear();
+            match again(|| self.kernel.drain(event, &mut bytes)) {
+                Err(error) if !is_gone(&error) => return Err(failed("read", "the ring of events", error)),
+                _ => self.records(thread, &bytes, still),
+            }
+        }
         self.bytes = bytes;
         if let (true, Some(reading)) = (still, reading) {
             for slot in thread.registers.hit_since(|event| reading.of(event)) {
@@ -129,13 +140,14 @@ impl<K: Kernel> Session<K> {
             if is(thread.events.leader) {
                 Self::note_edge(thread, sample);
             }
-            if self.abilities.precise.is_some() && is(thread.events.gap) {
-                if still {
-                    self.precise(thread, sample);
-                } else {
-                    // Its line may be touched before it is watched.
-                    self.late(thread);
-                }
+        } else if let Some(which) = thread.events.selectors.iter().position(|event| is(*event)) {
+            thread.unheard = true;
+            if still {
+                self.precise(thread, sample, which);
+            } else {
+                // Its line may be touched before it is watched.
+                thread.window.losses.late += 1;
+                let _ = self.pace(thread, which);
             }
         }
     }

@@ -34,7 +34,7 @@ impl<K: Kernel> Session<K> {
         };
         // Before an access that hit a watchpoint a step is not reported, unless one was under way.
         let blind = thread.hit.is_some() && !self.abilities.hit_after && thread.state == State::Running;
-        while let Some(next) = thread.next.filter(|_| self.abilities.precise.is_none()) {
+        while let Some(next) = thread.next.filter(|_| !self.abilities.selects()) {
             if here + self.abilities.early < next && !matches!(thread.state, State::Approaching(_)) {
                 self.aim(thread)?;
                 break;
@@ -234,27 +234,30 @@ impl<K: Kernel> Session<K> {
         Ok(Some(slot))
     }
 
-    /// An access that the processor chose and tells the address of.
-    pub(super) fn precise(&mut self, thread: &mut Thread, sample: &Sample) {
-        let Some(address) = sample.address.filter(|&address| address != 0) else {
-            thread.window.losses.undecoded += 1;
+    /// An access that the processor chose and tells the address of, by selector number `which`.
+    pub(super) fn precise(&mut self, thread: &mut Thread, sample: &Sample, which: usize) {
+        let Some(selector) = self.abilities.selectors[which] else { return };
+        // What the counters say of a thread that is gone is of no use to it; otherwise the next call fails too.
+        let _ = self.pace(thread, which);
+        let address = sample.address.filter(|&address| address != 0);
+        let Some(address) = address.filter(|_| !sample.kernel) else {
+            // Among all operations there are those that access nothing, and the kernel's.
+            thread.window.losses.undecoded += u64::from(!selector.apart);
             return;
         };
-        // The record is written when the access has been made, and counts it.
-        let at = Self::distance_in(thread, sample).saturating_sub(1);
+        // The record is written when the access has been made, and counts it. Counters of its own do not tell what the
+        // others show: that is known from where the thread has stopped, some instructions later.
+        let at = if selector.apart { thread.last.distance } else { Self::distance_in(thread, sample) };
+        let at = at.saturating_sub(1);
         let watched = Watched {
             line: self.settings.line_size.line_of(address).0,
             at,
             seen: at,
             armed: None,
             window: thread.window.index,
-            begin: Site { pc: sample.ip, kind: AccessKind::Load },
+            begin: Site { pc: sample.ip, kind: selector.kind.unwrap_or(AccessKind::Load) },
             weight: thread.weight,
         };
-        // What the counters say of a thread that is gone is of no use to it; otherwise the next call fails too.
         let _ = self.arm(thread, &Choice { address, bytes: 1, watched });
-        thread.next = None;
-        thread.choose_beyond(thread.last.length + 1);
-        let _ = self.aim(thread);
     }
 }

@@ -17,8 +17,9 @@ use crate::{
 pub(super) struct Events {
     pub leader: Option<Event>, // counts what windows are measured in; overflows at their ends
     pub accesses: [Option<Event>; 2],
-    pub gap: Option<Event>,         // overflows where the next sample is due
-    pub code: Option<Event>,        // overflows now and then
+    pub gap: Option<Event>,            // overflows where the next sample is due
+    pub selectors: [Option<Event>; 2], // overflow where the processor itself chooses an access, instead of `gap`
+    pub code: Option<Event>,           // overflows now and then
     pub echoes: [Option<Event>; 2], // overflow right behind the leader and the gap event, where that is needed
     pub counters: Vec<Vec<Event>>,  // groups that take turns, each with its own leader first
 }
@@ -27,7 +28,9 @@ impl Events {
     /// All but the registers.
     pub fn all(&self) -> impl Iterator<Item = Event> + '_ {
         let [first, second] = self.echoes;
-        let singles = [first, second, self.gap, self.code, self.accesses[0], self.accesses[1], self.leader];
+        let [one, other] = self.selectors;
+        let singles =
+            [one, other, first, second, self.gap, self.code, self.accesses[0], self.accesses[1], self.leader];
         self.counters.iter().flatten().copied().chain(singles.into_iter().flatten())
     }
 }
@@ -116,6 +119,8 @@ pub(super) struct Thread {
     pub owed: i32,          // a signal to go on with; 0 for none
     pub aimed: Option<u64>, // for which `next` the gap event is set
     pub ahead: Option<Ahead>,
+    pub paces: [Option<Gaps>; 2], // of the selectors
+    pub paced: [bool; 2],         // whether they are on their way to the next access
     /// Where the window was found to be over, by the record of its end.
     pub edge: Option<Moment>,
 }
@@ -148,6 +153,8 @@ impl Thread {
             owed: 0,
             aimed: None,
             ahead: None,
+            paces: [None, None],
+            paced: [false; 2],
             edge: None,
         }
     }
@@ -162,6 +169,8 @@ impl Thread {
         let here = self.last.length;
         if self.rate.as_ref().map(Gaps::rate) != Some(rate) || self.next.is_none() {
             self.rate = Some(Gaps::new(rate, &mut self.random));
+            self.paces = [0, 1].map(|_| Some(Gaps::new(rate, &mut self.random)));
+            self.paced = [false; 2];
             self.weight = Rate::weight(rate);
             self.next = None;
             self.choose_beyond(here);
