@@ -37,14 +37,24 @@ pub fn read(format: TraceFormat, input: impl Read) -> (Vec<Event>, Option<Sample
     }
 }
 
+/// Whether the records of `input` are compressed: USF says so behind its magic word, the header's length and version.
+fn is_compressed(format: TraceFormat, input: &[u8]) -> bool {
+    format == TraceFormat::Usf && input.get(11).is_some_and(|&compression| compression != 0)
+}
+
 /// Reads all of `input`, checks that it reads the same in small pieces, and that a trace is either refused or
 /// has an access in it.
 pub fn check(format: TraceFormat, input: &[u8]) -> Vec<Event> {
     let (events, error) = read(format, input);
     let piece = 1 + input.first().map_or(0, |&byte| usize::from(byte) % 7);
     let (again, again_error) = read(format, Pieces { rest: input, piece });
-    assert_eq!(events, again);
-    assert_eq!(error.as_ref().map(ToString::to_string), again_error.as_ref().map(ToString::to_string));
+    if is_compressed(format, input) && error.is_some() {
+        // A decompressor may tell of damage before or after it has handed out what it made last.
+        assert!(again_error.is_some() && (events.starts_with(&again) || again.starts_with(&events)));
+    } else {
+        assert_eq!(events, again);
+        assert_eq!(error.as_ref().map(ToString::to_string), again_error.as_ref().map(ToString::to_string));
+    }
     let accesses = events.iter().filter(|event| matches!(event, Event::Access(_))).count();
     assert!(error.is_some() || accesses > 0);
     events
