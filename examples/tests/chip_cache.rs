@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
-use examples::reference::chip::{Cache, Geometry, Policy};
+use examples::reference::chip::{Cache, Geometry, Index, Policy};
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 use reuse_sampler::LineSize;
 
@@ -19,6 +19,7 @@ struct Entry {
 /// A cache kept as literally as the policies are written down.
 struct Oracle {
     policy: Policy,
+    index: Index,
     ways: usize,
     sets: Vec<Vec<Option<Entry>>>,
     used: Vec<Vec<u64>>, // when each way was used last, whatever was in it
@@ -26,12 +27,17 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn new(sets: usize, ways: usize, policy: Policy) -> Self {
-        Self { policy, ways, sets: vec![vec![None; ways]; sets], used: vec![vec![0; ways]; sets], time: 0 }
+    fn new(sets: usize, ways: usize, policy: Policy, index: Index) -> Self {
+        let (sets, used) = (vec![vec![None; ways]; sets], vec![vec![0; ways]; sets]);
+        Self { policy, index, ways, sets, used, time: 0 }
+    }
+
+    fn set_of(&self, tag: u64) -> usize {
+        set_of(self.index, tag, self.sets.len() as u64) as usize
     }
 
     fn set(&mut self, tag: u64) -> &mut Vec<Option<Entry>> {
-        let index = tag as usize % self.sets.len();
+        let index = self.set_of(tag);
         &mut self.sets[index]
     }
 
@@ -63,7 +69,7 @@ impl Oracle {
     fn insert(&mut self, tag: u64) -> Option<u64> {
         self.time += 1;
         let (time, policy, ways) = (self.time, self.policy, self.ways);
-        let used = self.used[tag as usize % self.sets.len()].clone();
+        let used = self.used[self.set_of(tag)].clone();
         let set = self.set(tag);
         let oldest = |key: fn(&Entry) -> u64, set: &[Option<Entry>]| {
             (0..ways).min_by_key(|&way| key(set[way].as_ref().unwrap())).unwrap()
@@ -87,7 +93,7 @@ impl Oracle {
     }
 
     fn use_way(&mut self, tag: u64, way: usize) {
-        let index = tag as usize % self.sets.len();
+        let index = self.set_of(tag);
         self.used[index][way] = self.time;
     }
 
@@ -98,6 +104,18 @@ impl Oracle {
             None => false,
         }
     }
+}
+
+/// The set of a line as the formula has it, in fractions of 2^64.
+fn set_of(index: Index, line: u64, sets: u64) -> u64 {
+    let turned = match index {
+        Index::Modulo => 0,
+        Index::Hashed => {
+            let golden = 11_400_714_819_323_198_485_u128; // 2^64 / 1.618...
+            u128::from(line / sets) * golden % (1 << 64) * u128::from(sets) / (1 << 64)
+        }
+    };
+    ((u128::from(line) + turned) % u128::from(sets)) as u64
 }
 
 /// Where a binary tree over `width` ways (a power of two), of which only those of `used` are there, leads when it goes
@@ -120,6 +138,7 @@ fn half_used_longest_ago(used: &[u64], width: usize) -> usize {
 struct Case {
     sets: u64,
     ways: u64,
+    index: Index,
     steps: Vec<(bool, u64)>, // (take out, tag); all others are looked up and brought in if missing
 }
 
@@ -129,7 +148,8 @@ impl Arbitrary for Case {
         let ways = *g.choose(&[1, 2, 3, 4, 6, 8, 16]).unwrap();
         let tags = sets * ways * 3 / 2 + 1;
         let steps = (0..40 * sets * ways).map(|_| (u8::arbitrary(g) < 8, u64::arbitrary(g) % tags)).collect();
-        Self { sets, ways, steps }
+        let index = *g.choose(&[Index::Modulo, Index::Hashed]).unwrap();
+        Self { sets, ways, index, steps }
     }
 
     fn shrink(&self) -> Box<dyn Iterator<Item = Self>> {
@@ -140,7 +160,7 @@ impl Arbitrary for Case {
 
 fn cache(case: &Case, policy: Policy) -> Cache {
     let bytes = case.sets * case.ways * 64;
-    Cache::new(Geometry::new(bytes, case.ways, LineSize::B64).unwrap(), policy)
+    Cache::new(Geometry::new(bytes, case.ways, LineSize::B64).unwrap().with_index(case.index), policy)
 }
 
 #[test]
@@ -150,7 +170,7 @@ fn agrees_with_the_oracle_step_by_step() {
             [Policy::Lru, Policy::Fifo, Policy::Nehalem, Policy::NehalemWorstCase, Policy::TreePlru];
         policies.into_iter().all(|policy| {
             let mut cache = cache(&case, policy);
-            let mut oracle = Oracle::new(case.sets as usize, case.ways as usize, policy);
+            let mut oracle = Oracle::new(case.sets as usize, case.ways as usize, policy, case.index);
             case.steps.iter().all(|&(take_out, tag)| {
                 if take_out {
                     return cache.remove(tag) == oracle.remove(tag);
@@ -171,7 +191,7 @@ fn random_replacement_evicts_only_residents_of_a_full_set() {
         let mut cache = cache(&case, Policy::Random { seed });
         let mut sets = vec![Vec::new(); case.sets as usize];
         case.steps.iter().all(|&(take_out, tag)| {
-            let set = &mut sets[(tag % case.sets) as usize];
+            let set = &mut sets[set_of(case.index, tag, case.sets) as usize];
             let here = set.iter().position(|&t| t == tag);
             if take_out {
                 here.map(|way| set.swap_remove(way));
@@ -227,4 +247,41 @@ fn geometry_that_is_no_whole_number_of_sets_is_refused() {
     let geometry = Geometry::new(3 << 20, 16, LineSize::B64).unwrap();
     assert_eq!((geometry.sets(), geometry.lines().0, geometry.bytes()), (3072, 49152, 3 << 20));
     assert_eq!(geometry.with_ways(4).unwrap().sets(), 3072);
+    let hashed = geometry.with_index(Index::Hashed);
+    assert_eq!(hashed.with_ways(4).unwrap().index(), Index::Hashed);
+}
+
+/// How many lines each set gets.
+fn filled(index: Index, sets: u64, lines: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut filled = vec![0; sets as usize];
+    lines.for_each(|line| filled[index.set(line, sets) as usize] += 1);
+    filled
+}
+
+#[test]
+fn a_hashed_index_spreads_what_lies_together_and_what_lies_sets_apart() {
+    for sets in [64, 96, 1000, 2048] {
+        // Any aligned run goes once around all sets, by either index, so that what lies together fills a cache evenly.
+        for run in [0, 1, 17, (1 << 40) / sets] {
+            for index in [Index::Modulo, Index::Hashed] {
+                assert_eq!(
+                    filled(index, sets, run * sets..(run + 1) * sets),
+                    vec![1; sets as usize],
+                    "{index:?}"
+                );
+            }
+        }
+        // A column of a matrix, and nodes of eight lines of which the first is read: one set, an eighth of all sets.
+        for stride in [sets, 2 * sets, 8 * sets, 8] {
+            let column = |index| filled(index, sets, (0..8 * sets).map(|row| row * stride));
+            let most = |index| column(index).into_iter().max().unwrap();
+            let apart = |index| column(index).iter().filter(|&&lines| lines > 0).count() as u64;
+            if sets % stride.min(sets) == 0 {
+                assert!(apart(Index::Modulo) <= sets / 8 && most(Index::Modulo) >= 64);
+            }
+            // Eight in each set, if none were preferred.
+            assert!(most(Index::Hashed) <= 24, "{sets} {stride}: {}", most(Index::Hashed));
+            assert!(apart(Index::Hashed) > sets * 3 / 4, "{sets} {stride}: {}", apart(Index::Hashed));
+        }
+    }
 }

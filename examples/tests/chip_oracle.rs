@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use examples::reference::chip::corun::{self, Until};
 use examples::reference::chip::{
-    CacheSettings, ChipSettings, CoreSettings, CoreTiming, Counters, Inclusion, Latencies, Player, Policy,
-    Recording,
+    CacheSettings, ChipSettings, CoreSettings, CoreTiming, Counters, Inclusion, Index, Latencies, Player,
+    Policy, Recording,
 };
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 use reuse_sampler::LineSize;
@@ -20,6 +20,7 @@ struct PlainCache {
     sets: Vec<VecDeque<(usize, u64)>>,
     ways: usize,
     lru: bool,
+    index: Index,
 }
 
 impl PlainCache {
@@ -29,12 +30,21 @@ impl PlainCache {
             sets: vec![VecDeque::new(); geometry.sets() as usize],
             ways: geometry.ways() as usize,
             lru: settings.policy == Policy::Lru,
+            index: geometry.index(),
         }
     }
 
     fn set(&mut self, line: u64) -> &mut VecDeque<(usize, u64)> {
-        let index = line as usize % self.sets.len();
-        &mut self.sets[index]
+        let sets = self.sets.len();
+        let turned = match self.index {
+            Index::Modulo => 0,
+            // The golden section of 2^64, and of that the sets' part.
+            Index::Hashed => {
+                let product = (line as u128 / sets as u128) * 11_400_714_819_323_198_485 % (1 << 64);
+                (product * sets as u128 / (1 << 64)) as usize
+            }
+        };
+        &mut self.sets[(line as usize + turned) % sets]
     }
 
     fn hit(&mut self, who: (usize, u64)) -> bool {
@@ -77,7 +87,7 @@ impl Arbitrary for Case {
             let policy = *g.choose(&[Policy::Lru, Policy::Fifo]).unwrap();
             CacheSettings::lru(sets * ways * 64, ways, LineSize::B64).unwrap().with_policy(policy)
         };
-        let settings = ChipSettings {
+        let mut settings = ChipSettings {
             l1: cache(g, &[1, 2], &[1, 2]),
             l2: bool::arbitrary(g).then(|| cache(g, &[2, 4], &[1, 2])),
             shared: cache(g, &[2, 3, 4], &[2, 4, 8]),
@@ -86,6 +96,8 @@ impl Arbitrary for Case {
             prefetcher: None,
             lines_per_cycle: *g.choose(&[None, Some(0.02), Some(1.0)]).unwrap(),
         };
+        let index = *g.choose(&[Index::Modulo, Index::Hashed]).unwrap();
+        settings.shared.geometry = settings.shared.geometry.with_index(index);
         let programs = (0..=(u64::arbitrary(g) % 4))
             .map(|_| {
                 let (length, span) = (1 + u64::arbitrary(g) % 200, 1 + u64::arbitrary(g) % 40);

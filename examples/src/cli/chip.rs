@@ -6,7 +6,7 @@ use reuse_sampler::LineSize;
 
 use super::values::{line_size, not_negative};
 use super::{Failure, parse_bytes};
-use crate::reference::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Latencies, Policy};
+use crate::reference::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy};
 
 /// The simulated chip: the machine of the StatCC paper unless told otherwise.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,6 +36,9 @@ pub struct ChipArgs {
     /// Replacement policy of the shared cache
     #[arg(long, value_enum, default_value_t = Replacement::Lru)]
     policy: Replacement,
+    /// Which set of the shared cache a line belongs in
+    #[arg(long, value_enum, default_value_t = Indexing::Modulo)]
+    index: Indexing,
     /// Whether what the shared cache evicts leaves the private caches too
     #[arg(long, value_enum, default_value_t = Including::None)]
     inclusion: Including,
@@ -64,6 +67,14 @@ enum Including {
     Inclusive,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Indexing {
+    /// Its number modulo the number of sets
+    Modulo,
+    /// A hash of its whole number, as in caches made of slices
+    Hashed,
+}
+
 impl ChipArgs {
     /// The chip; `seed` serves random replacement.
     ///
@@ -89,6 +100,11 @@ impl ChipArgs {
         let mut settings = ChipSettings::paper().map_err(Failure::usage)?;
         settings.l1 = cache("--l1-size", self.l1_size, self.l1_ways)?;
         settings.shared = cache("--llc-size", self.llc_size, self.llc_ways)?.with_policy(policy);
+        let index = match self.index {
+            Indexing::Modulo => Index::Modulo,
+            Indexing::Hashed => Index::Hashed,
+        };
+        settings.shared.geometry = settings.shared.geometry.with_index(index);
         settings.latencies = Latencies { l1, shared, memory, ..Latencies::default() };
         settings.inclusion = match self.inclusion {
             Including::None => Inclusion::None,

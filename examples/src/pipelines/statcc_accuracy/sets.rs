@@ -45,7 +45,7 @@ impl Dispersion {
                 if !seen.insert(line) {
                     continue;
                 }
-                let count = &mut counts[(line % sets) as usize];
+                let count = &mut counts[geometry.index().set(line, sets) as usize];
                 squares += 2 * u64::from(*count) + 1;
                 *count += 1;
                 let lines = seen.len() as u64;

@@ -18,7 +18,6 @@ const EMPTY: u64 = u64::MAX;
 pub struct Cache {
     geometry: Geometry,
     index_mask: u64, // bits of a tag that are the line number
-    power_of_two: bool,
     // LRU and FIFO: by age, youngest first, empty slots last. The others: by way.
     tags: Vec<u64>,
     state: State,
@@ -51,7 +50,6 @@ impl Cache {
         Self {
             geometry,
             index_mask: u64::MAX >> geometry.line_size().shift(),
-            power_of_two: geometry.sets().is_power_of_two(),
             tags: vec![EMPTY; geometry.lines().0 as usize],
             state,
         }
@@ -153,9 +151,7 @@ impl Cache {
 
     #[inline]
     fn set_of(&self, tag: u64) -> usize {
-        let line = tag & self.index_mask;
-        let sets = self.geometry.sets();
-        (if self.power_of_two { line & (sets - 1) } else { line % sets }) as usize
+        self.geometry.index().set(tag & self.index_mask, self.geometry.sets()) as usize
     }
 }
 

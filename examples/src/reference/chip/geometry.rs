@@ -1,4 +1,4 @@
-//! Size and shape of a cache, and how it chooses a victim.
+//! Size and shape of a cache, which set a line belongs in, and how a victim is chosen.
 
 use std::fmt;
 
@@ -15,6 +15,50 @@ pub struct Geometry {
     sets: u64, // >= 1
     ways: u64, // in [1, MAX_WAYS]
     line_size: LineSize,
+    index: Index,
+}
+
+/// Which set of a cache a line belongs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Index {
+    /// The line's number modulo the number of sets, as private caches have it.
+    #[default]
+    Modulo,
+    /// A hash of the whole line number, as the shared caches of server and desktop processors have it since they are
+    /// made of slices: strides that are multiples of the number of sets, and nodes aligned to several lines, use all
+    /// sets.
+    ///
+    /// # Formula
+    /// Of S sets, line x belongs in `(x mod S + floor(S frac(floor(x / S) phi))) mod S`, with phi the golden ratio in
+    /// 64 bits (Knuth, *The Art of Computer Programming* 3, section 6.4): each aligned run of S lines goes once around
+    /// the sets, from a place of its own.
+    Hashed,
+}
+
+impl Index {
+    /// The set of a line, of `sets` sets (at least 1).
+    ///
+    /// # Cost
+    /// A mask where the sets are a power of two and the index is modulo, else up to two divisions.
+    #[inline]
+    #[must_use]
+    pub const fn set(self, line: u64, sets: u64) -> u64 {
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 / 1.618..., odd
+        let (run, place) = if sets.is_power_of_two() {
+            (line >> sets.trailing_zeros(), line & (sets - 1))
+        } else {
+            (line / sets, line % sets)
+        };
+        match self {
+            Self::Modulo => place,
+            Self::Hashed => {
+                let turned = (run.wrapping_mul(GOLDEN) as u128 * sets as u128) >> 64;
+                // Both below the number of sets, of which a cache has far fewer than 2^63.
+                let set = place + turned as u64;
+                if set < sets { set } else { set - sets }
+            }
+        }
+    }
 }
 
 impl Geometry {
@@ -28,7 +72,7 @@ impl Geometry {
         if ways == 0 || ways > MAX_WAYS || bytes == 0 || bytes % (ways * line) != 0 {
             return Err(ChipError::Geometry { bytes, ways, line_bytes: line_size.bytes() });
         }
-        Ok(Self { sets: bytes / (ways * line), ways, line_size })
+        Ok(Self { sets: bytes / (ways * line), ways, line_size, index: Index::Modulo })
     }
 
     /// Number of sets.
@@ -61,13 +105,36 @@ impl Geometry {
         self.lines().bytes(self.line_size)
     }
 
+    /// Which set a line belongs in.
+    #[must_use]
+    pub const fn index(self) -> Index {
+        self.index
+    }
+
+    /// The same cache with lines in other sets.
+    #[must_use]
+    pub const fn with_index(mut self, index: Index) -> Self {
+        self.index = index;
+        self
+    }
+
     /// The cache with the same sets and fewer or more ways.
     ///
     /// # Errors
     /// [`ChipError::Geometry`] if `ways` is 0 or more than 64.
     pub fn with_ways(self, ways: u64) -> Result<Self, ChipError> {
         let bytes = self.sets.saturating_mul(ways).saturating_mul(u64::from(self.line_size.bytes()));
-        Self::new(bytes, ways, self.line_size)
+        Ok(Self::new(bytes, ways, self.line_size)?.with_index(self.index))
+    }
+
+    /// The cache with the same ways and a part of its sets.
+    ///
+    /// # Errors
+    /// [`ChipError::Geometry`] unless that leaves a whole number of sets, at least one.
+    pub fn with_fewer_sets(self, divisor: u64) -> Result<Self, ChipError> {
+        // A rest of a set is no whole number of sets, which is refused.
+        let bytes = self.bytes().checked_div(divisor).unwrap_or(0);
+        Ok(Self::new(bytes, self.ways, self.line_size)?.with_index(self.index))
     }
 }
 

@@ -32,7 +32,7 @@ pub use self::config::{CacheSettings, ChipSettings, Inclusion, Latencies};
 pub use self::core::{Activity, CoreSettings};
 pub use self::counters::Counters;
 pub use self::error::ChipError;
-pub use self::geometry::{Geometry, MAX_WAYS, Policy};
+pub use self::geometry::{Geometry, Index, MAX_WAYS, Policy};
 pub use self::machine::{Chip, Event};
 pub use self::prefetch::PrefetcherSettings;
 pub use self::program::{Player, Program, Reference};
