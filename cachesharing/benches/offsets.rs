@@ -39,16 +39,20 @@ fn program(phases: u32, run: u32, seed: u32, measured: bool) -> Program<u32> {
 }
 
 fn offsets(c: &mut Criterion) {
-    let cache = SharedCache::new(16 * WAY).unwrap();
+    let cache = SharedCache::new(16 * WAY).unwrap().with_ways(16).unwrap();
     let hundred = Offsets::random(100, 1);
     let threads = NonZeroUsize::new(2).unwrap();
     let mut group = c.benchmark_group("100 offsets of 4000 windows");
     group.sample_size(10);
     for (shape, run) in [("runs of 20", 20), ("every window another phase", 1)] {
-        for (name, method, probes) in [
-            ("phase", Method::Phase, Probes::Cliffs),
-            ("dynamic", Method::DynamicWindow, Probes::One),
-            ("window", Method::Window, Probes::One),
+        let (settled, followed) = (EvictionAge::default(), EvictionAge::followed());
+        for (name, method, probes, model) in [
+            ("phase, settled", Method::Phase, Probes::Cliffs, settled),
+            ("dynamic, settled", Method::DynamicWindow, Probes::One, settled),
+            ("window, settled", Method::Window, Probes::One, settled),
+            ("phase, followed", Method::Phase, Probes::Cliffs, followed),
+            ("dynamic, followed", Method::DynamicWindow, Probes::One, followed),
+            ("window, followed", Method::Window, Probes::One, followed),
         ] {
             let measured = method != Method::Phase;
             let (a, b) = (program(8, run, 1, measured), program(5, run, 2, measured));
@@ -56,7 +60,7 @@ fn offsets(c: &mut Criterion) {
             group.bench_function(format!("{name}/{shape}"), |bench| {
                 bench.iter(|| {
                     // From the programs on: nothing is remembered from one iteration to the next.
-                    let co_run = CoRun::new(cache, &[&a, &b], EvictionAge::default(), settings).unwrap();
+                    let co_run = CoRun::new(cache, &[&a, &b], model, settings).unwrap();
                     variability(black_box(&co_run), &hundred, threads).unwrap().distribution.mean()
                 });
             });

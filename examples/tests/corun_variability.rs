@@ -192,6 +192,41 @@ fn a_schedule_is_the_cheapest_of_all_pairings() {
 }
 
 #[test]
+fn single_windows_are_as_predicted_or_flagged() {
+    let chip = ["--llc-size", "256KiB", "--l1-size", "8KiB", "--index", "hashed"];
+    let object = json(&[&chip[..], &["--experiment", "windows"]].concat());
+    let sets = object["sets"].as_array().unwrap();
+    let of_size = |members: usize| {
+        sets.iter().filter(|set| set["members"].as_array().unwrap().len() == members).collect::<Vec<_>>()
+    };
+    // All pairs of ten programs with themselves and each other, in three sizes.
+    assert_eq!((of_size(2).len(), of_size(4).len()), (3 * 55, 3 * 20));
+    for (what, members) in [("pairs", 2), ("groups of four", 4)] {
+        // What is summed up is what the sets say.
+        let all: Vec<&Value> =
+            of_size(members).into_iter().flat_map(|set| set["members"].as_array().unwrap()).collect();
+        let (flagged, others): (Vec<&Value>, Vec<&Value>) =
+            all.iter().partition(|member| member["on_cliff"] == true);
+        let error = |m: &&Value| (number(&m["predicted"]) / number(&m["simulated"]) - 1.0).abs();
+        let mean = others.iter().map(error).sum::<f64>() / others.len() as f64;
+        let near = |m: &&&Value| {
+            let simulated = number(&m["simulated"]);
+            (number(&m["range"][0]) * 0.97..=number(&m["range"][1]) * 1.03).contains(&simulated)
+        };
+        let inside = flagged.iter().filter(near).count();
+        let summary = object["summary"].as_array().unwrap();
+        let told = summary.iter().find(|s| s["windows"] == what && s["cache_bytes"].is_null()).unwrap();
+        assert_eq!(number(&told["on_cliff"]) as usize, flagged.len());
+        assert_eq!(number(&told["within_3_percent_of_range"]) as usize, inside);
+        assert!((number(&told["mean_error"]) - mean).abs() < 1e-9, "{told} {mean}");
+        // The smallest of these caches has sixteen sets, which chance fills unevenly.
+        assert!(mean < 0.02, "{what}: {mean}");
+        assert!(flagged.len() < all.len() / 3, "{what}: {}", flagged.len());
+        assert!(inside as f64 > 0.9 * flagged.len() as f64, "{what}: {inside} of {}", flagged.len());
+    }
+}
+
+#[test]
 fn two_commands_lead_from_a_program_to_its_slowdown() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -264,6 +299,12 @@ fn mistakes_are_one_line() {
         (&["--offsets", "0"], 2, "--offsets"),
         (&["--method", "guess"], 2, "invalid value 'guess'"),
         (&["--bandwidth=-1"], 2, "--bandwidth"),
+        (&["--index", "random"], 2, "invalid value 'random'"),
+        (
+            &["--experiment", "windows", "--llc-size", "8KiB"],
+            2,
+            "single windows are run in a 16th of the caches, too",
+        ),
         (&["--", "paths"], 2, "name at least two"),
         (&["--", "paths", "nonesuch"], 2, "no embedded program \"nonesuch\""),
     ] {

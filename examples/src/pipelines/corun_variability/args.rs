@@ -59,6 +59,9 @@ pub struct Args {
     /// Predict and simulate six embedded programs beside four of them, as the paper's table IV.1 does
     #[arg(long, conflicts_with_all = ["files", "profiles", "embedded"])]
     pub(super) evaluate: bool,
+    /// Run this experiment on embedded programs instead
+    #[arg(long, value_enum, conflicts_with_all = ["files", "profiles", "embedded", "evaluate", "schedule"])]
+    pub(super) experiment: Option<Experiment>,
     #[command(flatten)]
     pub(super) files: FileArgs,
     #[command(flatten)]
@@ -108,6 +111,9 @@ pub(super) struct PlayedArgs {
     /// How the programs' curves are measured
     #[arg(long, value_enum, default_value_t = Curves::Ways)]
     pub curves: Curves,
+    /// Sizes at which curves are measured, at most; there are as many as ways
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub curve_sizes: u64,
     /// Offsets that are simulated, too: the first so many [default: all]
     #[arg(long, value_name = "N")]
     pub simulate: Option<u32>,
@@ -149,6 +155,14 @@ impl MethodName {
             Self::Oblivious => "oblivious",
         }
     }
+}
+
+/// An experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Experiment {
+    /// Single windows: programs that do the same throughout, in pairs and groups of four, in the shared cache, a quarter
+    /// and a sixteenth of it
+    Windows,
 }
 
 /// How the cache is shared: the names of the models.

@@ -21,6 +21,20 @@ pub(super) const NAMES: [(&str, &str, bool); 6] = [
     ("joiner", "a hash join, then searches", false),
 ];
 
+/// Kernels that do the same throughout: single windows.
+pub(super) const STEADY: [(&str, &str); 10] = [
+    ("store", "a key-value store, a little larger than the cache, with few popular keys"),
+    ("vectors", "vectors beyond any cache"),
+    ("table", "random reads of two thirds of the cache"),
+    ("heap", "random reads of three times the cache"),
+    ("chase", "a cycle through half of the cache"),
+    ("scan", "a walk through nine tenths of the cache, in order"),
+    ("products", "blocked matrix products: a third of the cache, a small part at a time"),
+    ("ranks", "PageRank on a graph that fills half of the cache"),
+    ("join", "a hash join: half of the cache, and rows streamed through it"),
+    ("tree", "searches of a B-tree of half the cache"),
+];
+
 /// The target and the interferer of a run that names no program.
 pub(super) const DEFAULT: [&str; 2] = ["paths", "solver"];
 
@@ -30,8 +44,32 @@ pub(super) fn program(name: &str, bytes: u64, line_size: LineSize, seed: u64) ->
         let names: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
         Failure::Usage(format!("no embedded program {name:?}: there are {}", names.join(", ")))
     })?;
-    let recorded = Recording::workload(&Workload::new(segments, seed), line_size).map_err(Failure::run)?;
+    recorded(name, &Workload::new(segments, seed), line_size)
+}
+
+fn recorded(name: &str, workload: &Workload, line_size: LineSize) -> Result<Recorded, Failure> {
+    let recorded = Recording::workload(workload, line_size).map_err(Failure::run)?;
     Ok(Recorded { name: name.to_owned(), recording: Arc::clone(&recorded.recording), mix: recorded.mix })
+}
+
+/// The steady program of that name, for a shared cache of `bytes`.
+pub(super) fn steady(name: &str, bytes: u64, line_size: LineSize, seed: u64) -> Result<Recorded, Failure> {
+    let items = |each: u64| (bytes / each).max(16) as usize;
+    // Small caches settle soon: enough accesses for chance to even out.
+    let visits = items(1).max(1 << 16);
+    let (kernel, repeat) = match name {
+        "store" => (Kernel::KeyValue { keys: bytes / 80, requests: visits / 4, skew_percent: 99 }, 1),
+        "vectors" => (Kernel::Stream { length: items(6), passes: 2 }, 1),
+        "table" => (Kernel::Gather { length: items(12), picks: visits }, 1),
+        "heap" => (Kernel::Gather { length: 3 * items(8), picks: visits }, 1),
+        "chase" => (Kernel::PointerChase { nodes: items(128), hops: visits }, 1),
+        "scan" => (Kernel::Sweep { length: 9 * items(80), stride: 8, visits }, 1),
+        "products" => (Kernel::MatmulBlocked { n: ((bytes / 72) as f64).sqrt() as usize, tile: 8 }, 2),
+        "ranks" => (Kernel::PageRank { vertices: items(112), degree: 8, iterations: 8 }, 1),
+        "join" => (Kernel::HashJoin { build: items(56), probe: visits / 8 }, 1),
+        _ => (Kernel::BTree { keys: items(50), lookups: visits / 8 }, 1),
+    };
+    recorded(name, &Workload::kernel(kernel, repeat, seed), line_size)
 }
 
 /// Kernels whose working sets lie between a small part and several times a cache of `bytes`.

@@ -133,7 +133,8 @@ const VARIED: f64 = 0.02;
 
 /// A row per pair.
 fn table(pairs: &[Pair], names: &[&str]) -> Vec<Vec<String>> {
-    let header = "target,beside,slower by,spread,invocations W,D,P,speed-up P,error W,D,P,oblivious,KS of P";
+    let header =
+        "target,beside,slower by,spread,invocations W,D,P,speed-up W,D,P,error W,D,P,oblivious,KS of P";
     let mut rows = vec![header.split(',').map(str::to_owned).collect::<Vec<_>>()];
     for pair in pairs {
         let mut row = vec![
@@ -143,7 +144,7 @@ fn table(pairs: &[Pair], names: &[&str]) -> Vec<Vec<String>> {
             percent(pair.simulated.standard_deviation()),
         ];
         row.extend((0..=PHASE).map(|method| pair.methods[method].variability.invocations.to_string()));
-        row.push(format!("{:.0} x", pair.speedup(PHASE)));
+        row.extend((0..=PHASE).map(|method| format!("{:.0} x", pair.speedup(method))));
         row.extend((0..MethodName::ALL.len()).map(|method| percent(pair.error(method))));
         row.push(format!("{:.3}", pair.distance(PHASE)));
         rows.push(row);

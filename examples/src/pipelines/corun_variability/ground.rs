@@ -12,6 +12,7 @@ pub(super) struct Ground {
     pub base_cpi: f64,
     pub window: u64,    // accesses, at least 1
     pub threshold: f64, // of phases: mean relative difference of CPI
+    pub sizes: u64,     // of a curve, at most; at least 1
 }
 
 /// Accesses of a warm-up, per line of the shared cache.
@@ -39,6 +40,14 @@ impl Ground {
         SharedCache::new(geometry.bytes())
             .and_then(|cache| cache.with_ways(u32::try_from(geometry.ways()).unwrap_or(u32::MAX)))
             .map_err(Failure::usage)
+    }
+
+    /// Sizes of the shared cache that are measured, rising to all of it: whole ways.
+    pub fn sizes(&self) -> Vec<u64> {
+        let geometry = self.settings.shared.geometry;
+        let way = geometry.bytes() / geometry.ways();
+        let count = geometry.ways().min(self.sizes);
+        (1..=count).map(|i| i * geometry.ways() / count * way).collect()
     }
 
     /// Accesses of each window of a pass. A last window of less than half the length goes with the one before it.
@@ -69,10 +78,24 @@ mod tests {
         let settings = ChipSettings::paper().unwrap();
         for (accesses, expected) in [(9, vec![9]), (14, vec![14]), (15, vec![10, 5]), (30, vec![10, 10, 10])]
         {
-            let ground = Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1 };
+            let ground =
+                Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1, sizes: 16 };
             let recording = Arc::new(Recording::of_lines(0..accesses, LineSize::B64).unwrap());
             let played = Recorded { name: String::new(), recording, mix: 1.0 };
             assert_eq!(ground.windows(&played).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn sizes_are_whole_ways_and_end_with_the_cache() {
+        let settings = ChipSettings::paper().unwrap();
+        let way = settings.shared.geometry.bytes() / 16;
+        for (sizes, expected) in
+            [(1, vec![16]), (3, vec![5, 10, 16]), (16, (1..=16).collect()), (99, (1..=16).collect())]
+        {
+            let ground =
+                Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1, sizes };
+            assert_eq!(ground.sizes(), expected.iter().map(|ways| ways * way).collect::<Vec<u64>>());
         }
     }
 }

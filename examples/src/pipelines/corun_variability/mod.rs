@@ -16,6 +16,7 @@ mod profiles;
 mod reference;
 mod reuse;
 mod schedule;
+mod single;
 mod solo;
 mod tables;
 
@@ -30,6 +31,7 @@ use std::time::Instant;
 
 use cachesharing::{CoSchedule, MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
 
+use self::args::Experiment;
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
@@ -87,6 +89,16 @@ pub fn run_until(
         if !whole {
             let _ =
                 writeln!(messages, "corun_variability: interrupted; the pairs are those finished until then");
+        }
+        return Ok(if whole { 0 } else { INTERRUPTED });
+    }
+    if args.experiment == Some(Experiment::Windows) {
+        let whole = single::experiment(args, &ground(args)?, threads(args), &watch, out)?;
+        if !whole {
+            let _ = writeln!(
+                messages,
+                "corun_variability: interrupted; the windows are those finished until then"
+            );
         }
         return Ok(if whole { 0 } else { INTERRUPTED });
     }
@@ -175,7 +187,8 @@ fn ground(args: &Args) -> Result<Ground, Failure> {
     let line = f64::from(args.chip.line_size().bytes());
     settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / line);
     let threshold = args.played.phase_threshold;
-    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold })
+    let sizes = args.played.curve_sizes;
+    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold, sizes })
 }
 
 /// The programs that are to be played on the chip: none where profiles are given.

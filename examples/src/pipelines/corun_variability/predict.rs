@@ -108,18 +108,19 @@ impl Question<'_> {
         Settings { method, probes, extrapolate: self.extrapolate }
     }
 
-    /// The model of how the cache is shared.
-    pub fn sharing_model(&self) -> Box<dyn SharingModel> {
-        match self.model {
-            Model::Age => Box::new(EvictionAge::followed()),
-            Model::Settled => Box::new(EvictionAge::default()),
-            Model::Lru => Box::new(LruPartition::default()),
-            Model::Random => Box::new(Random),
-        }
-    }
-
     fn co_run(&self, method: Method) -> Result<CoRun<'_, u64, Box<dyn SharingModel>>, Failure> {
         let programs: Vec<&Program<u64>> = self.programs.iter().collect();
-        CoRun::new(self.cache, &programs, self.sharing_model(), self.settings(method)).map_err(Failure::run)
+        CoRun::new(self.cache, &programs, sharing_model(self.model), self.settings(method))
+            .map_err(Failure::run)
+    }
+}
+
+/// The model of how the cache is shared.
+pub(super) fn sharing_model(model: Model) -> Box<dyn SharingModel> {
+    match model {
+        Model::Age => Box::new(EvictionAge::followed()),
+        Model::Settled => Box::new(EvictionAge::default()),
+        Model::Lru => Box::new(LruPartition::default()),
+        Model::Random => Box::new(Random),
     }
 }

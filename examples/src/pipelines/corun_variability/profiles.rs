@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use super::ground::Ground;
 use super::reuse::modelled;
-use super::solo::sizes;
 use crate::cli::Failure;
 
 /// Programs read from files.
@@ -157,7 +156,7 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
     if threads.len() > 1 {
         notes.push(format!("{name} has {} threads: only the longest is taken", threads.len()));
     }
-    let sizes = sizes(&ground.settings);
+    let sizes = ground.sizes();
     let mut curves = Vec::new();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
     for (phase, number) in profile.phases.iter().zip(0..) {

@@ -54,8 +54,28 @@ pub(super) fn tracked(ground: &Ground, programs: &[&Recorded], offsets: &[f64]) 
     run(ground, programs, offsets, &speeds, true)
 }
 
+/// What is counted of programs that do the same throughout, together, until each has made as many accesses as the
+/// longest of them makes in a pass. They run at `speeds` alone, in accesses per cycle.
+pub(super) fn steady(
+    ground: &Ground,
+    programs: &[&Recorded],
+    offsets: &[f64],
+    speeds: &[f64],
+) -> Result<Vec<Counters>, Failure> {
+    let mut chip = met(ground, programs, offsets, speeds)?;
+    let first: Vec<Counters> = (0..chip.cores()).map(|core| chip.counters(core)).collect();
+    let longest = programs.iter().map(|played| played.recording.references()).max().unwrap_or(1);
+    let mut limits: Vec<u64> = first.iter().map(|counters| counters.accesses + longest).collect();
+    while limits.iter().any(|&limit| limit < u64::MAX) {
+        if let Event::Limit { core } = chip.advance(&limits) {
+            limits[core] = u64::MAX;
+        }
+    }
+    Ok(first.iter().enumerate().map(|(core, &first)| chip.counters(core) - first).collect())
+}
+
 /// Accesses per cycle alone.
-fn speed(ground: &Ground, played: &Recorded) -> Result<f64, Failure> {
+pub(super) fn speed(ground: &Ground, played: &Recorded) -> Result<f64, Failure> {
     Ok(played.recording.references() as f64 / alone(ground, played)?)
 }
 
@@ -66,6 +86,16 @@ fn run(
     speeds: &[f64],
     track: bool,
 ) -> Result<Run, Failure> {
+    Ok(pass(&mut met(ground, programs, offsets, speeds)?, ground, programs, track))
+}
+
+/// The chip with all programs warmed up together, each at its offset.
+fn met(
+    ground: &Ground,
+    programs: &[&Recorded],
+    offsets: &[f64],
+    speeds: &[f64],
+) -> Result<Chip<Player>, Failure> {
     let target = programs[0];
     let warm_up = ground.warm_up(target);
     // As much time for all; who arrives first waits for the others.
@@ -79,7 +109,7 @@ fn run(
     let cores = cores.collect::<Result<Vec<_>, Failure>>()?;
     let mut chip = Chip::new(&ground.settings, cores).map_err(Failure::run)?;
     gather(&mut chip, &warm_ups);
-    Ok(pass(&mut chip, ground, programs, track))
+    Ok(chip)
 }
 
 /// Runs every core up to its limit, and all on from there at the same time.

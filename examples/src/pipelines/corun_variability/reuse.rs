@@ -6,14 +6,14 @@ use cachesharing::{CacheCurve, CurvePoint};
 use reuse_sampler::{Outcome, ReuseDistance, ReuseProfile};
 
 use super::Ground;
-use super::solo::{SoloWindow, sizes};
+use super::solo::SoloWindow;
 use crate::cli::Failure;
 use crate::cli::Recorded;
 use crate::testbed::modelled::modelled_curve;
 
 /// The curve of each window of a program that has run once before, from how long ago each access's line was touched.
 pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<SoloWindow>, Failure> {
-    let sizes = sizes(&ground.settings);
+    let sizes = ground.sizes();
     let mut reuse = Reuse::new(played);
     ground
         .windows(played)

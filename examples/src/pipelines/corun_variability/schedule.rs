@@ -3,7 +3,7 @@
 use cachesharing::{CoSchedule, Objective, Pairing, co_schedule};
 use serde_json::{Value, json};
 
-use super::predict::Question;
+use super::predict::{Question, sharing_model};
 use super::tables::slower;
 use crate::cli::Failure;
 
@@ -11,7 +11,7 @@ use crate::cli::Failure;
 pub(super) fn of(question: &Question<'_>) -> Result<CoSchedule, Failure> {
     let programs: Vec<_> = question.programs.iter().collect();
     let settings = question.settings(cachesharing::Method::Phase);
-    let model = question.sharing_model();
+    let model = sharing_model(question.model);
     co_schedule(question.cache, &programs, &model, settings, question.offsets, question.threads)
         .map_err(Failure::run)
 }

@@ -15,7 +15,7 @@ use super::reuse::by_statstack;
 use crate::cli::Failure;
 use crate::cli::Recorded;
 use crate::parallel::in_order;
-use crate::reference::chip::{Chip, ChipSettings, Counters};
+use crate::reference::chip::{Chip, Counters};
 use crate::testbed::{PirateCore, SimulatedTestbed};
 
 /// How curves are measured.
@@ -31,8 +31,6 @@ pub enum Curves {
 
 /// A pirate that fetches more of the lines it touches does not hold what it is to steal.
 const MOST_PIRATE_FETCHES: f64 = 0.01;
-/// Sizes at which a curve is measured, at most.
-const MOST_SIZES: u64 = 16;
 
 /// One window of a program: its work and its curve.
 pub(super) type SoloWindow = (f64, CacheCurve);
@@ -55,14 +53,6 @@ pub(super) fn profile(
     phased(ground, played, windows)
 }
 
-/// Sizes of the shared cache that are measured, rising to all of it: whole ways.
-pub(super) fn sizes(settings: &ChipSettings) -> Vec<u64> {
-    let ways = settings.shared.geometry.ways();
-    let way = settings.shared.geometry.bytes() / ways;
-    let count = ways.min(MOST_SIZES);
-    (1..=count).map(|i| i * ways / count * way).collect()
-}
-
 /// What was counted in a window at one size, and whether it can be relied upon.
 struct Counted {
     counters: Counters,
@@ -76,7 +66,7 @@ fn by_size(
     threads: NonZeroUsize,
     measure: impl Fn(u64) -> Result<Vec<Counted>, Failure> + Sync,
 ) -> Result<Vec<SoloWindow>, Failure> {
-    let sizes = sizes(&ground.settings);
+    let sizes = ground.sizes();
     let passes = in_order(sizes.len(), threads, |i| measure(sizes[i]));
     let passes = passes.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     let line = ground.settings.line_size().bytes();
@@ -157,7 +147,7 @@ fn point(bytes: u64, counters: &Counters) -> CurvePoint {
 /// A trace has no code to tell phases by. What matters here is what a window does at each size of the cache, and that
 /// does not depend on who runs beside it.
 fn phased(ground: &Ground, played: &Recorded, windows: Vec<SoloWindow>) -> Result<Program<u64>, Failure> {
-    let sizes = sizes(&ground.settings);
+    let sizes = ground.sizes();
     let config = PopConfig { threshold: ground.threshold, capacity: None, ..PopConfig::default() };
     let mut clusterer = Pop::new(config).map_err(Failure::usage)?;
     let mut members = Vec::with_capacity(windows.len());
