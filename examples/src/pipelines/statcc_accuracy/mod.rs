@@ -7,6 +7,7 @@ mod model;
 mod output;
 pub mod played;
 pub mod programs;
+pub mod sampling;
 mod scatter;
 pub mod sets;
 pub mod statistics;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::distances::{Distances, Pass};
 use super::model::Model;
 use super::programs::{Choice, choose};
+use super::sampling::{self, Sampled};
 use super::sets::Dispersion;
 use super::statistics::Summary;
 use super::steady::{self, Steady};
@@ -23,12 +24,6 @@ use crate::reference::chip::corun::Until;
 
 /// Errors of the CPI models in the paper's table 3.
 pub const ALPHAS: [f64; 3] = [0.9, 1.0, 1.1];
-/// Samples in a window of a sampled program: windows are joined until they hold so many. With fewer the noise of each
-/// window adds up: a third more at 1,500.
-const WINDOW_SAMPLES: f64 = 6_000.0;
-/// Windows that are not joined further, however few their samples: with fewer, what a program does in turn runs
-/// together.
-const LEAST_WINDOWS: u64 = 16;
 /// Programs in a mix.
 const MIX: usize = 4;
 
@@ -95,9 +90,6 @@ pub struct Outcome {
     pub cliff: bool,
 }
 
-/// Changes of CPI and miss ratio.
-type Changes = Vec<(f64, f64)>;
-
 /// Whether to end with what is finished. Asked once before each piece of work.
 pub type Interrupted<'a> = &'a (dyn Fn() -> bool + Sync);
 
@@ -115,27 +107,6 @@ pub struct WrongModels {
     pub miss_ratio: f64,
     /// Increase of the average relative error of the CPI.
     pub cpi: f64,
-}
-
-/// Figure 10: what sampling adds to the errors.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sampled {
-    /// Share of the accesses that were sampled.
-    pub rate: f64,
-    /// Samples of each program.
-    pub samples: f64,
-    /// Windows of each program, joined until each holds samples enough.
-    pub windows: u64,
-    /// Times that each program was sampled.
-    pub repetitions: usize,
-    /// Mean change of the predicted CPI with its sign, relative to the simulated one: the bias of sampling.
-    pub bias: f64,
-    /// Change of the predicted CPI, relative to the simulated one.
-    pub cpi: Summary,
-    /// The same around the mean of all repetitions of that prediction, as the paper normalises its figure 10.
-    pub cpi_spread: Summary,
-    /// Change of the predicted miss ratio.
-    pub miss_ratio: Summary,
 }
 
 /// All results.
@@ -181,21 +152,21 @@ impl Results {
 }
 
 /// A program with all that is known of it.
-struct Subject {
-    recorded: Recorded,
-    distances: Distances,
-    solo: Solo,
-    window: u64,
+pub(super) struct Subject {
+    pub recorded: Recorded,
+    pub distances: Distances,
+    pub solo: Solo,
+    pub window: u64,
     known: Known,
-    dispersion: Dispersion,
+    pub dispersion: Dispersion,
 }
 
 /// A group that was simulated, and what was predicted of it.
-struct Judged {
-    members: Vec<usize>,
-    simulated: Vec<Simulated>,
-    predicted: Vec<Predicted>,
-    steady: Vec<Steady>,
+pub(super) struct Judged {
+    pub members: Vec<usize>,
+    pub simulated: Vec<Simulated>,
+    pub predicted: Vec<Predicted>,
+    pub steady: Vec<Steady>,
 }
 
 impl Suite {
@@ -231,7 +202,7 @@ impl Suite {
         let mut sampled = Vec::new();
         for &gap in self.gaps.iter().filter(|_| self.repetitions > 0) {
             tell("predicting from samples");
-            sampled.extend(self.sampled(&subjects, &pairs, gap, interrupted)?);
+            sampled.extend(sampling::added(self, &subjects, &pairs, gap, interrupted)?);
         }
         let groups =
             |judged: &[Judged]| -> Vec<Group> { judged.iter().map(|g| group(&subjects, g)).collect() };
@@ -255,7 +226,7 @@ impl Suite {
     }
 
     /// With what was counted alone, if that is to be used.
-    fn counted(&self, known: Known, solo: &Solo) -> Result<Known, Failure> {
+    pub(super) fn counted(&self, known: Known, solo: &Solo) -> Result<Known, Failure> {
         let geometry = self.machine.chip.shared.geometry;
         if self.counted { known.counted(geometry, self.model.replacement(), solo, 1) } else { Ok(known) }
     }
@@ -282,7 +253,7 @@ impl Suite {
         judged.into_iter().filter_map(Result::transpose).collect()
     }
 
-    fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Vec<Predicted> {
+    pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Vec<Predicted> {
         let geometry = self.machine.chip.shared.geometry;
         timeline::predict(known, geometry, self.model.replacement(), Until::FirstEnded, cpi_errors)
     }
@@ -334,90 +305,6 @@ impl Suite {
         }
         cells
     }
-
-    /// Samples every program anew for each repetition, and predicts all pairs from that. Nothing if an interrupt came
-    /// before the first repetition.
-    fn sampled(
-        &self,
-        subjects: &[Subject],
-        pairs: &[Judged],
-        gap: f64,
-        interrupted: Interrupted<'_>,
-    ) -> Result<Option<Sampled>, Failure> {
-        let repetitions: Vec<u64> = (0..u64::from(self.repetitions)).collect();
-        let coarse: Vec<(u64, Solo)> = subjects
-            .iter()
-            .map(|subject| {
-                let most = (self.windows / LEAST_WINDOWS).max(1) as f64;
-                let joined = (WINDOW_SAMPLES * gap / subject.window as f64).ceil().clamp(1.0, most);
-                (subject.window * joined as u64, subject.solo.in_windows_of(joined as usize))
-            })
-            .collect();
-        let changes = on_each(&repetitions, |repetition| -> Result<Option<Changes>, Failure> {
-            if interrupted() {
-                return Ok(None);
-            }
-            let sampled =
-                subjects.iter().zip(&coarse).enumerate().map(|(number, (subject, (window, solo)))| {
-                    let seed = self.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
-                    let profiles = subject.distances.sampled(*window, Pass::First, gap, seed);
-                    let known = Known::new(
-                        &self.machine,
-                        subject.recorded.mix,
-                        solo,
-                        *window,
-                        subject.dispersion.clone(),
-                        &profiles,
-                        &[],
-                    )?;
-                    self.counted(known, solo)
-                });
-            let sampled: Vec<Known> = sampled.collect::<Result<_, _>>()?;
-            let mut changes = Vec::new();
-            for pair in pairs {
-                let known: Vec<&Known> = pair.members.iter().map(|&m| &sampled[m]).collect();
-                let predicted = self.predict(&known, &[]);
-                for ((sampled, full), simulated) in predicted.iter().zip(&pair.predicted).zip(&pair.simulated)
-                {
-                    let cpi = (sampled.cpi() - full.cpi()) / simulated.counters.cpi();
-                    changes.push((cpi, sampled.miss_ratio() - full.miss_ratio()));
-                }
-            }
-            Ok(Some(changes))
-        });
-        let changes: Vec<Changes> =
-            changes.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        let count = changes.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-        let sampled = Sampled {
-            rate: gap.recip(),
-            samples: self.accesses as f64 / gap,
-            windows: coarse
-                .iter()
-                .zip(subjects)
-                .map(|((window, _), s)| s.distances.references().div_ceil(*window))
-                .max()
-                .unwrap_or(0),
-            repetitions: changes.len(),
-            bias: changes.iter().flatten().map(|change| change.0).sum::<f64>() / count,
-            cpi: Summary::of(changes.iter().flatten().map(|change| change.0)),
-            cpi_spread: Summary::of(around_means(&changes)),
-            miss_ratio: Summary::of(changes.iter().flatten().map(|change| change.1)),
-        };
-        Ok((!changes.is_empty()).then_some(sampled))
-    }
-}
-
-/// Changes of the CPI less the mean change of the same program in the same pair: a repetition is a list over all
-/// programs of all pairs. What n repetitions spread around their own mean is widened to what they spread around the
-/// true one, by the root of n / (n - 1).
-fn around_means(repetitions: &[Changes]) -> impl Iterator<Item = f64> {
-    let n = repetitions.len() as f64;
-    let predictions = repetitions.first().map_or(0, Vec::len);
-    let widened = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 1.0 };
-    (0..predictions).flat_map(move |at| {
-        let mean = repetitions.iter().map(|changes| changes[at].0).sum::<f64>() / n;
-        repetitions.iter().map(move |changes| widened * (changes[at].0 - mean))
-    })
 }
 
 /// The paper's equation 4.

@@ -19,14 +19,6 @@ impl Solo {
         let pass = self.passes.get(pass).or(self.passes.last());
         pass.and_then(|windows| windows.get(window)).unwrap_or(&self.counters)
     }
-
-    /// The same in windows that are each `count` of these, of which a pass's last may be fewer.
-    #[must_use]
-    pub fn in_windows_of(&self, count: usize) -> Self {
-        let sum = |windows: &[Counters]| windows.iter().copied().sum();
-        let coarse = |pass: &Vec<Counters>| pass.chunks(count.max(1)).map(sum).collect();
-        Self { counters: self.counters, passes: self.passes.iter().map(coarse).collect() }
-    }
 }
 
 /// A program beside others.
