@@ -1,0 +1,191 @@
+//! What the kernel answers.
+
+use std::io;
+
+use super::{CODE, ENOSPC, Sim, SimEvent};
+use crate::perf::kernel::{
+    Change, Event, Kernel, Notice, Opening, Operands, Reading, Registers, Resume, Source, Stop, Tid,
+};
+use crate::perf::ring::write;
+
+impl Kernel for Sim {
+    fn wait(&mut self) -> io::Result<Notice> {
+        self.maybe_interrupted()?;
+        for _ in 0..10_000 {
+            if self.chance(self.faults.ticks) {
+                return Ok(Notice::Tick);
+            }
+            if let Some(notice) = self.queue.pop_front() {
+                self.ticks = 0;
+                match notice {
+                    Notice::Gone(tid) => {
+                        self.threads.remove(&tid);
+                    }
+                    Notice::Started(tid) => {
+                        let Some(thread) = self.threads.get_mut(&tid) else { continue };
+                        thread.known = true;
+                    }
+                    Notice::Stopped(tid, _) if self.alive(tid).is_err() => continue,
+                    _ => {}
+                }
+                return Ok(notice);
+            }
+            if self.threads.is_empty() {
+                return Ok(Notice::Ended);
+            }
+            self.accident();
+            let running = self.running();
+            if running.is_empty() {
+                // A stopped job is continued some time.
+                let listening: Vec<Tid> =
+                    self.threads.iter().filter(|(_, t)| t.listening).map(|(&tid, _)| tid).collect();
+                for tid in listening {
+                    if let Some(thread) = self.threads.get_mut(&tid) {
+                        thread.listening = false;
+                        self.queue.push_back(Notice::Stopped(tid, Stop::Interrupted));
+                    }
+                }
+                if self.queue.is_empty() {
+                    self.ticks += 1;
+                    assert!(self.ticks < 1000, "nothing can happen any more: {:?}", self.threads.keys());
+                    return Ok(Notice::Tick);
+                }
+                continue;
+            }
+            let tid = running[self.random.below(running.len())];
+            self.run(tid);
+        }
+        Ok(Notice::Tick)
+    }
+
+    fn open(&mut self, thread: Tid, opening: &Opening, leader: Option<Event>) -> io::Result<Event> {
+        self.maybe_interrupted()?;
+        self.alive(thread)?;
+        assert!(!self.threads[&thread].running, "events are opened of threads that stand still");
+        if opening.source == Source::Watchpoint {
+            let used = self.events.values().filter(|e| e.thread == thread && e.watch.is_some()).count();
+            if used >= self.available {
+                return Err(io::Error::from_raw_os_error(ENOSPC));
+            }
+        }
+        let handle = self.next_event;
+        self.next_event += 1;
+        self.opened += 1;
+        let id = handle as u64 + 1000;
+        let watch = (opening.source == Source::Watchpoint).then_some((1, 0));
+        let event = SimEvent {
+            thread,
+            leader: leader.map_or(handle, |leader| leader.handle),
+            id,
+            opening: *opening,
+            enabled: opening.enabled,
+            count: 0,
+            left: opening.period,
+            watch,
+            limit: 0,
+        };
+        self.events.insert(handle, event);
+        Ok(Event { handle, id })
+    }
+
+    fn close(&mut self, event: Event) {
+        assert!(self.events.remove(&event.handle).is_some(), "closed twice");
+        self.closed += 1;
+    }
+
+    fn change(&mut self, event: Event, change: Change) -> io::Result<()> {
+        self.maybe_interrupted()?;
+        let Some(found) = self.events.get_mut(&event.handle) else { panic!("{event:?} is not open") };
+        match change {
+            Change::Enable => found.enabled = true,
+            Change::Disable => found.enabled = false,
+            Change::Period(period) => {
+                assert!(period > 0);
+                (found.opening.period, found.left) = (period, period);
+            }
+            Change::Watch { address, bytes, touch, spent } => {
+                assert!(address % u64::from(bytes) == 0 && touch > 0);
+                found.watch = Some((address, address + u64::from(bytes) - 1));
+                (found.opening.period, found.left) = (touch, touch);
+                found.enabled = true;
+                if !found.opening.stops {
+                    found.limit += u64::from(spent);
+                    assert_eq!(found.limit, 1, "it reports more often than once, or never");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, leader: Event) -> io::Result<Reading> {
+        self.maybe_interrupted()?;
+        assert!(self.events.contains_key(&leader.handle), "{leader:?} is not open");
+        Ok(Reading { enabled: self.clock, running: self.clock, values: self.group(leader.handle) })
+    }
+
+    fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()> {
+        self.maybe_interrupted()?;
+        if let Some((ring, lost)) = self.rings.get_mut(&leader.handle) {
+            bytes.append(ring);
+            if *lost > 0 {
+                write::lost(bytes, std::mem::take(lost));
+            }
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, tid: Tid, how: Resume, signal: i32) -> io::Result<()> {
+        self.maybe_interrupted()?;
+        self.alive(tid)?;
+        let Some(thread) = self.threads.get_mut(&tid) else { return Ok(()) };
+        assert!(!thread.running && thread.known, "{tid} goes on twice");
+        if signal != 0 {
+            assert_eq!(signal, thread.owed, "the program gets a signal that nobody sent");
+            thread.owed = 0;
+            self.signals.1 += 1;
+        }
+        assert_eq!(thread.owed, 0, "a signal was swallowed");
+        if thread.ending {
+            self.queue.push_back(Notice::Gone(tid));
+            return Ok(());
+        }
+        if how == Resume::Listen {
+            thread.listening = true;
+            return Ok(());
+        }
+        thread.running = true;
+        thread.passing = false;
+        thread.stepping = how == Resume::Step;
+        Ok(())
+    }
+
+    fn interrupt(&mut self, tid: Tid) -> io::Result<()> {
+        self.maybe_interrupted()?;
+        self.alive(tid)?;
+        if let Some(thread) = self.threads.get_mut(&tid)
+            && thread.running
+        {
+            (thread.running, thread.stepping) = (false, false);
+            self.queue.push_back(Notice::Stopped(tid, Stop::Interrupted));
+        }
+        Ok(())
+    }
+
+    fn registers(&mut self, tid: Tid) -> io::Result<Registers> {
+        self.maybe_interrupted()?;
+        self.alive(tid)?;
+        assert!(!self.threads[&tid].running);
+        Ok(Registers { pc: CODE + 4 * self.threads[&tid].at, words: Vec::new() })
+    }
+
+    fn operands(&mut self, tid: Tid, _: &Registers) -> io::Result<Operands> {
+        self.maybe_interrupted()?;
+        self.alive(tid)?;
+        let thread = &self.threads[&tid];
+        Ok(Operands::Known((thread.program)(thread.at)))
+    }
+
+    fn now(&mut self) -> u64 {
+        self.clock
+    }
+}
