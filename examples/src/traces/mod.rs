@@ -4,9 +4,11 @@
 //! or standard input, decompression, the guess of a format from a name, and how far reading has come.
 
 mod compression;
+mod running;
 mod zstd;
 
 pub use compression::{Compression, decompress};
+pub use running::{notes_on, trace_program};
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};

@@ -18,6 +18,7 @@ use super::args::{Args, Work};
 use super::watched::Watched;
 use super::{Measured, nothing, tell};
 use crate::cli::{Failure, Watch};
+use crate::target::command_name;
 
 /// Processor time in an interval where that is the work, in nanoseconds.
 const CPU_TIME_INTERVAL: f64 = 100e6;
@@ -33,9 +34,7 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
     };
     let source = match subject {
         Subject::Process(pid) => format!("process {pid}"),
-        Subject::Program(..) => {
-            args.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-        }
+        Subject::Program(..) => command_name(&args.program),
     };
     let work = args.machine.progress.clone();
     match testbed(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {

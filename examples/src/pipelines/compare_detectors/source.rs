@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::replay::EventSource;
-use reuse_sampler::trace::{TraceContent, TraceFormat};
+use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
 use reuse_sampler::{LineSize, WindowPlan};
 
 use super::args::Args;
@@ -16,8 +15,8 @@ use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
 use crate::guided;
-use crate::target::{Backend, Target, TargetError, TargetOptions};
-use crate::traces::TraceFile;
+use crate::target::{Backend, Target, TargetOptions, command_name};
+use crate::traces::{TraceFile, notes_on, trace_program};
 use crate::workloads::{NAMES, Sink, Workload};
 
 /// Events between two looks at the interrupt flag.
@@ -123,17 +122,9 @@ impl Run<'_> {
     /// Runs a program under the emulator, which tells every access with its instruction; the program's output goes to
     /// standard error.
     fn program(&self, command: &[OsString]) -> Result<(Recording, Vec<String>), Failure> {
-        let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
-        let name: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let mut options = QemuOptions::default();
-        options.output_to_stderr = true;
-        let mut trace = QemuTrace::spawn(program, arguments, &options).map_err(Failure::run)?;
-        let recording = self.drive(&name.join(" "), &mut trace)?;
-        let mut notes = trace.warnings().to_vec();
-        if let Some(exit) = trace.exit_status().filter(|exit| *exit != TargetExit::Code(0)) {
-            notes.push(format!("the program ended with {exit}"));
-        }
-        Ok((recording, notes))
+        let mut trace = trace_program(command, Side::Data, true)?;
+        let recording = self.drive(&command_name(command), &mut trace)?;
+        Ok((recording, notes_on(&trace)))
     }
 
     fn drive(&self, name: &str, source: &mut impl EventSource) -> Result<Recording, Failure> {

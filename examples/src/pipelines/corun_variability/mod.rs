@@ -86,21 +86,11 @@ pub fn run_until(
     let watch = Watch::new(interrupted);
     if args.evaluate {
         let whole = evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
-        if !whole {
-            let _ =
-                writeln!(messages, "corun_variability: interrupted; the pairs are those finished until then");
-        }
-        return Ok(if whole { 0 } else { INTERRUPTED });
+        return Ok(ended(whole, "pairs", messages));
     }
     if args.experiment == Some(Experiment::Windows) {
         let whole = single::experiment(args, &ground(args)?, threads(args), &watch, out)?;
-        if !whole {
-            let _ = writeln!(
-                messages,
-                "corun_variability: interrupted; the windows are those finished until then"
-            );
-        }
-        return Ok(if whole { 0 } else { INTERRUPTED });
+        return Ok(ended(whole, "windows", messages));
     }
     let found = find(args, &watch)?;
     watch.clear();
@@ -118,6 +108,16 @@ pub fn run_until(
         return Ok(INTERRUPTED);
     }
     Ok(0)
+}
+
+/// The exit status of what told all of its results, or those `what` that were finished.
+fn ended(whole: bool, what: &str, messages: &mut dyn Write) -> u8 {
+    if whole {
+        return 0;
+    }
+    // A message that nobody reads is no failure.
+    let _ = writeln!(messages, "corun_variability: interrupted; the {what} are those finished until then");
+    INTERRUPTED
 }
 
 /// Ends what has nothing to tell yet.

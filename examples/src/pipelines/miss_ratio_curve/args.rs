@@ -14,8 +14,8 @@ use crate::traces::format_of;
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
 ///
 /// The models (statstack for LRU, statcache for random replacement) need only samples of reuse distances; the exact
-/// ones simulate every access, of a program as it runs under the emulator. Without --trace and PROGRAM an embedded workload runs. Ctrl-C ends with the curve so
-/// far, marked as incomplete.
+/// ones simulate every access, of a program as it runs under the emulator. Without --trace and PROGRAM an embedded
+/// workload runs. Ctrl-C ends with the curve so far, marked as incomplete.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "miss_ratio_curve", version)]
 pub struct Args {

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::rc::Rc;
 
 use reuse_sampler::SamplerError;
-use reuse_sampler::qemu::{QemuOptions, QemuTrace};
+use reuse_sampler::qemu::QemuTrace;
 use reuse_sampler::replay::{Event, EventSource};
 
 use super::args::CacheSide;
 use crate::cli::Failure;
-use crate::target::{Outcome, TargetError};
+use crate::target::Outcome;
+use crate::traces::trace_program;
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
@@ -19,14 +20,8 @@ pub struct Traced(Rc<RefCell<QemuTrace>>);
 impl Traced {
     /// Starts `command`.
     pub fn spawn(command: &[OsString], side: CacheSide, output_to_stderr: bool) -> Result<Self, Failure> {
-        let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
-        let mut options = QemuOptions::default();
-        options.output_to_stderr = output_to_stderr;
-        let trace = match side {
-            CacheSide::Data => QemuTrace::spawn(program, arguments, &options),
-            CacheSide::Instruction => QemuTrace::fetches(program, arguments, &options),
-        };
-        Ok(Self(Rc::new(RefCell::new(trace.map_err(Failure::run)?))))
+        let trace = trace_program(command, side.into(), output_to_stderr)?;
+        Ok(Self(Rc::new(RefCell::new(trace))))
     }
 
     /// The code at an address.

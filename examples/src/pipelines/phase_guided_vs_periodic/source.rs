@@ -4,14 +4,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::replay::EventSource;
-use reuse_sampler::trace::{TraceContent, TraceFormat};
+use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
 
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
 use crate::target::{TargetError, command_name};
-use crate::traces::{TraceFile, format_of};
+use crate::traces::{TraceFile, format_of, notes_on, trace_program};
 use crate::workloads::Workload;
 
 /// Events between two looks at the interrupt flag.
@@ -101,18 +100,10 @@ fn program(
     options: &RecordingOptions,
     limits: Limits<'_>,
 ) -> Result<Recording, Failure> {
-    let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
     let name = command_name(command);
-    let mut qemu = QemuOptions::default();
-    qemu.output_to_stderr = limits.output_to_stderr;
-    let mut events = QemuTrace::spawn(program, arguments, &qemu).map_err(Failure::run)?;
+    let mut events = trace_program(command, Side::Data, limits.output_to_stderr)?;
     let (recorder, stopped) = drive(&mut events, &name, options, limits)?;
-    let mut notes = events.warnings().to_vec();
-    match events.exit_status() {
-        Some(TargetExit::Code(0)) | None => {}
-        Some(exit) => notes.push(format!("the program ended with {exit}")),
-    }
-    Ok(recorder.finish(name, stopped, notes))
+    Ok(recorder.finish(name, stopped, notes_on(&events)))
 }
 
 /// Hands events to a recorder until they end or there is enough of them; answers whether it was not their end.

@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
-use reuse_sampler::qemu::{QemuOptions, QemuTrace};
+use reuse_sampler::qemu::QemuTrace;
+use reuse_sampler::trace::Side;
 use reuse_sampler::{CacheLines, ReusePlan, SampleGap};
 use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, samples, sets};
 use crate::cli::{Failure, unless_closed};
-use crate::traces::{TraceFile, format_of};
+use crate::traces::{TraceFile, format_of, trace_program};
 use crate::workloads::Workload;
 
 /// Compares the cache models with exact simulation, on recorded traces and embedded workloads.
@@ -158,15 +159,15 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(Settings { sizes, windows: args.windows, plan, seed: args.seed, simulations: 7 })
 }
 
-/// A program under the emulator.
+/// A program under the emulator, its output on standard error.
 fn program(command: &str) -> Result<QemuTrace, Failure> {
-    let mut words = command.split_whitespace();
-    let program = words.next().ok_or_else(|| {
-        Failure::usage("--command is empty: give a program with its arguments, separated by spaces")
-    })?;
-    let mut options = QemuOptions::default();
-    options.output_to_stderr = true;
-    QemuTrace::spawn(program, words, &options).map_err(Failure::run)
+    let words: Vec<&str> = command.split_whitespace().collect();
+    if words.is_empty() {
+        return Err(Failure::usage(
+            "--command is empty: give a program with its arguments, separated by spaces",
+        ));
+    }
+    trace_program(&words, Side::Data, true)
 }
 
 fn compare(name: String, stream: &Stream, settings: &Settings, ways: &[u32]) -> Result<Trace, Failure> {

@@ -1,8 +1,8 @@
 //! How far the cache models are from exact simulation, on recorded traces and embedded workloads.
 //!
 //! A trace is held in memory as the lines it touches, played once to the exact caches and once to the sampler,
-//! at the rate asked for; the models are fitted to the samples, to all of them, phase by phase or window by window, and their
-//! curves compared with the exact ones. What is compared is the miss ratio of the whole run at each size, in
+//! at the rate asked for; the models are fitted to the samples, to all of them, phase by phase or window by window, and
+//! their curves compared with the exact ones. What is compared is the miss ratio of the whole run at each size, in
 //! percentage points.
 
 mod command;

@@ -26,7 +26,7 @@ use super::args::Args;
 use super::study::Study;
 use crate::cli::{Failure, Watch};
 use crate::pipelines::phase_guided_cache;
-use crate::target::Outcome;
+use crate::target::{Outcome, command_name};
 
 /// Instructions in an interval where the user does not say: some 30 ms.
 pub const LIVE_WINDOW: u64 = 100_000_000;
@@ -101,9 +101,8 @@ pub(super) fn count(
             "the program {how} within its first interval of {window} instructions: give shorter ones with --window"
         )));
     }
-    let program: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
     let incomplete = stopped || matches!(ended, Outcome::Signalled(_));
-    let run = study::Run { program: &program.join(" "), window, counters, incomplete };
+    let run = study::Run { program: &command_name(&args.program), window, counters, incomplete };
     let study = study::study(&observed, &choice, &machine, &files, run, &mut source).map_err(Failure::run)?;
     Ok((study, phase_guided_cache::ending(incomplete, &ended, stopped)))
 }

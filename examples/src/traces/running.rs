@@ -1,0 +1,38 @@
+//! A running program as a trace: the emulator hands out every access, or every instruction, as it happens.
+
+use std::ffi::OsStr;
+
+use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
+use reuse_sampler::trace::Side;
+
+use crate::cli::Failure;
+use crate::target::TargetError;
+
+/// Starts a command: loads and stores with the instructions that make them, or the fetches of instructions.
+///
+/// # Errors
+/// [`Failure::Usage`] for a command without words, [`Failure::Run`] if it cannot be run.
+pub fn trace_program(
+    command: &[impl AsRef<OsStr>],
+    side: Side,
+    output_to_stderr: bool,
+) -> Result<QemuTrace, Failure> {
+    let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
+    let mut options = QemuOptions::default();
+    options.output_to_stderr = output_to_stderr;
+    let trace = match side {
+        Side::Data => QemuTrace::spawn(program, arguments, &options),
+        Side::Instruction => QemuTrace::fetches(program, arguments, &options),
+    };
+    trace.map_err(Failure::run)
+}
+
+/// What the user should know of a program that was traced: what went unobserved, and an end that is no success.
+#[must_use]
+pub fn notes_on(trace: &QemuTrace) -> Vec<String> {
+    let mut notes = trace.warnings().to_vec();
+    if let Some(exit) = trace.exit_status().filter(|exit| *exit != TargetExit::Code(0)) {
+        notes.push(format!("the program ended with {exit}"));
+    }
+    notes
+}
