@@ -71,6 +71,8 @@
 //! plugins, which static builds cannot: the package `qemu-user` has one that can in Debian 12 and Ubuntu
 //! 24.04, and one that cannot in Debian 13 and Ubuntu 25.04. Elsewhere `qemu-x86_64 --help` tells.
 
+#[cfg(not(qemu_plugin))]
+mod elsewhere;
 #[cfg(qemu_plugin)]
 mod emulator;
 #[cfg(qemu_plugin)]
@@ -85,9 +87,16 @@ mod sampler;
 #[cfg(qemu_plugin)]
 #[allow(unsafe_code, dead_code)]
 mod shared; // the plugin uses the other half
+#[cfg(qemu_plugin)]
+mod stretches;
 mod trace;
 
 use std::ffi::OsStr;
+
+#[cfg(not(qemu_plugin))]
+use elsewhere::Run;
+#[cfg(qemu_plugin)]
+use sampler::Run;
 
 pub use options::QemuOptions;
 pub use trace::QemuTrace;
@@ -95,20 +104,14 @@ pub use trace::QemuTrace;
 pub use crate::exit::TargetExit;
 pub use crate::location::CodeLocation;
 
-#[cfg(qemu_plugin)]
-use self::shared::layout::Told;
 use crate::{Sampler, SamplerError, Window, WindowPlan};
 
 /// A program that runs under the emulator, one window at a time.
 #[derive(Debug)]
 pub struct QemuSampler {
-    #[cfg(qemu_plugin)]
-    run: sampler::Run,
-    #[cfg(not(qemu_plugin))]
-    run: std::convert::Infallible,
+    run: Run,
 }
 
-#[cfg(qemu_plugin)]
 impl QemuSampler {
     /// Starts `program` (found as a shell finds it) with `arguments`. It waits before its first instruction
     /// until [`next_window`](Sampler::next_window) gives the initial plan. Standard input, output and error
@@ -124,7 +127,7 @@ impl QemuSampler {
         options: &QemuOptions,
     ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        Ok(Self { run: sampler::Run::start(program.as_ref(), &arguments, options, Told::Windows)? })
+        Ok(Self { run: Run::spawn(program.as_ref(), &arguments, options)? })
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file. Also after
@@ -149,11 +152,10 @@ impl QemuSampler {
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     pub fn warnings(&self) -> &[String] {
-        &self.run.warnings
+        self.run.warnings()
     }
 }
 
-#[cfg(qemu_plugin)]
 impl Sampler for QemuSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         self.run.next_window(plan)
@@ -161,54 +163,5 @@ impl Sampler for QemuSampler {
 
     fn stop(&mut self) -> Result<(), SamplerError> {
         self.run.stop()
-    }
-}
-
-#[cfg(not(qemu_plugin))]
-impl QemuSampler {
-    /// Always an error: the emulator runs Linux programs on Linux.
-    ///
-    /// # Errors
-    /// [`SamplerError::Unsupported`].
-    pub fn spawn<A: AsRef<OsStr>>(
-        _program: impl AsRef<OsStr>,
-        _arguments: impl IntoIterator<Item = A>,
-        _options: &QemuOptions,
-    ) -> Result<Self, SamplerError> {
-        Err(SamplerError::Unsupported {
-            backend: "qemu",
-            missing: "qemu's user-mode emulation runs on 64-bit Linux only".into(),
-        })
-    }
-
-    /// Where the code at `address` comes from.
-    pub fn locate(&mut self, _address: u64) -> Option<CodeLocation> {
-        match self.run {}
-    }
-
-    /// Number of the emulator's process.
-    pub fn process_id(&self) -> u32 {
-        match self.run {}
-    }
-
-    /// How the program ended.
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        match self.run {}
-    }
-
-    /// What the user should know about the run.
-    pub fn warnings(&self) -> &[String] {
-        match self.run {}
-    }
-}
-
-#[cfg(not(qemu_plugin))]
-impl Sampler for QemuSampler {
-    fn next_window(&mut self, _plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        match self.run {}
-    }
-
-    fn stop(&mut self) -> Result<(), SamplerError> {
-        match self.run {}
     }
 }

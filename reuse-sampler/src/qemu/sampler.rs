@@ -48,10 +48,24 @@ pub(super) struct Run {
     replaced: Option<String>, // the program that the process is about to become
     locator: Locator,
     code: Vec<CodeMessage>, // by number, where fetches are told
-    pub(super) warnings: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Run {
+    /// A run whose windows are told.
+    pub(super) fn spawn(
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &QemuOptions,
+    ) -> Result<Self, SamplerError> {
+        Self::start(name, arguments, options, Told::Windows)
+    }
+
+    /// What the user should know about the run.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     pub(super) fn start(
         name: &OsStr,
         arguments: &[OsString],

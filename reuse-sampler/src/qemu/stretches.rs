@@ -1,0 +1,166 @@
+//! What the plugin tells of each thread in stretches, as events one after the other.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+
+use super::sampler::Run;
+use super::shared::layout::Told;
+use super::shared::message::TraceMessage;
+use super::shared::word::{self, Word};
+use super::{CodeLocation, QemuOptions, TargetExit};
+use crate::replay::Event;
+use crate::{Access, AccessKind, SamplerError, ThreadId};
+
+/// The running program behind a [`QemuTrace`](super::QemuTrace).
+#[derive(Debug)]
+pub(super) struct Stretches {
+    run: Run,
+    stretch: TraceMessage,
+    told: usize, // words of the stretch
+    thread: u32,
+    place: Place,                // of that thread
+    places: HashMap<u32, Place>, // of the other threads
+    fetches: bool,
+}
+
+/// What a thread executes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    block: u64, // its address; its number where fetches are told
+    site: u64,  // the instruction told last; where fetches are told, the one to tell next
+    left: u32,  // instructions of the block not told yet, where fetches are
+}
+
+impl Stretches {
+    pub fn start(
+        program: &OsStr,
+        arguments: &[OsString],
+        options: &QemuOptions,
+        fetches: bool,
+    ) -> Result<Self, SamplerError> {
+        let told = if fetches { Told::Fetches } else { Told::Accesses };
+        Ok(Self {
+            run: Run::start(program, arguments, options, told)?,
+            stretch: TraceMessage::default(),
+            told: 0,
+            thread: 0,
+            place: Place::default(),
+            places: HashMap::new(),
+            fetches,
+        })
+    }
+
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.run.locate(address)
+    }
+
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        self.run.exit_status()
+    }
+
+    pub fn warnings(&self) -> &[String] {
+        self.run.warnings()
+    }
+
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        loop {
+            if self.place.left > 0 {
+                return self.fetch().map(Some);
+            }
+            if let Some(&packed) = self.stretch.words.get(self.told) {
+                self.told += 1;
+                match self.event(packed)? {
+                    None => continue,
+                    event => return Ok(event),
+                }
+            }
+            if std::mem::take(&mut self.stretch.ended) {
+                self.place = Place::default();
+                return Ok(Some(Event::Exit(ThreadId(self.stretch.thread))));
+            }
+            match self.run.next_trace()? {
+                Some(stretch) => self.stretch = stretch,
+                None => return Ok(None),
+            }
+            self.told = 0;
+            if let Some(event) = self.switch() {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    /// The event that a word stands for, if it is one.
+    #[inline]
+    fn event(&mut self, packed: u64) -> Result<Option<Event>, SamplerError> {
+        if self.fetches {
+            let (address, sizes) = self.run.block(packed)?;
+            let instructions = sizes.len() as u32;
+            self.place = Place { block: packed, site: address, left: instructions };
+            return Ok(Some(Event::Block { address, instructions }));
+        }
+        Ok(match word::read(packed) {
+            Word::Block(address, instructions) => {
+                self.place.block = address;
+                Some(Event::Block { address, instructions })
+            }
+            Word::Site(pc) => {
+                self.place.site = pc;
+                None
+            }
+            Word::Access(address, bytes, store, within) => {
+                let kind = if store { AccessKind::Store } else { AccessKind::Load };
+                let pc = within.map_or(self.place.site, |bytes| self.place.block.wrapping_add(bytes));
+                Some(Event::Access(Access { address, bytes, kind, pc }))
+            }
+        })
+    }
+
+    /// The next instruction of the block.
+    fn fetch(&mut self) -> Result<Event, SamplerError> {
+        let (_, sizes) = self.run.block(self.place.block)?;
+        let (address, next) = (self.place.site, sizes.len() - self.place.left as usize);
+        let bytes = sizes[next];
+        self.place.left -= 1;
+        self.place.site = address.wrapping_add(bytes.into());
+        Ok(Event::Access(Access::load(address, bytes.into()).at(address)))
+    }
+
+    /// Goes on with the thread of the stretch, if it is another one.
+    fn switch(&mut self) -> Option<Event> {
+        let thread = self.stretch.thread;
+        if thread == self.thread {
+            return None;
+        }
+        let place = self.places.remove(&thread).unwrap_or_default();
+        self.places.insert(self.thread, std::mem::replace(&mut self.place, place));
+        self.thread = thread;
+        Some(Event::Thread(ThreadId(thread)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quickcheck::quickcheck;
+
+    use super::super::shared::message::{CodeMessage, Message};
+    use super::*;
+
+    quickcheck! {
+        fn stretches_arrive_as_they_were_sent(thread: u32, ended: bool, words: Vec<u64>) -> bool {
+            let sent = Message::Trace(TraceMessage { thread, ended, words });
+            let mut bytes = Vec::new();
+            sent.encode(&mut bytes);
+            let cut = Message::decode(&bytes[..bytes.len() - 1]);
+            cut == Ok(None) && Message::decode(&bytes) == Ok(Some((sent, bytes.len())))
+        }
+
+        fn blocks_arrive_as_they_were_sent(number: u64, address: u64, sizes: Vec<u8>) -> bool {
+            let sent = Message::Code(CodeMessage { number, address, sizes });
+            let mut bytes = Vec::new();
+            sent.encode(&mut bytes);
+            let cut = Message::decode(&bytes[..bytes.len() - 1]);
+            cut == Ok(None) && Message::decode(&bytes) == Ok(Some((sent, bytes.len())))
+        }
+    }
+}
