@@ -68,9 +68,16 @@ enum Law {
 struct Piece {
     probability: f64,
     high: u64,
-    lowest: f64,              // mean stack distance at its lower end
-    highest: f64,             // at its upper end
-    scatter: Option<Scatter>, // at its middle
+    stack: Stack,
+}
+
+/// The stack distances of a mass.
+#[derive(Clone, Copy, Debug)]
+enum Stack {
+    /// All alike: the means at its lower and at its upper end.
+    Between(f64, f64),
+    /// Scattered, as they are at its middle.
+    Scattered(Scatter),
 }
 
 impl StatStack {
@@ -133,12 +140,14 @@ impl StatStack {
             return;
         }
         let spread = |distance| self.correction.spread(ReuseDistance(distance), self.expected.at(distance));
-        let piece = |mass: &DistanceMass| Piece {
-            probability: mass.probability,
-            high: mass.high,
-            lowest: spread(mass.low).mean,
-            highest: spread(mass.high).mean,
-            scatter: Scatter::of(spread(mass.middle())),
+        let piece = |mass: &DistanceMass| {
+            let middle = spread(mass.middle());
+            let stack = match Scatter::of(middle) {
+                Some(scatter) => Stack::Scattered(scatter),
+                None if mass.low == mass.high => Stack::Between(middle.mean, middle.mean),
+                None => Stack::Between(spread(mass.low).mean, spread(mass.high).mean),
+            };
+            Piece { probability: mass.probability, high: mass.high, stack }
         };
         self.pieces.clear();
         self.pieces.extend(masses.iter().map(piece));
@@ -283,14 +292,13 @@ fn check(profile: &ReuseProfile) -> Result<(), Error> {
 
 impl Piece {
     fn misses(&self, lines: f64, log_lines: f64) -> f64 {
-        if let Some(scatter) = &self.scatter {
-            scatter.exceeds(log_lines)
-        } else if self.lowest >= lines {
-            1.0
-        } else if self.highest <= lines {
-            f64::from(u8::from(self.highest == lines && self.lowest == self.highest))
-        } else {
-            (self.highest - lines) / (self.highest - self.lowest)
+        match self.stack {
+            Stack::Scattered(scatter) => scatter.exceeds(log_lines),
+            Stack::Between(lowest, _) if lowest >= lines => 1.0,
+            Stack::Between(lowest, highest) if highest <= lines => {
+                f64::from(u8::from(highest == lines && lowest == highest))
+            }
+            Stack::Between(lowest, highest) => (highest - lines) / (highest - lowest),
         }
     }
 }
