@@ -63,17 +63,24 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
         let own = self.profiles.entry(key.clone()).or_insert_with(|| ReuseProfile::new(self.line_size));
         own.add_accesses(window.accesses.get().unwrap_or(0));
         self.group_of.insert(window.index, key);
-        for (started_in, outcome, count, weight) in window.outcomes_by(Clock::Accesses) {
-            let key = self.group_of.get(&started_in);
-            let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
-            profile.record_many(outcome, count, weight);
+        // Outcomes come by the window that started them: one look-up serves all of a window's.
+        let mut outcomes = window.outcomes_by(Clock::Accesses).peekable();
+        while let Some(&(started_in, ..)) = outcomes.peek() {
+            let profile = self.profile_of(started_in);
+            while let Some((_, outcome, count, weight)) = outcomes.next_if(|next| next.0 == started_in) {
+                profile.record_many(outcome, count, weight);
+            }
         }
         for overlap in &window.overlaps {
-            let key = self.group_of.get(&overlap.started_in);
-            let profile = key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays);
-            profile.record_overlap(overlap);
+            self.profile_of(overlap.started_in).record_overlap(overlap);
         }
         Ok(())
+    }
+
+    /// Where samples that were started in this window are recorded.
+    fn profile_of(&mut self, window: WindowIndex) -> &mut ReuseProfile {
+        let key = self.group_of.get(&window);
+        key.and_then(|key| self.profiles.get_mut(key)).unwrap_or(&mut self.strays)
     }
 
     /// The profile of one group.
