@@ -47,7 +47,7 @@ impl Arbitrary for Plan {
 struct Program {
     steps: Vec<(u8, u8, bool)>, // thread in 0..3, line
     exits: Vec<usize>,          // after these steps the step's thread ends (its number is used anew)
-    window: u8,
+    window: u16,
     plans: Vec<Plan>, // by thread-window in order of their beginning
 }
 
@@ -55,14 +55,16 @@ impl Arbitrary for Program {
     fn arbitrary(g: &mut Gen) -> Self {
         let threads = u8::arbitrary(g) % 3 + 1;
         let lines = u8::arbitrary(g) % 40 + 1;
-        let length = usize::arbitrary(g) % 400;
+        let length = usize::arbitrary(g) % 500;
         let steps = (0..length)
             .map(|_| (u8::arbitrary(g) % threads, u8::arbitrary(g) % lines, bool::arbitrary(g)))
             .collect();
         let exits =
             if bool::arbitrary(g) && length > 0 { vec![usize::arbitrary(g) % length] } else { vec![] };
         let plans = (0..64).map(|_| Plan::arbitrary(g)).collect();
-        Self { steps, exits, window: u8::arbitrary(g) % 50 + 1, plans }
+        // Shorter and longer than the accesses that the sampler looks at together.
+        let window = 1 + u16::arbitrary(g) % g.choose(&[50, 300]).unwrap();
+        Self { steps, exits, window, plans }
     }
 }
 

@@ -4,6 +4,8 @@
 //! crate, where every backend drives it, and into the plugin that the `qemu` backend loads into the emulator.
 //! Property tests of the one are tests of the other.
 
+#[cfg(feature = "replay")]
+mod batch;
 #[cfg_attr(not(feature = "replay"), allow(dead_code))] // the tracker uses all of it
 pub mod bins;
 #[cfg(feature = "replay")]
@@ -11,8 +13,14 @@ pub mod gaps;
 #[cfg(feature = "replay")]
 pub mod hash;
 #[cfg(feature = "replay")]
+mod near;
+#[cfg(feature = "replay")]
 pub mod overlap;
 pub mod random;
+#[cfg(feature = "replay")]
+pub mod starts;
+#[cfg(feature = "replay")]
+pub mod tally;
 #[cfg(feature = "replay")]
 pub mod touches;
 #[cfg(feature = "replay")]

@@ -37,6 +37,7 @@ pub struct Overlap {
 #[derive(Clone, Debug, Default)]
 pub struct Overlaps {
     starts: Vec<u64>, // of samples open or ended, ascending
+    firsts: Vec<u64>, // every BITS-th of them: what a search looks at is near
     words: Vec<u64>,  // which of them are open, by position in `starts`
     tree: Vec<u32>,   // Fenwick tree over the numbers of open ones in each word; index 0 unused
     open: u64,
@@ -66,6 +67,7 @@ impl Overlaps {
     /// The sampling rate changes: what is open now does not count any more.
     pub fn restart(&mut self) {
         self.starts.clear();
+        self.firsts.clear();
         self.words.clear();
         self.tree.clear();
         self.open = 0;
@@ -84,6 +86,9 @@ impl Overlaps {
         }
         let position = self.starts.len();
         self.starts.push(at);
+        if position % BITS == 0 {
+            self.firsts.push(at);
+        }
         self.words[position / BITS] |= 1 << (position % BITS);
         self.open += 1;
         self.add(position / BITS, 1);
@@ -125,8 +130,9 @@ impl Overlaps {
 
     /// How many of the open samples were started after `at`, which is open no more.
     fn remove(&mut self, at: u64) -> Option<u64> {
-        let position = self.starts.binary_search(&at).ok()?;
-        let (word, bit) = (position / BITS, position % BITS);
+        let word = self.firsts.partition_point(|&first| first <= at).checked_sub(1)?;
+        let end = self.starts.len().min((word + 1) * BITS);
+        let bit = self.starts[word * BITS..end].binary_search(&at).ok()?;
         if self.words[word] >> bit & 1 == 0 {
             return None;
         }
@@ -156,6 +162,7 @@ impl Overlaps {
     fn make_room(&mut self) {
         let words = std::mem::take(&mut self.words);
         let starts = std::mem::take(&mut self.starts);
+        self.firsts.clear();
         let capacity = (4 * self.open as usize).next_power_of_two().max(FIRST_CAPACITY);
         self.words = vec![0; capacity / BITS];
         self.tree = vec![0; capacity / BITS + 1];

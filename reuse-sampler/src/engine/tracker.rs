@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::batch::{self, Batch};
 use super::bins;
 use super::gaps::{Gaps, Rate};
-use super::hash::FastMap;
 use super::overlap::{Overlap, Overlaps};
 use super::random::Random;
-use super::touches::Touches;
+use super::starts::Starts;
+use super::tally::Tally;
+use super::touches::{Place, Touches};
 use super::watches::{Watch, Watches};
 
 /// How the accesses of a window are observed.
@@ -86,7 +88,7 @@ const MARKERS: Rate = Rate::Sparse { mean: 32.0 };
 /// The sampling state of one thread.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    now: u64,       // accesses shown so far; the number of the latest one
+    now: u64,       // accesses shown so far but for those in `batch`; the number of the latest one
     next: u64,      // number of the access that starts the next sample; u64::MAX if none
     direct: bool,   // every access is a sample, and no others are open
     touching: bool, // `touches` is in use, in this window or with samples open from an earlier one
@@ -99,15 +101,13 @@ pub struct Tracker {
     mode: Mode,
     overlaps: Overlaps,
     closed: Vec<Closed>,
+    batch: Batch, // accesses shown while `direct`, not looked at yet
     touches: Touches,
-    whole: bool,             // every access since the thread's first one was recorded in `touches`
-    history: u64,            // `now` when every-access tracking began without a gap since
-    first: [u64; 2],         // first touches by loads and by stores, while `whole`
-    starts: Vec<(u64, u64)>, // (`began`, window) of every-access windows, ascending
-    within: Vec<u64>,        // reuses inside this window by bin: first those of loads, then those of stores
-    across: FastMap<u64, u64>, // reuses from earlier windows, by `crossing`
-    unseen: Vec<(u64, bool)>, // (age of the history, store): lines without a touch in the history
-    left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse
+    whole: bool,    // every access since the thread's first one was recorded in `touches`
+    history: u64,   // `now` when every-access tracking began without a gap since
+    starts: Starts, // of every-access windows
+    tally: Tally,   // of every-access windows
+    left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse in such a window
 }
 
 impl Tracker {
@@ -128,20 +128,19 @@ impl Tracker {
             mode: Mode::Off,
             overlaps: Overlaps::default(),
             closed: Vec::new(),
+            batch: Batch::default(),
             touches: Touches::default(),
             whole: true,
             history: 0,
-            first: [0; 2],
-            starts: Vec::new(),
-            within: Vec::new(),
-            across: FastMap::default(),
-            unseen: Vec::new(),
+            starts: Starts::default(),
+            tally: Tally::default(),
             left: BTreeMap::new(),
         }
     }
 
     /// Begins window number `window`, observed as `mode` says. Window numbers of one tracker rise.
     pub fn begin_window(&mut self, window: u64, mode: Mode) {
+        self.catch_up();
         self.window = window;
         self.overlaps.begin_window(window);
         self.began = self.now;
@@ -153,9 +152,9 @@ impl Tracker {
             Mode::Every => {
                 if !self.every() {
                     self.history = self.now;
-                    self.within.resize(2 * bins::BINS, 0);
+                    self.tally.prepare();
                 }
-                self.starts.push((self.now, window));
+                self.starts.push(self.now, window);
             }
             Mode::Watch | Mode::Sample(_) => {}
         }
@@ -199,32 +198,49 @@ impl Tracker {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
     pub fn access(&mut self, line: u64, pc: u64, store: bool) {
-        self.now += 1;
         if self.direct {
-            self.access_direct(line, store);
-        } else if self.touching {
+            self.touches.fetch_place(line);
+            if self.batch.push(line, store) {
+                self.catch_up();
+            }
+            return;
+        }
+        self.now += 1;
+        if self.touching {
             self.access_touching(line, pc, store);
         } else if self.watches.may_watch(line) || self.now == self.next {
             self.access_watched(line, pc, store);
         }
     }
 
-    /// An access that is a sample like those before it. The common case comes first and calls nothing, so that
-    /// it has no registers to save.
+    /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
-    fn access_direct(&mut self, line: u64, store: bool) {
-        if let Some(entry) = self.touches.entry(line) {
+    fn catch_up(&mut self) {
+        // What is needed of memory is asked for together, so that it is waited for once and not once for each.
+        let mut places = [(Place::default(), false); batch::SIZE];
+        let batch = self.batch.lines().iter().zip(self.batch.stores());
+        let mut len = 0;
+        for ((place, kind), (&line, &store)) in places.iter_mut().zip(batch) {
+            (*place, *kind) = (self.touches.place_of(line), store);
+            self.touches.fetch(*place);
+            len += 1;
+        }
+        self.batch.clear();
+        let (mut now, mut next, began) = (self.now, self.next, self.began);
+        for &(place, store) in places.iter().take(len) {
+            now += 1;
+            let entry = self.touches.entry(place);
             let before = *entry >> 1;
-            if *entry & 1 == 0 && before > self.began && self.now != self.next {
-                *entry = self.now << 1;
-                let bin = bins::bin_of(self.now.wrapping_sub(before).wrapping_sub(1));
-                if let Some(count) = self.within.get_mut(bin + bins::BINS * usize::from(store)) {
-                    *count += 1;
-                }
-                return;
+            if *entry & 1 == 0 && before > began && now != next {
+                *entry = now << 1;
+                self.tally.within(now - before - 1, store);
+            } else {
+                self.now = now;
+                self.touch(place, store);
+                next = self.next;
             }
         }
-        self.touch(line, store);
+        self.now = now;
     }
 
     /// An access that may close a sample or start one.
@@ -244,7 +260,8 @@ impl Tracker {
             if self.watches.may_watch(line) {
                 self.close(line, pc, store);
             }
-            self.touch(line, store);
+            let place = self.touches.place_of(line);
+            self.touch(place, store);
         } else {
             self.close_touched(line);
             self.access_watched(line, pc, store);
@@ -253,44 +270,54 @@ impl Tracker {
 
     /// Ends the window and tells what happened in it.
     pub fn end_window(&mut self) -> Report {
+        self.catch_up();
         let arrivals = self.every().then(|| self.arrivals());
-        let mut counts: BTreeMap<(u64, Fate), u64> = std::mem::take(&mut self.left);
-        for (key, count) in self.across.drain() {
-            let (start, bin, _) = crossed(key);
-            let window = self.starts.get(start).map_or(0, |start| start.1);
-            *counts.entry((window, Fate::Reused(bins::middle(bin)))).or_default() += count;
-        }
-        let half = self.within.len() / 2;
-        let (loads, stores) = self.within.split_at_mut(half);
-        for (bin, (loads, stores)) in loads.iter_mut().zip(stores).enumerate() {
-            let count = std::mem::take(loads) + std::mem::take(stores);
-            if count > 0 {
-                *counts.entry((self.window, Fate::Reused(bins::middle(bin)))).or_default() += count;
-            }
-        }
-        self.unseen.clear();
-        self.first = [0; 2];
+        let counts = self.counts();
+        self.tally.clear();
         Report {
             accesses: self.now - self.began,
             closed: std::mem::take(&mut self.closed),
-            counts: counts
-                .into_iter()
-                .map(|((window, fate), samples)| Count { fate, window, samples })
-                .collect(),
+            counts,
             arrivals,
             open: self.watches.open() as u64 + self.touches.open(),
             overlaps: self.overlaps.take(),
         }
     }
 
+    /// What became of samples of every-access windows, by ascending window and fate.
+    fn counts(&mut self) -> Vec<Count> {
+        let reused = |window, bin, [loads, stores]: [u64; 2]| {
+            let fate = Fate::Reused(bins::middle(bin));
+            Count { fate, window, samples: loads + stores }
+        };
+        let left = std::mem::take(&mut self.left);
+        let mut counts: Vec<Count> =
+            left.into_iter().map(|((window, fate), samples)| Count { fate, window, samples }).collect();
+        let more = !counts.is_empty();
+        let starts = &self.starts;
+        self.tally.for_each_crossing(|start, bin, by| counts.push(reused(starts.window(start), bin, by)));
+        self.tally.for_each_within(|bin, by| counts.push(reused(self.window, bin, by)));
+        if more {
+            counts.sort_unstable_by_key(|count| (count.window, count.fate));
+            counts.dedup_by(|next, count| {
+                let same = (next.window, next.fate) == (count.window, count.fate);
+                count.samples += if same { next.samples } else { 0 };
+                same
+            });
+        }
+        counts
+    }
+
     /// Ends the last window of the thread: what is still open dangles.
     pub fn end_thread(&mut self) -> Report {
+        self.catch_up();
         self.end_all(|_| Fate::Dangling);
         self.end_window()
     }
 
     /// Ends the window because observation ends before the thread does: what is still open is censored.
     pub fn interrupt(&mut self) -> Report {
+        self.catch_up();
         self.end_all(Fate::Censored);
         self.end_window()
     }
@@ -317,37 +344,35 @@ impl Tracker {
     /// An access among those that are all samples: it ends a marker, or becomes one.
     #[cold]
     #[inline(never)]
-    fn mark(&mut self, line: u64, entry: u64) {
+    fn mark(&mut self, place: Place, entry: u64) {
         if entry & 1 != 0 {
             let before = entry >> 1;
-            let window = window_of(&self.starts, before);
+            let window = if before > self.began { self.window } else { self.starts.window_of(before) };
             self.overlaps.end(before, window, self.weight, self.now - before - 1);
         }
         if self.now == self.next {
-            self.touches.touch(line, self.now << 1 | 1);
+            self.touches.touch(place, self.now << 1 | 1);
             self.overlaps.start(self.now);
             self.choose_next();
         }
     }
 
     #[inline(never)]
-    fn touch(&mut self, line: u64, store: bool) {
+    fn touch(&mut self, place: Place, store: bool) {
         // The lowest bit of what is kept of a line says whether its last touch is a marker.
-        let entry = self.touches.touch(line, self.now << 1);
+        let entry = self.touches.touch(place, self.now << 1);
         let before = entry >> 1;
-        let distance = self.now.wrapping_sub(before).wrapping_sub(1);
         if before > self.began {
-            self.within[bins::bin_of(distance) + bins::BINS * usize::from(store)] += 1;
+            self.tally.within(self.now - before - 1, store);
         } else if before > 0 {
-            let crossing = crossing(start_of(&self.starts, before), bins::bin_of(distance), store);
-            *self.across.entry(crossing).or_default() += 1;
+            self.tally.across(before, self.now - before - 1, store, &self.starts, self.began);
         } else if self.whole {
-            self.first[usize::from(store)] += 1;
+            self.tally.first(store);
         } else {
-            self.unseen.push((self.now - 1 - self.history, store));
+            self.tally.unseen(self.now - 1 - self.history, store);
         }
         if entry & 1 != 0 || self.now == self.next {
-            self.mark(line, entry);
+            self.mark(place, entry);
         }
     }
 
@@ -355,7 +380,7 @@ impl Tracker {
         let before = self.touches.take(line) >> 1;
         if before != 0 {
             let fate = Fate::Reused(rounded(self.now - before - 1));
-            *self.left.entry((window_of(&self.starts, before), fate)).or_default() += 1;
+            *self.left.entry((self.starts.window_of(before), fate)).or_default() += 1;
         }
         self.touching = self.touches.open() > 0;
     }
@@ -367,40 +392,25 @@ impl Tracker {
         let watches = self.watches.drain();
         self.closed.extend(watches.iter().map(|watch| ended(watch, fate(now - watch.started_at))));
         if self.touches.open() > 0 {
-            let (starts, left) = (&self.starts, &mut self.left);
-            self.touches.drain(|entry| {
-                let before = entry >> 1;
-                let fate = match fate(now - before) {
-                    Fate::Censored(age) => Fate::Censored(rounded(age)),
-                    other => other,
-                };
-                *left.entry((window_of(starts, before), fate)).or_default() += 1;
+            let (starts, mut ages) = (&self.starts, Tally::default());
+            self.touches.drain(|entry| ages.across(entry >> 1, now - (entry >> 1), false, starts, now));
+            ages.for_each_crossing(|start, bin, [open, _]| {
+                *self.left.entry((starts.window(start), fate(bins::middle(bin)))).or_default() += open;
             });
         }
     }
 
-    fn arrivals(&self) -> [Backward; 2] {
-        [false, true].map(|store| {
-            let mut fates: BTreeMap<Fate, u64> = BTreeMap::new();
-            for (&key, &count) in &self.across {
-                let (_, bin, by_store) = crossed(key);
-                if by_store == store {
-                    *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
-                }
+    fn arrivals(&mut self) -> [Backward; 2] {
+        let mut arrivals = [Backward::new(), Backward::new()];
+        let push = |arrivals: &mut [Backward; 2], fate, counts: [u64; 2]| {
+            for (fates, count) in arrivals.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
+                fates.push((fate, count));
             }
-            let (loads, stores) = self.within.split_at(self.within.len() / 2);
-            let within = if store { stores } else { loads };
-            for (bin, &count) in within.iter().enumerate().filter(|(_, c)| **c > 0) {
-                *fates.entry(Fate::Reused(bins::middle(bin))).or_default() += count;
-            }
-            for &(age, _) in self.unseen.iter().filter(|unseen| unseen.1 == store) {
-                *fates.entry(Fate::Censored(rounded(age))).or_default() += 1;
-            }
-            if self.first[usize::from(store)] > 0 {
-                fates.insert(Fate::Dangling, self.first[usize::from(store)]);
-            }
-            fates.into_iter().collect()
-        })
+        };
+        self.tally.for_each_reuse(|bin, by| push(&mut arrivals, Fate::Reused(bins::middle(bin)), by));
+        push(&mut arrivals, Fate::Dangling, self.tally.first_touches());
+        self.tally.for_each_unseen(|bin, by| push(&mut arrivals, Fate::Censored(bins::middle(bin)), by));
+        arrivals
     }
 }
 
@@ -411,24 +421,3 @@ fn rounded(distance: u64) -> u64 {
 fn ended(watch: &Watch, fate: Fate) -> Closed {
     Closed { fate, window: watch.window, weight: watch.weight, begin: (watch.pc, watch.store), end: None }
 }
-
-/// The window in which access number `at` was made.
-fn window_of(starts: &[(u64, u64)], at: u64) -> u64 {
-    starts.get(start_of(starts, at)).map_or(0, |start| start.1)
-}
-
-/// Index into `starts` of the window in which access number `at` was made.
-fn start_of(starts: &[(u64, u64)], at: u64) -> usize {
-    starts.partition_point(|&(began, _)| began < at).saturating_sub(1)
-}
-
-/// A reuse from an earlier window as one number: index of that window's start, bin of the distance, store.
-const fn crossing(start: usize, bin: usize, store: bool) -> u64 {
-    ((start as u64) << 15) | ((bin as u64) << 1) | store as u64
-}
-
-const fn crossed(key: u64) -> (usize, usize, bool) {
-    ((key >> 15) as usize, ((key >> 1) & 0x3FFF) as usize, key & 1 == 1)
-}
-
-const _: () = assert!(bins::BINS <= 0x4000, "a bin fits the 14 bits that `crossing` has for it");
