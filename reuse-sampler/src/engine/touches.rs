@@ -2,12 +2,15 @@
 //!
 //! Lines are kept in pages of 64, because programs touch neighbours: one look-up of the page serves all of
 //! them. The page found last is not tried first: whether it is the one again is harder to predict than a look-up.
+//! Where few lines of many pages are touched, as by keys that are hashes, pages become smaller.
 
 use super::near;
 
-const LINES: usize = 64;
-const LINE_BITS: u32 = 6;
+/// Binary logarithm of the lines of a page at first.
+const LARGE: u32 = 6;
 const FREE: u64 = u64::MAX;
+/// Pages that are not too many, however few of their lines are touched.
+const FEW: usize = 1 << 10;
 
 /// Where a line is kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,16 +20,25 @@ pub struct Place(usize); // index into `last`
 #[derive(Clone, Debug)]
 pub struct Touches {
     // Page numbers (FREE where empty) with the places of their first lines; length a power of two, at most a
-    // quarter used: a second probe is hard to predict.
+    // quarter used (a second probe is hard to predict), or half of it where pages are smaller.
     seats: Vec<(u64, usize)>,
     last: Vec<u64>, // by page and line
     shift: u32,     // 64 - binary logarithm of seats.len()
     open: u64,      // lines with a touch
+    bits: u32, // binary logarithm of the lines of a page: LARGE, 3 or 1; not 0, so that no page has number FREE
+    sparse: bool, // pages are too large
 }
 
 impl Default for Touches {
     fn default() -> Self {
-        Self { seats: vec![(FREE, 0); 1 << 10], last: Vec::new(), shift: 64 - 10, open: 0 }
+        Self {
+            seats: vec![(FREE, 0); 1 << 10],
+            last: Vec::new(),
+            shift: 64 - 10,
+            open: 0,
+            bits: LARGE,
+            sparse: false,
+        }
     }
 }
 
@@ -37,16 +49,28 @@ impl Touches {
         self.open
     }
 
-    /// Where `line` is kept, until everything is forgotten.
+    /// Makes pages smaller if that saves much: an eighth of their lines was touched, or less. All places change.
+    #[inline]
+    pub fn settle(&mut self) {
+        if self.sparse {
+            self.shrink();
+        }
+    }
+
+    /// Where `line` is kept, until [`settle`](Self::settle) is called or everything is forgotten.
     #[inline]
     pub fn place_of(&mut self, line: u64) -> Place {
-        Place(self.page(line >> LINE_BITS) + line as usize % LINES)
+        let place = match self.find(line) {
+            Some(first) => first,
+            None => self.add(line),
+        };
+        Place(place + self.within(line))
     }
 
     /// Has brought near what [`place_of`](Self::place_of) needs.
     #[inline]
     pub fn fetch_place(&self, line: u64) {
-        near::fetch(&self.seats[self.home(line >> LINE_BITS)]);
+        near::fetch(&self.seats[self.home(line >> self.bits)]);
     }
 
     /// Has brought near what is kept at `place`.
@@ -73,9 +97,9 @@ impl Touches {
     /// Forgets the touch of `line` and returns its number, 0 if there was none.
     #[inline]
     pub fn take(&mut self, line: u64) -> u64 {
-        let page = line >> LINE_BITS;
-        let Some(first) = self.find(page) else { return 0 };
-        let before = std::mem::take(&mut self.last[first + line as usize % LINES]);
+        let Some(first) = self.find(line) else { return 0 };
+        let place = first + self.within(line);
+        let before = std::mem::take(&mut self.last[place]);
         self.open -= u64::from(before != 0);
         before
     }
@@ -88,12 +112,10 @@ impl Touches {
         *self = Self::default();
     }
 
+    /// Number of `line` in its page.
     #[inline]
-    fn page(&mut self, page: u64) -> usize {
-        match self.find(page) {
-            Some(first) => first,
-            None => self.add(page),
-        }
+    const fn within(&self, line: u64) -> usize {
+        line as usize & ((1 << self.bits) - 1)
     }
 
     #[inline]
@@ -101,8 +123,10 @@ impl Touches {
         (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
+    /// The place of the first line in the page of `line`.
     #[inline]
-    fn find(&self, page: u64) -> Option<usize> {
+    fn find(&self, line: u64) -> Option<usize> {
+        let page = line >> self.bits;
         let mut at = self.home(page);
         loop {
             let (key, first) = self.seats[at];
@@ -117,19 +141,36 @@ impl Touches {
     }
 
     #[cold]
-    fn add(&mut self, page: u64) -> usize {
-        if (self.last.len() / LINES + 1) * 4 > self.seats.len() {
+    fn add(&mut self, line: u64) -> usize {
+        let pages = (self.last.len() >> self.bits) + 1;
+        if pages * if self.bits == LARGE { 4 } else { 2 } > self.seats.len() {
             let doubled = vec![(FREE, 0); self.seats.len() * 2];
             let seats = std::mem::replace(&mut self.seats, doubled);
             self.shift -= 1;
             for seat in seats.into_iter().filter(|seat| seat.0 != FREE) {
                 self.place(seat);
             }
+            self.sparse = self.bits > 1 && pages > FEW && self.open * 8 <= self.last.len() as u64;
         }
         let first = self.last.len();
-        self.last.resize(first + LINES, 0);
-        self.place((page, first));
+        self.last.resize(first + (1 << self.bits), 0);
+        self.place((line >> self.bits, first));
         first
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        let bits = if self.bits == LARGE { 3 } else { 1 };
+        let shift = 64 - (4 * self.open).next_power_of_two().max(1 << 10).ilog2();
+        let seats = vec![(FREE, 0); 1 << (64 - shift)];
+        let large = std::mem::replace(self, Self { seats, shift, bits, ..Self::default() });
+        for (page, first) in large.seats.into_iter().filter(|seat| seat.0 != FREE) {
+            let touched = large.last[first..first + (1 << large.bits)].iter().enumerate();
+            for (line, &touch) in touched.filter(|(_, touch)| **touch != 0) {
+                let place = self.place_of(page << large.bits | line as u64);
+                self.touch(place, touch);
+            }
+        }
     }
 
     fn place(&mut self, seat: (u64, usize)) {
@@ -153,12 +194,16 @@ mod tests {
         fn agrees_with_a_map(steps: Vec<(u32, bool)>, spread: u8) -> bool {
             let mut touches = Touches::default();
             let mut map: BTreeMap<u64, u64> = BTreeMap::new();
-            for (i, &(line, take)) in steps.iter().cycle().take(steps.len() * 20).enumerate() {
-                let (line, now) = (u64::from(line) << (spread % 24), i as u64 + 1);
+            for (i, &(line, take)) in steps.iter().cycle().take(steps.len() * 200).enumerate() {
+                // Neighbours, or lines as far apart as hashes are.
+                let line = (u64::from(line) + i as u64 / 500) << (spread % 24);
+                let now = i as u64 + 1;
                 let (found, expected) = if take {
                     (touches.take(line), map.remove(&line))
                 } else {
-                    ({let place = touches.place_of(line); touches.touch(place, now)}, map.insert(line, now))
+                    touches.settle();
+                    let place = touches.place_of(line);
+                    (touches.touch(place, now), map.insert(line, now))
                 };
                 if found != expected.unwrap_or(0) || touches.open() != map.len() as u64 {
                     return false;
@@ -171,5 +216,20 @@ mod tests {
             expected.sort_unstable();
             left == expected && touches.open() == 0
         }
+    }
+
+    #[test]
+    fn hashes_do_not_take_a_page_each() {
+        let mut touches = Touches::default();
+        let lines: Vec<u64> =
+            (0..100_000_u64).map(|i| u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        for round in 0..2 {
+            for (i, &line) in (1..).zip(&lines) {
+                touches.settle();
+                let place = touches.place_of(line);
+                assert_eq!(touches.touch(place, i), if round == 0 { 0 } else { i });
+            }
+        }
+        assert_eq!((touches.open(), touches.last.len()), (100_000, 200_000));
     }
 }

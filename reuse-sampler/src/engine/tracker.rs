@@ -216,6 +216,7 @@ impl Tracker {
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
+        self.touches.settle();
         // What is needed of memory is asked for together, so that it is waited for once and not once for each.
         let mut places = [(Place::default(), false); batch::SIZE];
         let batch = self.batch.lines().iter().zip(self.batch.stores());
