@@ -21,12 +21,13 @@ impl Batch {
     /// Puts an access by, and tells whether the batch is full. One that is full takes no more.
     #[inline]
     pub fn push(&mut self, line: u64, store: bool) -> bool {
-        if self.len < SIZE {
-            self.lines[self.len] = line;
-            self.stores[self.len] = store;
-            self.len += 1;
+        let len = self.len;
+        if len < SIZE {
+            self.lines[len] = line;
+            self.stores[len] = store;
+            self.len = len + 1;
         }
-        self.len >= SIZE
+        len + 1 >= SIZE
     }
 
     /// Their lines.
@@ -35,10 +36,16 @@ impl Batch {
         &self.lines[..self.len]
     }
 
-    /// Which of them are stores.
+    /// Which of them are stores; what follows them is of no interest.
     #[must_use]
-    pub fn stores(&self) -> &[bool] {
-        &self.stores[..self.len]
+    pub const fn stores(&self) -> &[bool; SIZE] {
+        &self.stores
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Forgets them.

@@ -9,8 +9,9 @@ use super::near;
 /// Binary logarithm of the lines of a page at first.
 const LARGE: u32 = 6;
 const FREE: u64 = u64::MAX;
-/// Pages that are not too many, however few of their lines are touched.
-const FEW: usize = 1 << 10;
+/// Pages that are not too many, however few of their lines are touched: data that is touched here and there fills its
+/// pages in time.
+const FEW: usize = 1 << 16;
 
 /// Where a line is kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,15 +50,7 @@ impl Touches {
         self.open
     }
 
-    /// Makes pages smaller if that saves much: an eighth of their lines was touched, or less. All places change.
-    #[inline]
-    pub fn settle(&mut self) {
-        if self.sparse {
-            self.shrink();
-        }
-    }
-
-    /// Where `line` is kept, until [`settle`](Self::settle) is called or everything is forgotten.
+    /// Where `line` is kept, until [`places_of`](Self::places_of) is called or everything is forgotten.
     #[inline]
     pub fn place_of(&mut self, line: u64) -> Place {
         let place = match self.find(line) {
@@ -67,16 +60,40 @@ impl Touches {
         Place(place + self.within(line))
     }
 
-    /// Has brought near what [`place_of`](Self::place_of) needs.
-    #[inline]
-    pub fn fetch_place(&self, line: u64) {
-        near::fetch(&self.seats[self.home(line >> self.bits)]);
+    /// Where each of `lines` is kept. Memory is asked for together, that of the places too, so that it is waited for
+    /// once and not once for each. Places told before are not right any more.
+    pub fn places_of(&mut self, lines: &[u64], places: &mut [Place]) {
+        if self.sparse {
+            self.shrink();
+        }
+        // Nearly all programs keep to the first size, which the compiler may know.
+        if self.bits == LARGE {
+            self.locate(lines, places, LARGE);
+        } else {
+            self.locate(lines, places, self.bits);
+        }
     }
 
-    /// Has brought near what is kept at `place`.
-    #[inline]
-    pub fn fetch(&self, place: Place) {
-        near::fetch(&self.last[place.0]);
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // for the compiler to know `bits`
+    fn locate(&mut self, lines: &[u64], places: &mut [Place], bits: u32) {
+        for &line in lines {
+            near::fetch(&self.seats[home(line >> bits, self.shift)]);
+        }
+        let mut rest = lines.iter().zip(places);
+        loop {
+            let (seats, shift, last) = (self.seats.as_slice(), self.shift, self.last.as_slice());
+            let unknown = rest.find_map(|(&line, place)| match seek(seats, shift, line >> bits) {
+                Some(first) => {
+                    *place = Place(first + (line as usize & ((1 << bits) - 1)));
+                    near::fetch(&last[place.0]);
+                    None
+                }
+                None => Some((line, place)),
+            });
+            let Some((line, place)) = unknown else { break };
+            *place = self.place_of(line);
+        }
     }
 
     /// What is kept at `place`. If it is not 0, it may be changed to another that is not.
@@ -118,26 +135,10 @@ impl Touches {
         line as usize & ((1 << self.bits) - 1)
     }
 
-    #[inline]
-    fn home(&self, page: u64) -> usize {
-        (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
-    }
-
     /// The place of the first line in the page of `line`.
     #[inline]
     fn find(&self, line: u64) -> Option<usize> {
-        let page = line >> self.bits;
-        let mut at = self.home(page);
-        loop {
-            let (key, first) = self.seats[at];
-            if key == page {
-                return Some(first);
-            }
-            if key == FREE {
-                return None;
-            }
-            at = (at + 1) & (self.seats.len() - 1);
-        }
+        seek(&self.seats, self.shift, line >> self.bits)
     }
 
     #[cold]
@@ -174,11 +175,32 @@ impl Touches {
     }
 
     fn place(&mut self, seat: (u64, usize)) {
-        let mut at = self.home(seat.0);
+        let mut at = home(seat.0, self.shift);
         while self.seats[at].0 != FREE {
             at = (at + 1) & (self.seats.len() - 1);
         }
         self.seats[at] = seat;
+    }
+}
+
+#[inline]
+const fn home(page: u64, shift: u32) -> usize {
+    (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> shift) as usize
+}
+
+/// What the seat of `page` holds, if it has one.
+#[inline]
+fn seek(seats: &[(u64, usize)], shift: u32, page: u64) -> Option<usize> {
+    let mut at = home(page, shift);
+    loop {
+        let (key, first) = seats[at];
+        if key == page {
+            return Some(first);
+        }
+        if key == FREE {
+            return None;
+        }
+        at = (at + 1) & (seats.len() - 1);
     }
 }
 
@@ -201,8 +223,9 @@ mod tests {
                 let (found, expected) = if take {
                     (touches.take(line), map.remove(&line))
                 } else {
-                    touches.settle();
-                    let place = touches.place_of(line);
+                    let mut place = [Place::default()];
+                    touches.places_of(&[line], &mut place);
+                    let [place] = place;
                     (touches.touch(place, now), map.insert(line, now))
                 };
                 if found != expected.unwrap_or(0) || touches.open() != map.len() as u64 {
@@ -222,14 +245,16 @@ mod tests {
     fn hashes_do_not_take_a_page_each() {
         let mut touches = Touches::default();
         let lines: Vec<u64> =
-            (0..100_000_u64).map(|i| u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+            (0..300_000_u64).map(|i| u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         for round in 0..2 {
-            for (i, &line) in (1..).zip(&lines) {
-                touches.settle();
-                let place = touches.place_of(line);
-                assert_eq!(touches.touch(place, i), if round == 0 { 0 } else { i });
+            for (batch, lines) in lines.chunks(77).enumerate() {
+                let mut places = [Place::default(); 77];
+                touches.places_of(lines, &mut places);
+                for (i, place) in (1 + 77 * batch as u64..).zip(&places[..lines.len()]) {
+                    assert_eq!(touches.touch(*place, i), if round == 0 { 0 } else { i });
+                }
             }
         }
-        assert_eq!((touches.open(), touches.last.len()), (100_000, 200_000));
+        assert_eq!((touches.open(), touches.last.len()), (300_000, 600_000));
     }
 }

@@ -199,7 +199,6 @@ impl Tracker {
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
     pub fn access(&mut self, line: u64, pc: u64, store: bool) {
         if self.direct {
-            self.touches.fetch_place(line);
             if self.batch.push(line, store) {
                 self.catch_up();
             }
@@ -216,19 +215,11 @@ impl Tracker {
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
-        self.touches.settle();
-        // What is needed of memory is asked for together, so that it is waited for once and not once for each.
-        let mut places = [(Place::default(), false); batch::SIZE];
-        let batch = self.batch.lines().iter().zip(self.batch.stores());
-        let mut len = 0;
-        for ((place, kind), (&line, &store)) in places.iter_mut().zip(batch) {
-            (*place, *kind) = (self.touches.place_of(line), store);
-            self.touches.fetch(*place);
-            len += 1;
-        }
-        self.batch.clear();
+        let mut places = [Place::default(); batch::SIZE];
+        self.touches.places_of(self.batch.lines(), &mut places);
+        let stores = *self.batch.stores();
         let (mut now, mut next, began) = (self.now, self.next, self.began);
-        for &(place, store) in places.iter().take(len) {
+        for (&place, &store) in places.iter().zip(&stores).take(self.batch.len()) {
             now += 1;
             let entry = self.touches.entry(place);
             let before = *entry >> 1;
@@ -242,6 +233,7 @@ impl Tracker {
             }
         }
         self.now = now;
+        self.batch.clear();
     }
 
     /// An access that may close a sample or start one.
