@@ -96,8 +96,22 @@ impl Correction {
 
     /// What accesses of `distance` have, if `expected` lines are expected of them.
     pub fn spread(&self, distance: ReuseDistance, expected: f64) -> Spread {
-        let at = (distance.0 as f64 + 1.0).log2();
+        let at = place(distance);
         let next = self.knots.partition_point(|knot| knot.at < at);
+        self.spread_before(next, at, distance, expected)
+    }
+
+    /// The same, for distances that ascend from call to call: `from` is 0 at first and the knot found after that.
+    pub fn spread_next(&self, distance: ReuseDistance, expected: f64, from: &mut usize) -> Spread {
+        let at = place(distance);
+        while self.knots.get(*from).is_some_and(|knot| knot.at < at) {
+            *from += 1;
+        }
+        self.spread_before(*from, at, distance, expected)
+    }
+
+    /// `next` is the first knot that is not before `at`, the place of `distance`.
+    fn spread_before(&self, next: usize, at: f64, distance: ReuseDistance, expected: f64) -> Spread {
         let after = self.knots[next.min(self.knots.len() - 1)];
         let before = self.knots[next.saturating_sub(1)];
         let share = if after.at > before.at {
@@ -113,6 +127,11 @@ impl Correction {
             variance: between(before.variance, after.variance),
         }
     }
+}
+
+/// Where a distance lies between the knots.
+fn place(distance: ReuseDistance) -> f64 {
+    (distance.0 as f64 + 1.0).log2()
 }
 
 /// Variance of the true deviations around 0, from their estimates (DerSimonian and Laird's moments); 0 where noise

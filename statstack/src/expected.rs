@@ -59,6 +59,14 @@ impl ExpectedStack {
         self.segments[next - 1].stack_at(distance)
     }
 
+    /// The same, for distances that ascend from call to call: `from` is 0 at first and the segment found after that.
+    pub fn at_next(&self, distance: u64, from: &mut usize) -> f64 {
+        while self.segments.get(*from + 1).is_some_and(|segment| segment.start <= distance) {
+            *from += 1;
+        }
+        self.segments[*from].stack_at(distance)
+    }
+
     /// Smallest reuse distance whose expected stack distance is at least `stack`, or `u64::MAX` where none is.
     pub fn first_reaching(&self, stack: f64) -> u64 {
         // Sums of n probabilities are off by rounding; a cyclic scan must not miss its knee by one for that.

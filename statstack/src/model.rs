@@ -139,13 +139,18 @@ impl StatStack {
             self.law = Law::Distances;
             return;
         }
-        let spread = |distance| self.correction.spread(ReuseDistance(distance), self.expected.at(distance));
+        let (mut segment, mut knot) = (0, 0);
+        let mut spread = |distance| {
+            let expected = self.expected.at_next(distance, &mut segment);
+            self.correction.spread_next(ReuseDistance(distance), expected, &mut knot)
+        };
         let piece = |mass: &DistanceMass| {
-            let middle = spread(mass.middle());
+            let low = spread(mass.low);
+            let middle = if mass.low == mass.high { low } else { spread(mass.middle()) };
             let stack = match Scatter::of(middle) {
                 Some(scatter) => Stack::Scattered(scatter),
-                None if mass.low == mass.high => Stack::Between(middle.mean, middle.mean),
-                None => Stack::Between(spread(mass.low).mean, spread(mass.high).mean),
+                None if mass.low == mass.high => Stack::Between(low.mean, low.mean),
+                None => Stack::Between(low.mean, spread(mass.high).mean),
             };
             Piece { probability: mass.probability, high: mass.high, stack }
         };
