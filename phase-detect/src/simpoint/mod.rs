@@ -23,7 +23,8 @@ use crate::{Error, PhaseId, Signature, SignatureKind};
 pub struct SimPointConfig {
     /// Dimensions the signatures are projected to, at least 1.
     pub dimensions: usize,
-    /// Largest number of phases tried, at least 1; the search also ends at the number of windows.
+    /// Largest number of phases tried, at least 1. The search also ends at half the number of windows, rounded up: of
+    /// phases with a window or so each it cannot be told how much a phase varies, and each window would be one.
     pub max_clusters: usize,
     /// Random starts of k-means for each number of phases, at least 1.
     pub restarts: usize,
@@ -161,7 +162,7 @@ impl SimPointConfig {
         let projection = Projection::new(self.dimensions, self.seed)?;
         let projected = project(&projection);
         let points = Points::new(self.dimensions, projected.iter().map(|p| &p[..]))?;
-        let most = self.max_clusters.min(windows);
+        let most = self.max_clusters.min(windows.div_ceil(2));
         let mut seedings: Vec<Seeding<'_>> = (0..self.restarts)
             .map(|restart| Seeding::new(&points, restart_seed(self.seed, restart)))
             .collect();
