@@ -13,6 +13,9 @@ const FREE: u64 = u64::MAX;
 /// pages in time.
 const FEW: usize = 1 << 16;
 
+/// Seats that stay near by themselves: half a megabyte of them.
+const NEAR: usize = 1 << 15;
+
 /// Where a line is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place(usize); // index into `last`
@@ -77,8 +80,10 @@ impl Touches {
     #[inline(always)]
     #[allow(clippy::inline_always)] // for the compiler to know `bits`
     fn locate(&mut self, lines: &[u64], places: &mut [Place], bits: u32) {
-        for &line in lines {
-            near::fetch(&self.seats[home(line >> bits, self.shift)]);
+        if self.seats.len() > NEAR {
+            for &line in lines {
+                near::fetch(&self.seats[home(line >> bits, self.shift)]);
+            }
         }
         let mut rest = lines.iter().zip(places);
         loop {
