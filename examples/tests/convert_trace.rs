@@ -192,7 +192,7 @@ fn mistakes_are_one_line_that_names_the_file_and_the_place() {
         (&[bad.as_str(), "--to", "din"][..], 1, "bad.lackey: lackey trace, line 301: expected"),
         (&[&binary, "--to", "csv"], 1, "bad.din: din trace, line 1: expected label"),
         (&[&empty, "--to", "din"], 1, "empty.csv: csv trace: no memory access"),
-        (&[&huge, "--to", "bb"], 1, "huge.bb: bb trace, line 1: expected a count"),
+        (&[&huge, "--to", "bb"], 1, "huge.bb: bb trace, line 1, column 5: expected a count"),
         (&[&short, "--to", "din"], 1, "oracle-general trace, byte 24: the file ends within a record"),
         (&[&usf, "--to", "din"], 1, "x.usf: usf trace, byte "),
         (&[&perf, "--to", "bb"], 1, "perf.data: perf-data trace, byte "),

@@ -69,6 +69,20 @@ pub enum SamplerError {
         /// The line itself, shortened.
         content: String,
     },
+    /// The same, where the place in the line is known.
+    #[error("{format} trace, line {line}, column {column}: {problem}: {content:?}")]
+    TraceToken {
+        /// Name of the trace format.
+        format: &'static str,
+        /// Line number, from 1.
+        line: u64,
+        /// The byte in it at which reading stopped, from 1.
+        column: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// What was being read there, shortened.
+        content: String,
+    },
     /// A binary trace could not be parsed.
     #[error("{format} trace, byte {offset}: {problem}")]
     BinaryTrace {

@@ -20,8 +20,8 @@ const FORMAT: &str = "bb";
 /// with `#` are skipped. Lines may be of any length: memory is bounded by the number of blocks of one window.
 ///
 /// # Errors
-/// [`SamplerError::Trace`] with the number of the line and what begins where reading stopped; a file without a window
-/// is one. [`SamplerError::Io`] if the input cannot be read.
+/// [`SamplerError::TraceToken`] with the line, the column in it at which reading stopped, and the token there; a file
+/// without a window is one. [`SamplerError::Io`] if the input cannot be read.
 ///
 /// ```
 /// use reuse_sampler::trace::BbWindows;
@@ -38,7 +38,8 @@ const FORMAT: &str = "bb";
 #[derive(Debug)]
 pub struct BbWindows<R> {
     input: Input<R>,
-    line: u64, // lines begun
+    line: u64,  // lines begun
+    begun: u64, // offset at which the last of them begins
     windows: u64,
     ended: bool,
 }
@@ -49,7 +50,7 @@ const PIECE: usize = 48;
 impl<R: Read> BbWindows<R> {
     /// A reader that has read nothing yet.
     pub const fn new(input: R) -> Self {
-        Self { input: Input::new(FORMAT, input), line: 0, windows: 0, ended: false }
+        Self { input: Input::new(FORMAT, input), line: 0, begun: 0, windows: 0, ended: false }
     }
 
     /// Makes sure that the next piece is there as a whole, if the input has it.
@@ -76,12 +77,13 @@ impl<R: Read> BbWindows<R> {
     fn find_window(&mut self) -> Result<bool, SamplerError> {
         loop {
             self.line += 1;
+            self.begun = self.input.offset();
             self.skip_blanks()?;
             match self.input.unread() {
                 [] => return Ok(false),
                 [b'T', ..] => return Ok(true),
                 [b'#' | b'\n' | b'\r', ..] => self.skip_line()?,
-                _ => return Err(self.refuse("expected a window: T followed by :block:count pairs")),
+                _ => return Err(self.refuse(0, "expected a window: T followed by :block:count pairs")),
             }
         }
     }
@@ -103,7 +105,7 @@ impl<R: Read> BbWindows<R> {
     fn window(&mut self) -> Result<Option<Window>, SamplerError> {
         if !self.find_window()? {
             return match self.windows {
-                0 => Err(self.refuse("no window in the file")),
+                0 => Err(self.refuse(0, "no window in the file")),
                 _ => Ok(None),
             };
         }
@@ -115,7 +117,7 @@ impl<R: Read> BbWindows<R> {
             let (block, count, length) = match self.input.unread() {
                 [b':', rest @ ..] => match pair(rest) {
                     Ok(pair) => pair,
-                    Err(problem) => return Err(self.refuse(problem)),
+                    Err((before, problem)) => return Err(self.refuse(1 + before as u64, problem)),
                 },
                 [b'\n', ..] => {
                     self.input.consume(1);
@@ -126,7 +128,7 @@ impl<R: Read> BbWindows<R> {
                     break;
                 }
                 [] => break,
-                _ => return Err(self.refuse("expected :block:count")),
+                _ => return Err(self.refuse(0, "expected :block:count")),
             };
             self.input.consume(1 + length);
             if count > 0 {
@@ -136,7 +138,7 @@ impl<R: Read> BbWindows<R> {
             }
         }
         if window.code.is_empty() {
-            return Err(self.refuse("a window needs at least one block with a count above 0"));
+            return Err(self.refuse_line("a window needs at least one block with a count above 0"));
         }
         if !ordered {
             in_order(&mut window.code);
@@ -145,13 +147,23 @@ impl<R: Read> BbWindows<R> {
         Ok(Some(window))
     }
 
+    /// What is wrong so many bytes into what is unread.
     #[cold]
-    fn refuse(&mut self, problem: &'static str) -> SamplerError {
+    fn refuse(&mut self, into: u64, problem: &'static str) -> SamplerError {
+        let column = self.input.offset() - self.begun + into + 1;
         let unread = self.input.unread();
         let line = unread.split(|&byte| byte == b'\n').next().unwrap_or(unread);
         let content = String::from_utf8_lossy(&line[..line.len().min(PIECE)]).trim().to_owned();
         self.input.stop();
-        SamplerError::Trace { format: FORMAT, line: self.line, problem, content }
+        SamplerError::TraceToken { format: FORMAT, line: self.line, column, problem, content }
+    }
+
+    /// What is wrong with the line that was just read as a whole.
+    #[cold]
+    fn refuse_line(&mut self, problem: &'static str) -> SamplerError {
+        self.input.stop();
+        let content = String::new();
+        SamplerError::TraceToken { format: FORMAT, line: self.line, column: 1, problem, content }
     }
 }
 
@@ -171,15 +183,19 @@ impl<R: Read> Sampler for BbWindows<R> {
     }
 }
 
-/// `block:count` at the beginning of `text`, and how long it is.
+/// `block:count` at the beginning of `text`, and how long it is; or what is wrong with it, behind how many bytes.
 #[inline]
-fn pair(text: &[u8]) -> Result<(u64, u64, usize), &'static str> {
-    let (block, rest) = whole(text).ok_or("expected a block number of at most 64 bits")?;
-    let [b':', rest @ ..] = rest else { return Err("expected : and a count after the block number") };
-    let (count, rest) = whole(rest).ok_or("expected a count: a whole number of at most 64 bits")?;
+fn pair(text: &[u8]) -> Result<(u64, u64, usize), (usize, &'static str)> {
+    let before = |rest: &[u8]| text.len() - rest.len();
+    let (block, rest) = whole(text).ok_or((0, "expected a block number of at most 64 bits"))?;
+    let [b':', rest @ ..] = rest else {
+        return Err((before(rest), "expected : and a count after the block number"));
+    };
+    let (count, rest) =
+        whole(rest).ok_or((before(rest), "expected a count: a whole number of at most 64 bits"))?;
     match rest {
-        [] | [b' ' | b'\t' | b'\r' | b'\n' | b':', ..] => Ok((block, count, text.len() - rest.len())),
-        _ => Err("expected a blank after the count, which is a whole number"),
+        [] | [b' ' | b'\t' | b'\r' | b'\n' | b':', ..] => Ok((block, count, before(rest))),
+        _ => Err((before(rest), "expected a blank after the count, which is a whole number")),
     }
 }
 
@@ -252,31 +268,37 @@ mod tests {
 
     #[test]
     fn bad_windows_are_refused_with_line_and_place() {
-        for (text, line, problem, content) in [
-            ("T:1:1\nX:1:1\n", 2, "T followed by", "X:1:1"),
-            ("T:1:1\nT:1:1 2:2\n", 2, "expected :block:count", "2:2"),
-            ("T:1:1 :x:2 \n", 1, "block number", ":x:2"),
-            ("T:1:1 :2 \n", 1, ": and a count", ":2"),
-            ("T:1:1 :2:\n", 1, "a count", ":2:"),
-            ("T:1:-5\n", 1, "a count", ":1:-5"),
-            ("T:1:1.5\n", 1, "whole number", ":1:1.5"),
-            ("T:99999999999999999999:1\n", 1, "64 bits", ":99999999999999999999:1"),
-            ("\n\nT\n", 3, "at least one block", ""),
-            ("T:1:0\n", 1, "at least one block", ""),
-            ("# nothing\n", 2, "no window", ""),
-            ("", 1, "no window", ""),
+        for (text, line, column, problem, content) in [
+            ("T:1:1\nX:1:1\n", 2, 1, "T followed by", "X:1:1"),
+            ("T:1:1\nT:1:1 2:2\n", 2, 7, "expected :block:count", "2:2"),
+            ("T:1:1 :x:2 \n", 1, 8, "block number", ":x:2"),
+            ("T:1:1 :2 \n", 1, 9, ": and a count", ":2"),
+            ("# x\n  T:1:1 :2:\n", 2, 12, "a count", ":2:"),
+            ("T:1:-5\n", 1, 5, "a count", ":1:-5"),
+            ("T:1:1.5\n", 1, 6, "whole number", ":1:1.5"),
+            ("T:99999999999999999999:1\n", 1, 3, "64 bits", ":99999999999999999999:1"),
+            ("\n\nT\n", 3, 1, "at least one block", ""),
+            ("T:1:0\n", 1, 1, "at least one block", ""),
+            ("# nothing\n", 2, 1, "no window", ""),
+            ("", 1, 1, "no window", ""),
         ] {
             let error = read(text.as_bytes()).unwrap_err();
-            let SamplerError::Trace { format: "bb", line: at, problem: found, content: quoted } = error
+            let SamplerError::TraceToken {
+                format: "bb",
+                line: at,
+                column: byte,
+                problem: found,
+                content: quoted,
+            } = error
             else {
                 panic!("{error}")
             };
             assert!(found.contains(problem), "{found} instead of {problem}");
             assert_eq!(quoted, content, "{found}");
-            assert_eq!(at, line, "{problem}");
+            assert_eq!((at, byte), (line, column), "{problem}");
         }
         let error = read(b"T:1:1\n\x1f\x8b\x08").unwrap_err().to_string();
-        assert!(error.starts_with("bb trace, line 2: expected a window"), "{error}");
+        assert!(error.starts_with("bb trace, line 2, column 1: expected a window"), "{error}");
     }
 
     quickcheck! {
