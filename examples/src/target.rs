@@ -15,6 +15,8 @@ use crate::workloads::{self, EventStream, Workload};
 pub const EMBEDDED_WINDOW: u64 = 500_000;
 /// Length of a window in instructions where the user does not say, for programs.
 pub const PROGRAM_WINDOW: u64 = 10_000_000;
+/// Mean gap between followed accesses under hardware counters, where each stops the program.
+pub const SAMPLED_GAP: f64 = 100_000.0;
 
 /// How observation is set up, whatever the target.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +148,12 @@ pub enum TargetError {
     /// The sampler refused.
     #[error(transparent)]
     Sampler(#[from] SamplerError),
+    /// Distances in something else than accesses.
+    #[error(
+        "perf: memory accesses cannot be counted here, only {0}, and cache models want distances in accesses: give \
+         --backend qemu (the example what_can_i_measure tells what is missing)"
+    )]
+    NoAccesses(Clock),
     /// No thread could be started for the workload.
     #[error("cannot start a thread for the embedded workload: {0}")]
     Thread(std::io::Error),
@@ -194,6 +202,17 @@ impl Target {
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command_name(command);
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
+    }
+
+    /// The same if its distances are in accesses, as cache models want them.
+    ///
+    /// # Errors
+    /// [`TargetError::NoAccesses`] where they are in something else.
+    pub fn in_accesses(self) -> Result<Self, TargetError> {
+        match self.distances() {
+            Clock::Accesses => Ok(self),
+            clock => Err(TargetError::NoAccesses(clock)),
+        }
     }
 
     /// What runs, as a person would write it.

@@ -5,7 +5,7 @@
 
 mod support;
 
-use examples::pipelines::{detect_phases, phase_guided_cache};
+use examples::pipelines::{detect_phases, miss_ratio_curve, phase_guided_cache};
 use reuse_sampler::perf::probe;
 use support::{Ended, run_pipeline};
 
@@ -21,6 +21,12 @@ fn curves(arguments: &[&str]) -> Ended {
     })
 }
 
+fn one_curve(arguments: &[&str]) -> Ended {
+    run_pipeline(arguments, |args: &miss_ratio_curve::Args, out, messages| {
+        miss_ratio_curve::run(args, out, messages)
+    })
+}
+
 /// Without counters the answer is one line that names them; with them the run succeeds. Nothing else happens.
 #[test]
 fn counters_that_are_not_there_are_named() {
@@ -29,6 +35,10 @@ fn counters_that_are_not_there_are_named() {
     for (ended, counted) in [
         (phases(&command), found.stops.is_ok() && found.instructions.is_ok()),
         (curves(&command), found.has_counters()),
+        (
+            one_curve(&["--backend", "perf", "--sample-rate", "0.001", "--json", "--", "true"]),
+            found.has_counters(),
+        ),
     ] {
         if counted {
             assert_eq!(ended.status, 0, "{}", ended.messages);
@@ -47,9 +57,23 @@ fn a_backend_is_chosen_for_programs_only_and_by_name() {
         (&["--backend", "perf"][..], "required arguments were not provided"),
         (&["--backend", "pref", "--", "true"], "invalid value 'pref'"),
     ] {
-        for ended in [phases(arguments), curves(arguments)] {
+        for ended in [phases(arguments), curves(arguments), one_curve(arguments)] {
             assert_eq!(ended.status, 2, "{}", ended.messages);
             assert!(ended.messages.contains(problem), "{}", ended.messages);
         }
+    }
+}
+
+/// Counters see no access after the other: what needs that says so before anything runs.
+#[test]
+fn what_needs_every_access_is_not_asked_of_counters() {
+    for (asked, named) in [(&["--model", "exact-lru"], "exact-lru"), (&["--side", "instruction"], "--side")] {
+        let ended = one_curve(&[&asked[..], &["--backend", "perf", "--", "true"]].concat());
+        assert_eq!(ended.status, 2, "{}", ended.messages);
+        assert!(
+            ended.messages.contains(named) && ended.messages.contains("--backend qemu"),
+            "{}",
+            ended.messages
+        );
     }
 }

@@ -9,6 +9,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes, trace_formats};
+use crate::target::{Backend, SAMPLED_GAP};
 use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
@@ -38,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(super) windows: u64,
     /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access [default: 1;
-    /// 0.01 with --hot-spots]. The exact models always see every access
+    /// 0.01 with --hot-spots; 0.00001 where hardware counters observe PROGRAM]. The exact models always see every access
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
     /// Tell which instructions miss in a cache of this size, which of them a prefetcher could help and which fill the
@@ -58,6 +59,9 @@ pub struct Args {
     /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
+    /// What observes PROGRAM. Exact models and the instruction side need the emulator
+    #[arg(long, value_enum, default_value = "qemu", requires = "program")]
+    pub(super) backend: Backend,
     /// Embedded workload to run where neither trace nor program is given
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,
@@ -142,7 +146,27 @@ impl Args {
     /// Share of the accesses that are sampled.
     #[must_use]
     pub fn sample_rate(&self) -> f64 {
-        self.sample_rate.unwrap_or(if self.hot_spots.is_some() { 0.01 } else { 1.0 })
+        self.sample_rate.unwrap_or_else(|| match () {
+            () if self.sampled() => 1.0 / SAMPLED_GAP,
+            () if self.hot_spots.is_some() => 0.01,
+            () => 1.0,
+        })
+    }
+
+    /// Whether hardware counters observe the program.
+    pub(super) fn sampled(&self) -> bool {
+        !self.program.is_empty() && self.backend.samples()
+    }
+
+    /// Refuses what counters cannot do: they see no access after the other, and no fetches.
+    pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
+        let what = match () {
+            () if self.backend != Backend::Perf => return Ok(()),
+            () if self.model.is_exact() => self.model.name(),
+            () if self.side == CacheSide::Instruction => "--side instruction",
+            () => return Ok(()),
+        };
+        Err(Failure::Usage(format!("{what} needs every access of the program: give --backend qemu")))
     }
 
     /// The cache whose hot spots are asked for.

@@ -49,6 +49,7 @@ pub fn run_until(
         say("random replacement misses as often in sets chosen at random as in one: --ways changes nothing");
     }
     let run = settings.run(interrupted)?;
+    run.notes.iter().for_each(|note| say(note));
     let report = Report {
         model: args.model,
         line_size: settings.line_size,

@@ -18,7 +18,7 @@ use super::spots::{Observer, Tap};
 use super::traced::Traced;
 use crate::cli::{Failure, Progress};
 use crate::reference::chip::Policy;
-use crate::target::{Backend, Outcome, Target, TargetOptions, command_name};
+use crate::target::{Outcome, Target, TargetOptions, command_name};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Workload, locate};
 
@@ -44,6 +44,7 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// Checks what `args` says.
     pub fn new(args: &'a Args) -> Result<Self, Failure> {
+        args.refuse_counters()?;
         let format = args.trace_format()?;
         let line_size = args.line_size(format)?;
         let hot_spots = args.hot_spots(line_size)?;
@@ -86,7 +87,7 @@ impl<'a> Settings<'a> {
                 self.model(samples.as_mut(), &watch, failed)?
             }
         };
-        Ok(Run { source: name, measured, outcome: Outcome::Unknown })
+        Ok(Run { source: name, measured, outcome: Outcome::Unknown, notes: Vec::new() })
     }
 
     /// Refuses the exact models for what does not give every access.
@@ -116,7 +117,12 @@ impl<'a> Settings<'a> {
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
         let measured = self.replay(events, &watch, Failure::run, locate)?;
-        Ok(Run { source: format!("{name} (embedded)"), measured, outcome: Outcome::Unknown })
+        Ok(Run {
+            source: format!("{name} (embedded)"),
+            measured,
+            outcome: Outcome::Unknown,
+            notes: Vec::new(),
+        })
     }
 
     fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
@@ -128,9 +134,10 @@ impl<'a> Settings<'a> {
             line_size: self.line_size,
             seed: self.args.common.seed,
             output_to_stderr: self.args.common.json,
-            backend: Backend::Qemu,
+            backend: self.args.backend,
         };
-        let mut target = Target::program(&self.args.program, options).map_err(Failure::run)?;
+        let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
+        let mut target = target.map_err(Failure::run)?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
@@ -139,7 +146,7 @@ impl<'a> Settings<'a> {
         }
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
-        Ok(Run { source: target.name().to_owned(), measured, outcome })
+        Ok(Run { source: target.name().to_owned(), measured, outcome, notes: target.notes() })
     }
 
     /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
@@ -150,7 +157,7 @@ impl<'a> Settings<'a> {
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
         let outcome = traced.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
-        Ok(Run { source: command_name(&self.args.program), measured, outcome })
+        Ok(Run { source: command_name(&self.args.program), measured, outcome, notes: Vec::new() })
     }
 
     /// Measures a replayed source by whatever model was asked for.
@@ -227,4 +234,6 @@ pub struct Run {
     pub source: String,
     pub measured: Measured,
     pub outcome: Outcome,
+    /// What the user should know about it.
+    pub notes: Vec<String>,
 }

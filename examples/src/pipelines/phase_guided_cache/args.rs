@@ -4,22 +4,20 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use phase_detect::cluster::DEFAULT_THRESHOLD;
-use reuse_sampler::{CacheLines, Clock, LineSize, ReusePlan, SampleGap};
+use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
 use crate::cli::values::sample_rate;
 use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::THRESHOLD;
 use crate::machine::DataCaches;
-use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, Target, TargetOptions};
+use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions};
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
 /// Followed accesses per long window, times instructions per access (between 2 and 3 in most programs): the
 /// standard error of a miss ratio of 5 % is 0.2 points in one window, less where a phase has several, and following them costs less than reporting all accesses.
 const FOLLOWED: f64 = 25_000.0;
-/// Mean gap between followed accesses under hardware counters, where each stops the program.
-const SAMPLED_GAP: f64 = 100_000.0;
 
 /// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
 ///
@@ -126,15 +124,7 @@ impl Args {
         if self.program.is_empty() {
             return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);
         }
-        let target = Target::program(&self.program, options).map_err(Failure::run)?;
-        let clock = target.distances();
-        if clock != Clock::Accesses {
-            return Err(Failure::Run(format!(
-                "perf: memory accesses cannot be counted here, only {clock}, and cache models want distances in \
-                 accesses: give --backend qemu (the example what_can_i_measure tells what is missing)"
-            )));
-        }
-        Ok(target)
+        Target::program(&self.program, options).and_then(Target::in_accesses).map_err(Failure::run)
     }
 
     pub(super) fn cache_sizes(
