@@ -2,7 +2,7 @@
 //! holds what it finds against what they do.
 //!
 //! ```text
-//! cargo run --release -p reuse-sampler --features perf,decode-x86 --example perf_proof
+//! cargo run --release -p reuse-sampler --features perf,decode-x86 --example perf_proof [-- CHECK...]
 //! ```
 //!
 //! `.ci/emulated-counters` runs it on an emulated aarch64 machine, whose counters of instructions are exact and the same

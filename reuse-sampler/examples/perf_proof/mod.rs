@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode};
 
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::{Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId};
-use reuse_sampler::perf::{Coverage, PerfOptions, PerfSampler, probe};
+use reuse_sampler::perf::{Coverage, PerfOptions, PerfSampler, StopCycle, StopWork, probe};
 use reuse_sampler::{
     AccessKind, Clock, Outcome, ReusePlan, ReuseProfile, SampleGap, Sampler, TargetExit, Window, WindowPlan,
 };
@@ -30,7 +30,7 @@ pub fn main() -> ExitCode {
         println!("perf_proof: this machine has no counters to prove anything with");
         return ExitCode::from(2);
     }
-    let checks: [Check; 10] = [
+    let checks: [Check; 11] = [
         ("windows", windows),
         ("sequential", || distances("sequential")),
         ("strided", || distances("strided")),
@@ -40,10 +40,17 @@ pub fn main() -> ExitCode {
         ("phases", phases),
         ("attach, kill", attach_and_kill),
         ("counter groups", counters),
+        ("stops", stops),
         ("overhead", overhead),
     ];
+    // Only those that the arguments name, if there are any.
+    let wanted: Vec<String> = env::args().skip(1).collect();
+    let checks: Vec<Check> = checks
+        .into_iter()
+        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|wanted| name.starts_with(wanted)))
+        .collect();
     let mut failed = 0;
-    for (name, check) in checks {
+    for &(name, check) in &checks {
         match check() {
             Ok(line) => println!("{name}: {line}"),
             Err(problem) => {
@@ -350,6 +357,28 @@ fn counters() -> Checked {
     }
     expect(seen > 4, || format!("only {seen} windows"))?;
     Ok(format!("{} groups in turns; {seen} windows counted the same twice", options.counters.len()))
+}
+
+/// What a stop costs a program in this kernel, and what the sampler does at it.
+fn stops() -> Checked {
+    const STOPS: u32 = 200;
+    let mut cycle = StopCycle::new().map_err(|e| e.to_string())?;
+    let mut cost = |work| {
+        cycle
+            .run(u64::from(STOPS), work)
+            .map(|cost| (cost / STOPS).as_secs_f64() * 1e6)
+            .map_err(|e| e.to_string())
+    };
+    let [nothing, chosen, decoded] =
+        [cost(StopWork::Nothing)?, cost(StopWork::Chosen)?, cost(StopWork::Decoded)?];
+    // Elsewhere something else may happen meanwhile.
+    expect(!emulated() || 0.0 < nothing && nothing < decoded, || {
+        format!("{nothing:.1}, {chosen:.1}, {decoded:.1} us")
+    })?;
+    Ok(format!(
+        "{nothing:.1} us with nothing done at it, {chosen:.1} where an instruction is chosen, {decoded:.1} where it \
+         accesses memory"
+    ))
 }
 
 /// What sampling costs, in time of a machine where time is instructions: a stop where nothing is chosen in the end, and

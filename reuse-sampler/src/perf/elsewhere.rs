@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::spe::{ProfileLosses, Profiled};
 use super::{Interrupter, PerfOptions};
 use crate::{Clock, CodeLocation, Losses, SamplerError, TargetExit, Window, WindowPlan};
 
@@ -43,6 +44,14 @@ impl Run {
     }
 
     pub fn losses(&self) -> Losses {
+        match *self {}
+    }
+
+    pub fn profiled(&mut self) -> Vec<Profiled> {
+        match *self {}
+    }
+
+    pub fn profile_losses(&self) -> ProfileLosses {
         match *self {}
     }
 

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use super::kernel::{Selector, Source};
+use super::kernel::{Profiler, Selector, Source};
 use crate::AccessKind;
 
 /// An event by name.
@@ -67,6 +67,21 @@ pub struct Precise {
     pub kind: Option<AccessKind>,
 }
 
+/// A unit of a processor that profiles by itself: it chooses operations, writes what happened to them in memory, and stops
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Profiling {
+    /// Its name below `/sys/bus/event_source/devices`.
+    pub unit: &'static str,
+    /// Settings that are to be on, by their names in its folder `format`.
+    pub on: &'static [&'static str],
+}
+
+/// Arm's Statistical Profiling Extension: loads and stores, at random intervals, with timestamps.
+const SPE: Profiling =
+    Profiling { unit: "arm_spe_0", on: &["ts_enable", "load_filter", "store_filter", "jitter"] };
+
 /// Which processors an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
@@ -92,6 +107,8 @@ pub struct Microarchitecture {
     pub accesses: &'static [NamedEvent],
     /// Events that tell the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
     pub precise: &'static [Precise],
+    /// What profiles by itself.
+    pub profiling: Option<Profiling>,
     /// Whether it records branches.
     pub branches: bool,
     /// Instructions by which a counter's overflow stops a program late, at most.
@@ -140,6 +157,7 @@ pub const TABLE: &[Microarchitecture] = &[
         ],
         // Loads above a latency only: stores would never be chosen.
         precise: &[],
+        profiling: None,
         branches: true,
         skid: 64,
         echo: false,
@@ -151,6 +169,7 @@ pub const TABLE: &[Microarchitecture] = &[
         accesses: INTEL,
         // As before.
         precise: &[],
+        profiling: None,
         branches: true,
         skid: 64,
         echo: false,
@@ -161,6 +180,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::X86("GenuineIntel", (6, 6), (60, 255)),
         accesses: INTEL,
         precise: INTEL_PRECISE,
+        profiling: None,
         branches: true,
         skid: 64,
         echo: false,
@@ -171,6 +191,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::X86("AuthenticAMD", (0x17, 0x19), (0, 15)),
         accesses: AMD,
         precise: AMD_PRECISE,
+        profiling: None,
         branches: false,
         skid: 128,
         echo: false,
@@ -181,6 +202,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::X86("AuthenticAMD", (0x17, 0x1A), (0, 255)),
         accesses: AMD,
         precise: AMD_PRECISE,
+        profiling: None,
         branches: true,
         skid: 128,
         echo: false,
@@ -191,6 +213,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::Arm(0, 0x51),
         accesses: &[],
         precise: &[],
+        profiling: None,
         branches: false,
         skid: 0,
         // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
@@ -202,6 +225,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::Arm(0x41, 0xD0C),
         accesses: ARM_SPECULATIVE,
         precise: &[],
+        profiling: Some(SPE),
         branches: false,
         skid: 64,
         echo: false,
@@ -212,6 +236,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::Arm(0x41, 0xD40),
         accesses: ARM_SPECULATIVE,
         precise: &[],
+        profiling: Some(SPE),
         branches: false,
         skid: 64,
         echo: false,
@@ -222,6 +247,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::Arm(0x41, 0xD49),
         accesses: ARM_SPECULATIVE,
         precise: &[],
+        profiling: Some(SPE),
         branches: false,
         skid: 64,
         echo: false,
@@ -232,6 +258,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::Arm(0x41, 0xD4F),
         accesses: ARM_SPECULATIVE,
         precise: &[],
+        profiling: Some(SPE),
         branches: false,
         skid: 64,
         echo: false,
@@ -242,6 +269,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::AnyX86,
         accesses: &[],
         precise: &[],
+        profiling: None,
         branches: false,
         skid: 128,
         echo: false,
@@ -252,6 +280,7 @@ pub const TABLE: &[Microarchitecture] = &[
         is: Match::AnyArm,
         accesses: ARM_RETIRED,
         precise: &[],
+        profiling: Some(SPE),
         branches: false,
         skid: 64,
         echo: false,
@@ -326,6 +355,42 @@ pub(super) fn selectors(
     }
 }
 
+/// The unit by which the processor profiles by itself, with its number and the bits of its settings from below `devices`;
+/// or what is missing there.
+pub(super) fn profiler(processor: &Microarchitecture, devices: &Path) -> Result<Profiler, String> {
+    let Some(profiling) = processor.profiling else {
+        return Err(format!("none is known for this processor ({})", processor.name));
+    };
+    let unit = devices.join(profiling.unit);
+    let read = |name: &str| -> Result<_, String> {
+        let path = unit.join(name);
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok((path, text.trim().to_owned()))
+    };
+    let number = |name: &str| -> Result<u64, String> {
+        let (path, text) = read(name)?;
+        text.parse().map_err(|_| format!("{}: {text:?} is no number", path.display()))
+    };
+    let kind = number("type")?;
+    let kind = u32::try_from(kind).map_err(|_| format!("{}: {kind} is no type", profiling.unit))?;
+    let (mut config, mut config1) = (0, 0);
+    for setting in profiling.on {
+        let (path, text) = read(&format!("format/{setting}"))?;
+        // `config:33`, or `config1:0-63` for a setting of several bits.
+        let place = text.split_once(':').and_then(|(word, bits)| {
+            let bit: u32 = bits.split('-').next()?.parse().ok().filter(|bit| *bit < 64)?;
+            Some((word, 1_u64 << bit))
+        });
+        match place {
+            Some(("config", bit)) => config |= bit,
+            Some(("config1", bit)) => config1 |= bit,
+            _ => return Err(format!("{}: {text:?} is no place for it", path.display())),
+        }
+    }
+    let least = number("caps/min_interval").unwrap_or(1);
+    Ok(Profiler { source: Source::Counter { kind, config, config1 }, least })
+}
+
 impl NamedEvent {
     pub(super) const fn source(self, config1: u64) -> Source {
         Source::Counter { kind: self.kind, config: self.config, config1 }
@@ -397,6 +462,42 @@ mod tests {
         let both = selectors(x86("GenuineIntel", 6, 85), &devices).unwrap();
         assert!(both.iter().flatten().all(|selector| !selector.apart && selector.kind.is_some()));
         assert!(selectors(x86("Other", 6, 1), &devices).unwrap_err().contains("none is known"));
+    }
+
+    /// Numbers and places are the system's own, as the folder of an Arm server's kernel has them.
+    #[test]
+    fn the_unit_that_profiles_is_set_up_as_its_folder_says() {
+        let devices = std::env::temp_dir().join(format!("reuse-sampler-spe-{}", std::process::id()));
+        let arm = microarchitecture("CPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
+        let missing = profiler(arm, &devices).unwrap_err();
+        assert!(missing.contains("arm_spe_0"), "{missing}");
+        let unit = devices.join("arm_spe_0");
+        for folder in ["format", "caps"] {
+            std::fs::create_dir_all(unit.join(folder)).unwrap();
+        }
+        for (name, text) in [
+            ("type", "9\n"),
+            ("caps/min_interval", "1024\n"),
+            ("format/ts_enable", "config:0\n"),
+            ("format/pa_enable", "config:1\n"),
+            ("format/jitter", "config:16\n"),
+            ("format/load_filter", "config:33\n"),
+            ("format/store_filter", "config:34\n"),
+            ("format/event_filter", "config1:0-63\n"),
+        ] {
+            std::fs::write(unit.join(name), text).unwrap();
+        }
+        let config = 1 | 1 << 16 | 1 << 33 | 1 << 34;
+        let source = Source::Counter { kind: 9, config, config1: 0 };
+        assert_eq!(profiler(arm, &devices), Ok(Profiler { source, least: 1024 }));
+        for (name, text) in [("format/jitter", "config:64"), ("format/jitter", "config9:1"), ("type", "none")]
+        {
+            std::fs::write(unit.join(name), text).unwrap();
+            let problem = profiler(arm, &devices).unwrap_err();
+            assert!(problem.contains(name) && problem.contains(text), "{problem}");
+        }
+        std::fs::remove_dir_all(&devices).unwrap();
+        assert!(profiler(x86("Other", 6, 1), &devices).unwrap_err().contains("none is known"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::ring::Layout;
+use super::ring::{Layout, Traced};
 use crate::AccessKind;
 
 /// A thread by the kernel's number.
@@ -67,7 +67,46 @@ impl Selector {
             precise: 2,
             everywhere: self.apart,
             layout,
+            output: Output::Ring,
             enabled: false,
+        }
+    }
+}
+
+/// Where an event that overflows tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nowhere: what matters is that it overflows.
+    Nowhere,
+    /// In a record in the ring of its group.
+    #[default]
+    Ring,
+    /// In a trace that the processor writes by itself in memory of so many bytes, a power of two of pages, of which parts
+    /// are announced in a ring of its own.
+    Trace(usize),
+}
+
+/// How the processor profiles by itself: it chooses operations, tells of them in a trace, and stops nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profiler {
+    /// Counts operations.
+    pub source: Source,
+    /// The shortest distance between two that it chooses.
+    pub least: u64,
+}
+
+impl Profiler {
+    /// How it is opened: one operation in so many on average.
+    pub fn opening(&self, period: u64, bytes: usize) -> Opening {
+        Opening {
+            source: self.source,
+            period: period.max(self.least).max(1),
+            stops: false,
+            precise: 0,
+            everywhere: false,
+            layout: Layout::default(),
+            output: Output::Trace(bytes),
+            enabled: true,
         }
     }
 }
@@ -88,6 +127,8 @@ pub struct Opening {
     pub everywhere: bool,
     /// What its records hold.
     pub layout: Layout,
+    /// Where they go.
+    pub output: Output,
     /// Whether it counts from the start.
     pub enabled: bool,
 }
@@ -231,12 +272,16 @@ pub trait Kernel {
     fn read(&mut self, leader: Event) -> io::Result<Reading>;
     /// Appends what has come into the ring of a leader, and makes room there.
     fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()>;
+    /// Appends a part of a leader's trace that its ring has announced, and makes room there and before it.
+    fn drain_trace(&mut self, leader: Event, part: &Traced, bytes: &mut Vec<u8>) -> io::Result<()>;
     /// Lets a thread go on, with a signal if not 0.
     fn resume(&mut self, thread: Tid, how: Resume, signal: i32) -> io::Result<()>;
     /// Asks a running thread to stand still.
     fn interrupt(&mut self, thread: Tid) -> io::Result<()>;
     /// Registers of a thread that stands still.
     fn registers(&mut self, thread: Tid) -> io::Result<Registers>;
+    /// Whether the instruction at `pc`, where the thread stands, may access memory; cheaper than its operands.
+    fn may_access(&mut self, thread: Tid, pc: u64) -> io::Result<bool>;
     /// What the instruction at the thread's program counter does.
     fn operands(&mut self, thread: Tid, registers: &Registers) -> io::Result<Operands>;
     /// Nanoseconds since some moment.
@@ -254,6 +299,8 @@ pub struct Abilities {
     pub accesses: [Option<Source>; 2],
     /// Events that choose accesses and tell their addresses, if there are any: of loads and stores, or one of both.
     pub selectors: [Option<Selector>; 2],
+    /// How the processor profiles by itself, if it does.
+    pub profiler: Option<Profiler>,
     /// Debug registers.
     pub registers: usize,
     /// Whether a watchpoint covers a line of this many bytes.

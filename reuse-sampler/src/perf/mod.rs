@@ -33,7 +33,8 @@
 //!   Haswell on by its precise events; AMD by instruction-based sampling, which chooses among all operations, the
 //!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not tell the counts: such distances are short by
 //!   what the thread still does before it stops. Both were only ever played to this crate by a simulated kernel.
-//!   Arm's statistical profiling is not used: Linux offers it as a trace, not as an event that stops a program.
+//!   Arm's statistical profiling cannot choose them: it is a trace, read long after, that stops nothing. What it tells comes
+//!   beside the samples ([`PerfOptions::profile_every`], [`spe`]); it too was only ever played by a simulated kernel.
 //! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
 //!   Where accesses cannot be counted they are instructions, else nanoseconds: [`Window::clock`](crate::Window).
 //!   An instruction that accesses memory several times makes the distance to it too long by as many less one. In
@@ -49,10 +50,24 @@
 //! The program stops once for each instruction that is chosen, and not again for a sample: the line is watched ahead of
 //! the access itself, which the kernel only counts, and where watchpoints can report once
 //! ([`Capabilities::once`]) the touch that ends the sample is read from the ring at the next stop. Where they cannot
-//! (Linux from 6.16 on never enables one again), that touch is a second stop. A stop is an interrupt, two changes of process and
-//! some ten system calls. On an emulated aarch64 machine, where time is instructions (16 ns each), a stop takes 0.81 ms
-//! or 50,000 instructions of the whole machine, a sample 0.38 ms or 24,000 more: 4.0 % of the run with a stop for each
-//! 1 M instructions, 4.4 % with a sample at every fourth of them, 47 and 54 % with one for each 100 k.
+//! (Linux from 6.16 on never enables one again), that touch is a second stop.
+//!
+//! On an emulated aarch64 machine, where time is instructions (16 ns each), a stop takes 0.59 ms or 37,000 instructions of
+//! the whole machine, a sample 0.37 ms or 23,000 more: 2.5 % of the run with a stop for each 1 M instructions, 3.7 % with
+//! a sample at every fourth of them, 35 and 41 % with one for each 100 k. Where a stop's instructions go there, by counting
+//! each part alone (a system call that does nothing takes 480):
+//!
+//! | part | instructions |
+//! |---|---|
+//! | a signal stops the program, the tracer waits for it and lets it go on: two changes of process | 15,400 |
+//! | the counter's interrupt, its record, and two events that are switched off and on with the process | 9,000 |
+//! | reading the counts, and the instruction there | 4,400 |
+//! | the distance to the next one: one event, and on that machine a second | 2,800 |
+//! | five events more to switch, and what the sampler does itself | 5,400 |
+//!
+//! So with nothing done at a stop at all it is 24,000, which is what stopping a program from outside costs; 1 % would be
+//! 10,000. Registers are read only where the instruction accesses memory, which the record's program counter tells as long
+//! as the counts have not moved on. `cargo bench --bench watchpoint` measures a stop natively ([`StopCycle`]).
 //!
 //! # What it does to the target
 //! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time. New threads are followed,
@@ -81,6 +96,7 @@ mod sampler;
 mod session;
 #[cfg(test)]
 mod simulated;
+pub mod spe;
 #[cfg(test)]
 mod tests;
 
@@ -89,7 +105,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 #[cfg(target_os = "linux")]
-pub use linux::WatchCycle;
+pub use linux::{StopCycle, StopWork, WatchCycle};
 pub use options::PerfOptions;
 pub use probe::{Capabilities, probe};
 pub use registers::Coverage;
@@ -169,6 +185,18 @@ impl PerfSampler {
     /// What was missed in all windows together.
     pub fn losses(&self) -> Losses {
         self.run.losses()
+    }
+
+    /// What the processor has told of operations that it chose by itself since the last call, where
+    /// [`PerfOptions::profile_every`] asks for it and it can ([`Capabilities::profiles`]). They are complete up to the end
+    /// of the last window that was told; [`spe`] says what they are good for. [`ByInstruction`](spe::ByInstruction) adds them up.
+    pub fn profiled(&mut self) -> Vec<spe::Profiled> {
+        self.run.profiled()
+    }
+
+    /// What is missing among [`profiled`](Self::profiled), in the whole run.
+    pub fn profile_losses(&self) -> spe::ProfileLosses {
+        self.run.profile_losses()
     }
 
     /// Samples started so far, and stops of the target's threads: what observation has cost.

@@ -34,6 +34,11 @@ pub struct PerfOptions {
     /// Groups of counters, which take turns from window to window. Events are named as [`events`](super::events) has
     /// them. Default: none.
     pub counters: Vec<Vec<String>>,
+    /// Operations between two that the processor profiles by itself where it can
+    /// ([`Capabilities::profiles`](super::Capabilities::profiles)), told by
+    /// [`PerfSampler::profiled`](super::PerfSampler::profiled) beside windows and their samples: at least 1, and no less than
+    /// the processor's own limit (some 1,000). Default: none.
+    pub profile_every: Option<u64>,
     /// Whether to do with time where the processor's counters cannot be used: windows and distances are then
     /// nanoseconds, good for telling phases apart and for the far tail of reuse only. Default: yes.
     pub time_if_no_counters: bool,
@@ -62,6 +67,7 @@ impl Default for PerfOptions {
             reclaim_random: false,
             densest: 100_000.0,
             counters: Vec::new(),
+            profile_every: None,
             time_if_no_counters: true,
             early: None,
             environment: Vec::new(),

@@ -7,11 +7,14 @@ use std::fs;
 use std::path::Path;
 
 use super::events::{self, Microarchitecture};
-use super::kernel::{Abilities, Selector, Source};
+use super::kernel::{Abilities, Profiler, Selector, Source};
 #[cfg(target_os = "linux")]
 use super::{decode, linux};
 #[cfg(target_os = "linux")]
-use super::{kernel::Opening, ring::Layout};
+use super::{
+    kernel::{Opening, Output},
+    ring::Layout,
+};
 
 /// What was found. Nothing of it is guessed: each was tried.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct Capabilities {
     pub accesses: Result<(), String>,
     /// Whether the processor chooses accesses and tells their address, or why not.
     pub precise: Result<(), String>,
+    /// Whether the processor profiles by itself, or why not: [`spe`](super::spe).
+    pub profiles: Result<(), String>,
     /// Whether the processor records branches, or why not.
     pub branches: Result<(), String>,
     /// Debug registers that are free.
@@ -44,6 +49,7 @@ pub struct Capabilities {
     /// What to change, most important first.
     pub advice: Vec<String>,
     selectors: [Option<Selector>; 2],
+    profiler: Option<Profiler>,
 }
 
 impl Capabilities {
@@ -72,6 +78,7 @@ impl Capabilities {
             windows: if counted { Source::INSTRUCTIONS } else { Source::TASK_CLOCK },
             accesses: [access(0), access(1)],
             selectors: if counted && self.precise.is_ok() { self.selectors } else { [None; 2] },
+            profiler: self.profiler.filter(|_| self.profiles.is_ok()),
             registers: self.registers,
             whole_line: self.whole_line,
             hit_after: cfg!(target_arch = "x86_64"),
@@ -94,7 +101,8 @@ pub fn probe() -> Capabilities {
         let try_event = |source: Source, precise: u8, branches: bool| {
             let layout = Layout { address: precise > 0, counts: true, branches, ..Layout::default() };
             let (period, stops, everywhere, enabled) = (1 << 30, true, false, false);
-            let opening = Opening { source, period, stops, precise, everywhere, layout, enabled };
+            let output = Output::Nowhere;
+            let opening = Opening { source, period, stops, precise, everywhere, layout, output, enabled };
             linux::can_open(&opening).map_err(|error| explain(&error))
         };
         let stops = try_event(Source::TASK_CLOCK, 0, false);
@@ -104,7 +112,12 @@ pub fn probe() -> Capabilities {
         } else {
             processor.accesses.iter().try_for_each(|event| try_event(event.source(0), 0, false))
         };
-        let selectors = events::selectors(processor, Path::new("/sys/bus/event_source/devices"));
+        let devices = Path::new("/sys/bus/event_source/devices");
+        let selectors = events::selectors(processor, devices);
+        let profiler = events::profiler(processor, devices);
+        let profiles = profiler.clone().and_then(|profiler| {
+            linux::can_open(&profiler.opening(1 << 20, 0)).map_err(|error| explain(&error))
+        });
         let precise = selectors.clone().and_then(|selectors| {
             selectors.iter().flatten().try_for_each(|selector| {
                 linux::can_open(&selector.opening()).map_err(|error| explain(&error))
@@ -122,6 +135,7 @@ pub fn probe() -> Capabilities {
             instructions,
             accesses,
             precise,
+            profiles,
             branches,
             registers,
             whole_line,
@@ -129,6 +143,7 @@ pub fn probe() -> Capabilities {
             decodes: decode::AVAILABLE,
             advice: Vec::new(),
             selectors: selectors.unwrap_or_default(),
+            profiler: profiler.ok(),
         };
         found.advise();
         found
@@ -144,6 +159,7 @@ pub fn probe() -> Capabilities {
             instructions: none(),
             accesses: none(),
             precise: none(),
+            profiles: none(),
             branches: none(),
             registers: 0,
             whole_line: false,
@@ -151,6 +167,7 @@ pub fn probe() -> Capabilities {
             decodes: false,
             advice: vec!["run on Linux".to_owned()],
             selectors: [None; 2],
+            profiler: None,
         }
     }
 }
@@ -208,6 +225,7 @@ impl fmt::Display for Capabilities {
         writeln!(f, "windows of instructions            {}", say(&self.instructions))?;
         writeln!(f, "distances in accesses              {}", say(&self.accesses))?;
         writeln!(f, "accesses chosen by the processor   {}", say(&self.precise))?;
+        writeln!(f, "accesses profiled beside samples   {}", say(&self.profiles))?;
         writeln!(f, "branch records                     {}", say(&self.branches))?;
         writeln!(f, "debug registers that are free      {}", self.registers)?;
         writeln!(f, "one watches a whole line           {}", if self.whole_line { "yes" } else { "no" })?;

@@ -62,6 +62,15 @@ pub struct Set {
     pub spent: bool,
 }
 
+/// A register that watches for nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Which.
+    pub event: Event,
+    /// At which count it reports, or has.
+    pub reports_at: u64,
+}
+
 /// A thread's registers and the samples they watch.
 #[derive(Clone, Debug, Default)]
 pub struct Registers {
@@ -154,14 +163,14 @@ impl Registers {
     }
 
     /// Ends the sample in `slot`: the sample, and the registers that are free now and must be told so.
-    pub fn close(&mut self, slot: usize) -> Option<(Watched, Vec<Event>)> {
+    pub fn close(&mut self, slot: usize) -> Option<(Watched, Vec<Freed>)> {
         let watched = self.samples.get_mut(slot)?.take()?;
         self.order.retain(|&other| other != slot);
         let mut freed = Vec::new();
         for register in &mut self.all {
             if register.sample == Some(slot) {
                 register.sample = None;
-                freed.push(register.event);
+                freed.push(Freed { event: register.event, reports_at: register.reports_at });
             }
         }
         Some((watched, freed))

@@ -72,8 +72,31 @@ pub enum Record {
     Throttled,
     /// It counts again.
     Unthrottled,
+    /// The processor has written so much of a trace beside the ring.
+    Trace(Traced),
     /// A kind that nobody asked for.
     Other(u32),
+}
+
+/// A part of a trace that the processor writes by itself (`PERF_RECORD_AUX`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Where it begins, in bytes since tracing began: the memory of the trace is written round and round.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether there was no room for what came next.
+    pub truncated: bool,
+    /// Whether something is missing within it.
+    pub partial: bool,
+    /// Whether something was not followed because something else was.
+    pub collided: bool,
+}
+
+impl Traced {
+    const TRUNCATED: u64 = 1;
+    const PARTIAL: u64 = 4;
+    const COLLISION: u64 = 8;
 }
 
 /// Bytes that are no records.
@@ -98,6 +121,7 @@ const LOST: u32 = 2;
 const THROTTLE: u32 = 5;
 const UNTHROTTLE: u32 = 6;
 const SAMPLE: u32 = 9;
+const TRACE: u32 = 11;
 const LOST_SAMPLES: u32 = 13;
 const EXACT_IP: u16 = 1 << 14;
 /// What the processor was doing, in the lowest bits of the flags.
@@ -159,6 +183,17 @@ fn record(bytes: &[u8], layout: impl Fn(u64) -> Option<Layout>) -> Result<(Recor
             Record::Lost(body.next()?)
         }
         LOST_SAMPLES => Record::Lost(body.next()?),
+        TRACE => {
+            let (offset, bytes, flags) = (body.next()?, body.next()?, body.next()?);
+            let has = |flag| flags & flag != 0;
+            Record::Trace(Traced {
+                offset,
+                bytes,
+                truncated: has(Traced::TRUNCATED),
+                partial: has(Traced::PARTIAL),
+                collided: has(Traced::COLLISION),
+            })
+        }
         THROTTLE => Record::Throttled,
         UNTHROTTLE => Record::Unthrottled,
         SAMPLE => {
@@ -183,6 +218,7 @@ fn sample(event: u64, flags: u16, layout: Layout, body: &mut Words<'_>) -> Resul
         let events = body.length(2, 2)?; // and two times
         body.next()?;
         body.next()?;
+        sample.counts.reserve_exact(events as usize);
         for _ in 0..events {
             let count = body.next()?;
             sample.counts.push((body.next()?, count));
@@ -222,7 +258,7 @@ impl Words<'_> {
 /// Writes records, for whoever plays the kernel.
 #[cfg(test)]
 pub(super) mod write {
-    use super::{EXACT_IP, HEADER, KERNEL, LOST, Layout, SAMPLE, Sample, THROTTLE};
+    use super::{EXACT_IP, HEADER, KERNEL, LOST, Layout, SAMPLE, Sample, THROTTLE, TRACE, Traced};
 
     pub fn sample(out: &mut Vec<u8>, sample: &Sample, layout: Layout) {
         let mut words = vec![sample.event, sample.ip];
@@ -247,6 +283,14 @@ pub(super) mod write {
 
     pub fn lost(out: &mut Vec<u8>, records: u64) {
         record(out, LOST, 0, &[1, records]);
+    }
+
+    pub fn trace(out: &mut Vec<u8>, traced: &Traced) {
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags = flag(traced.truncated, Traced::TRUNCATED)
+            | flag(traced.partial, Traced::PARTIAL)
+            | flag(traced.collided, Traced::COLLISION);
+        record(out, TRACE, 0, &[traced.offset, traced.bytes, flags]);
     }
 
     pub fn throttled(out: &mut Vec<u8>) {
@@ -323,6 +367,24 @@ mod tests {
             wrong[6..8].copy_from_slice(&size.to_ne_bytes());
             assert!(all(&wrong, layout)[0].is_err(), "{size}");
         }
+    }
+
+    /// Offset, size and flags, as in `include/uapi/linux/perf_event.h`.
+    #[test]
+    fn a_part_of_a_trace() {
+        let mut bytes = Vec::new();
+        write::record(&mut bytes, 11, 0, &[0x1_0000, 128, 1 | 8]);
+        write::record(&mut bytes, 11, 0, &[0x1_0080, 64, 2 | 4]);
+        let traced = |offset, bytes| Traced { offset, bytes, ..Traced::default() };
+        let first = Traced { truncated: true, collided: true, ..traced(0x1_0000, 128) };
+        let second = Traced { partial: true, ..traced(0x1_0080, 64) };
+        let mut written = Vec::new();
+        write::trace(&mut written, &first);
+        assert_eq!(written, bytes[..written.len()]);
+        assert_eq!(all(&bytes, Layout::default()), [Ok(Record::Trace(first)), Ok(Record::Trace(second))]);
+        bytes.truncate(bytes.len() - 8);
+        bytes[written.len() + 6] -= 8;
+        assert!(all(&bytes, Layout::default())[1].is_err());
     }
 
     /// Event, instruction pointer, items, exact.

@@ -12,6 +12,7 @@ use super::events;
 use super::linux::{self, Linux, Program, TargetFate};
 use super::probe::{Capabilities, probe};
 use super::session::{Session, Settings};
+use super::spe::{ProfileLosses, Profiled};
 use super::{Interrupter, PerfOptions};
 use crate::engine::tracker::Mode;
 use crate::locate::Locator;
@@ -29,6 +30,7 @@ enum Command {
 /// What the tracer answers.
 struct Answer {
     window: Result<Option<Window>, SamplerError>,
+    profiled: Vec<Profiled>,
     state: State,
 }
 
@@ -38,6 +40,7 @@ struct State {
     exit: Option<TargetExit>,
     warnings: Vec<String>,
     losses: Losses,
+    profile_losses: ProfileLosses,
     started: u64,
     stops: u64,
 }
@@ -59,6 +62,7 @@ pub(super) struct Run {
     interrupter: Interrupter,
     locator: Arc<Mutex<Locator>>,
     state: State,
+    profiled: Vec<Profiled>,
 }
 
 impl std::fmt::Debug for Answer {
@@ -149,6 +153,7 @@ impl Run {
                 interrupter,
                 locator,
                 state: State::default(),
+                profiled: Vec::new(),
             }),
             Ok(Err(error)) => Err(not_taken(name, &error)),
             Err(_) => Err(unsupported("the tracing thread has ended".into())),
@@ -165,6 +170,7 @@ impl Run {
             match self.answers.recv_timeout(TICK) {
                 Ok(answer) => {
                     self.state = answer.state;
+                    self.profiled.extend(answer.profiled);
                     return answer.window;
                 }
                 // The tracer may be waiting for a thread that cannot stop by itself.
@@ -196,6 +202,14 @@ impl Run {
 
     pub fn losses(&self) -> Losses {
         self.state.losses
+    }
+
+    pub fn profiled(&mut self) -> Vec<Profiled> {
+        std::mem::take(&mut self.profiled)
+    }
+
+    pub fn profile_losses(&self) -> ProfileLosses {
+        self.state.profile_losses
     }
 
     pub fn counts(&self) -> (u64, u64) {
@@ -258,10 +272,12 @@ fn serve(
             exit,
             warnings: session.warnings.clone(),
             losses: session.losses,
+            profile_losses: session.profile_losses,
             started: session.started,
             stops: session.stops,
         };
-        if answer.send(Answer { window, state }).is_err() {
+        let profiled = std::mem::take(&mut session.profiled);
+        if answer.send(Answer { window, profiled, state }).is_err() {
             return;
         }
     }
@@ -290,6 +306,7 @@ fn settings(options: &PerfOptions, found: &Capabilities, timed: bool) -> Result<
         coverage: options.coverage,
         reclaim_random: options.reclaim_random,
         densest: options.densest,
+        profile_every: options.profile_every.filter(|_| !timed),
         counters,
     })
 }

@@ -34,6 +34,7 @@ fn counters(found: &Capabilities) -> Counters {
         no_instructions: why_not(&found.instructions),
         no_accesses: why_not(&found.accesses),
         no_precise: why_not(&found.precise),
+        no_profile: why_not(&found.profiles),
         no_branches: why_not(&found.branches),
         watchpoints: found.registers,
         watched_bytes: match (found.registers, found.whole_line) {

@@ -40,6 +40,8 @@ pub struct Counters {
     pub no_accesses: Option<String>,
     /// Why the processor does not choose accesses and tell their address.
     pub no_precise: Option<String>,
+    /// Why the processor does not profile accesses by itself, beside those that are sampled.
+    pub no_profile: Option<String>,
     /// Why branches are not recorded.
     pub no_branches: Option<String>,
     /// Debug registers that are free.

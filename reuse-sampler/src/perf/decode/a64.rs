@@ -48,6 +48,12 @@ pub(in crate::perf) fn operands(word: u32, pc: u64, x: &[u64]) -> Operands {
     }
 }
 
+/// Whether instruction `word` may access memory.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+pub(in crate::perf) fn may_access(word: u32) -> bool {
+    class(word) != Class::None
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Load,

@@ -1,6 +1,6 @@
 //! x86-64, with `iced-x86`'s knowledge of what each instruction accesses, implicitly too.
 
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register, UsedMemory};
 
 use crate::AccessKind;
 use crate::perf::kernel::{Operand, Operands, Registers};
@@ -37,6 +37,14 @@ pub(super) fn operands(code: &[u8], registers: &Registers) -> Operands {
     }
     found.sort_by_key(|operand| operand.kind == AccessKind::Store);
     Operands::Known(found)
+}
+
+/// Whether the instruction at `pc` accesses memory, or is none.
+pub(super) fn may_access(code: &[u8], pc: u64) -> bool {
+    let instruction = Decoder::with_ip(64, code, pc, DecoderOptions::NONE).decode();
+    let accesses = |memory: &UsedMemory| !matches!(memory.access(), OpAccess::None | OpAccess::NoMemAccess);
+    instruction.is_invalid()
+        || InstructionInfoFactory::new().info(&instruction).used_memory().iter().any(accesses)
 }
 
 /// From `user_regs_struct`.

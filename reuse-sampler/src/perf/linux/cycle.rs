@@ -5,7 +5,7 @@ use std::io;
 use super::event::OpenEvent;
 use super::mapping::Ring;
 use crate::SamplerError;
-use crate::perf::kernel::{Change, Event, Opening, Source};
+use crate::perf::kernel::{Change, Event, Opening, Output, Source};
 use crate::perf::ring::{Layout, Record, records};
 
 /// One debug register of the calling thread, for measuring what a sample costs apart from the stop that chooses it: no
@@ -16,6 +16,7 @@ pub struct WatchCycle {
     ring: Ring,
     name: Event,
     once: bool,
+    counted: u64, // touches so far
     word: Box<u64>,
     bytes: Vec<u8>,
 }
@@ -43,16 +44,17 @@ impl WatchCycle {
             precise: 0,
             everywhere: false,
             layout: LAYOUT,
+            output: Output::Ring,
             enabled: false,
         };
         let event = OpenEvent::open(0, &opening, None)?;
         let ring = Ring::map(event.descriptor())?;
         let name = Event { handle: event.descriptor(), id: event.id()? };
         let once = super::reports_once();
-        Ok(Self { event, ring, name, once, word: Box::new(0), bytes: Vec::new() })
+        Ok(Self { event, ring, name, once, counted: 0, word: Box::new(0), bytes: Vec::new() })
     }
 
-    /// Sets the register to a word, touches that `touches` times, of which the last is reported, and reads the record and
+    /// Sets the register to a word (which turns it off before, if it is on), touches that `touches` times, of which the last is reported, and reads the record and
     /// the count. Whether they are as they should be: one record, and so many touches. On x86 a touch is a trap of some
     /// microseconds.
     ///
@@ -67,15 +69,13 @@ impl WatchCycle {
     }
 
     fn cycle(&mut self, touches: u64) -> io::Result<bool> {
-        let before = self.event.read()?.of(self.name);
         let address = (&raw const *self.word) as u64;
         self.event.change(Change::Watch { address, bytes: 8, touch: touches, spent: self.once })?;
         for _ in 0..touches {
             // SAFETY: reads a word that lives.
             unsafe { std::ptr::read_volatile(&raw const *self.word) };
         }
-        self.event.change(Change::Disable)?;
-        let after = self.event.read()?.of(self.name);
+        let counted = self.event.read()?.of(self.name);
         self.bytes.clear();
         self.ring.drain(&mut self.bytes);
         let mut reported = records(&self.bytes, |id| (id == self.name.id).then_some(LAYOUT));
@@ -83,7 +83,8 @@ impl WatchCycle {
             (reported.next(), reported.next()),
             (Some(Ok(Record::Sample(sample))), None) if sample.address == Some(address)
         );
-        Ok(one && before.map(|count| count + touches) == after)
+        self.counted += touches;
+        Ok(one && counted == Some(self.counted))
     }
 }
 

@@ -41,6 +41,7 @@ const DISABLED: u64 = 1;
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const WATERMARK: u64 = 1 << 14;
 const PRECISE_SHIFT: u32 = 15;
 const REMOVE_ON_EXEC: u64 = 1 << 36;
 const SIGTRAP: u64 = 1 << 37;
@@ -89,8 +90,10 @@ impl OpenEvent {
                 | if leader.is_none() && opening.stops { PINNED } else { 0 }
                 | if opening.stops { SIGTRAP } else { 0 }
                 | if opening.stops || opening.source == Source::Watchpoint { REMOVE_ON_EXEC } else { 0 }
-                | u64::from(opening.precise) << PRECISE_SHIFT,
-            wakeup: 1,
+                | u64::from(opening.precise) << PRECISE_SHIFT
+                | WATERMARK,
+            wakeup: u32::MAX, // bytes: nobody waits for records, and waking nobody is an interrupt, too
+
             branch_sample_type: if opening.layout.branches { BRANCHES } else { 0 },
             sample_regs_user: if opening.layout.user_ip { USER_IP } else { 0 },
             ..Attributes::default()
@@ -164,21 +167,22 @@ impl OpenEvent {
             Change::Disable => self.control(IOC_DISABLE, 0),
             Change::Period(period) => self.control(IOC_PERIOD, (&raw const period) as libc::c_ulong),
             Change::Watch { address, bytes, touch, spent } => {
-                // Also forgets a touch that was counted towards the last report. The kernel takes new attributes only
-                // where all others are as it has them.
-                self.control(IOC_PERIOD, (&raw const touch) as libc::c_ulong)?;
-                self.attributes.period = touch;
+                let stops = self.attributes.flags & SIGTRAP != 0;
+                // Reports once, and is off when it has.
+                let once = spent && !stops;
+                // Also forgets a touch that was counted towards the last report. Where every touch is reported there is none,
+                // nor where it was off since. The kernel takes new attributes only where all others are as it has them.
+                if self.attributes.period != touch || touch > 1 && !once {
+                    self.control(IOC_PERIOD, (&raw const touch) as libc::c_ulong)?;
+                    self.attributes.period = touch;
+                }
                 self.attributes.config1 = address;
                 self.attributes.config2 = u64::from(bytes);
-                let stops = self.attributes.flags & SIGTRAP != 0;
-                self.attributes.flags = self.attributes.flags & !DISABLED | if stops { 0 } else { DISABLED };
+                // Turns it off, and on again unless the attributes say otherwise.
+                self.attributes.flags = self.attributes.flags & !DISABLED | if once { DISABLED } else { 0 };
                 self.control(IOC_MODIFY_ATTRIBUTES, (&raw const *self.attributes) as libc::c_ulong)?;
-                match (stops, spent) {
-                    (true, _) => Ok(()),
-                    // Enables it until it has reported once.
-                    (false, true) => self.control(IOC_REFRESH, 1),
-                    (false, false) => self.control(IOC_ENABLE, 0),
-                }
+                // Enables it until it has reported.
+                if once { self.control(IOC_REFRESH, 1) } else { Ok(()) }
             }
         }
     }
@@ -195,14 +199,16 @@ impl OpenEvent {
     pub fn read(&mut self) -> io::Result<Reading> {
         let mut bytes = [0_u8; 8 * (3 + 2 * 32)];
         let length = self.file.read(&mut bytes)?;
-        let words: Vec<u64> = bytes[..length]
-            .chunks_exact(8)
-            .map(|word| word.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-            .collect();
-        let &[events, enabled, running, ref values @ ..] = words.as_slice() else {
+        let words = bytes[..length].chunks_exact(8);
+        let mut words = words.map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+        let (Some(events), Some(enabled), Some(running)) = (words.next(), words.next(), words.next()) else {
             return Err(io::ErrorKind::UnexpectedEof.into()); // a pinned group that does not fit
         };
-        let values = values.chunks_exact(2).take(events as usize).map(|pair| (pair[1], pair[0])).collect();
+        let mut values = Vec::with_capacity(words.len() / 2);
+        while let (Some(value), Some(id), true) = (words.next(), words.next(), values.len() < events as usize)
+        {
+            values.push((id, value));
+        }
         Ok(Reading { enabled, running, values })
     }
 }

@@ -1,4 +1,4 @@
-//! The memory in which the kernel writes an event's records.
+//! The memory in which the kernel writes an event's records, and the processor its trace.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -6,17 +6,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::libc;
 
+use crate::perf::ring::Traced;
+
 /// Pages of records; a power of two.
 const PAGES: usize = 16;
 /// Where the kernel's and the reader's positions are: `data_head` and `data_tail` of `perf_event_mmap_page`.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
+/// The same of the trace beside the ring, and where that is in the file: `aux_tail`, `aux_offset`, `aux_size`.
+const TRACE_TAIL: usize = 1064;
+const TRACE_OFFSET: usize = 1072;
+const TRACE_SIZE: usize = 1080;
 
 /// A mapped ring.
 #[derive(Debug)]
 pub(super) struct Ring {
     base: *mut u64,
     page: usize,
+    trace: Option<Trace>,
+}
+
+/// Memory that the processor writes round and round.
+#[derive(Debug)]
+struct Trace {
+    base: *mut u8,
+    size: usize, // above 0
 }
 
 // SAFETY: the mapping belongs to this value alone, and moves with it.
@@ -42,7 +56,40 @@ impl Ring {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { base: base.cast(), page })
+        Ok(Self { base: base.cast(), page, trace: None })
+    }
+
+    /// Maps memory of `bytes` bytes, a power of two of pages, for the trace of the ring's event.
+    pub fn map_trace(&mut self, descriptor: RawFd, bytes: usize) -> io::Result<()> {
+        let behind = self.page * (1 + PAGES);
+        self.position(TRACE_OFFSET).store(behind as u64, Ordering::Relaxed);
+        self.position(TRACE_SIZE).store(bytes as u64, Ordering::Release);
+        // Written to by its reader, or the kernel would overwrite what was not read.
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (anywhere, offset) = (std::ptr::null_mut(), behind as libc::off_t);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(anywhere, bytes, protection, libc::MAP_SHARED, descriptor, offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.trace = Some(Trace { base: base.cast(), size: bytes });
+        Ok(())
+    }
+
+    /// Appends a part of the trace to `out`, and leaves its room to the processor.
+    pub fn drain_trace(&self, part: &Traced, out: &mut Vec<u8>) -> io::Result<()> {
+        let Some(trace) = &self.trace else { return Ok(()) };
+        if part.bytes > trace.size as u64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let (at, length) = ((part.offset % trace.size as u64) as usize, part.bytes as usize);
+        let first = length.min(trace.size - at);
+        for (at, length) in [(at, first), (0, length - first)] {
+            // SAFETY: within the mapping, in a part that is not written again before the tail has passed it.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(trace.base.add(at), length) });
+        }
+        self.position(TRACE_TAIL).store(part.offset.wrapping_add(part.bytes), Ordering::Release);
+        Ok(())
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
@@ -70,6 +117,10 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if let Some(trace) = &self.trace {
+            // SAFETY: mapped by `map_trace` with this length; nothing borrows from it any more.
+            unsafe { libc::munmap(trace.base.cast(), trace.size) };
+        }
         // SAFETY: mapped by `map` with this length; nothing borrows from it any more.
         unsafe { libc::munmap(self.base.cast(), self.page * (1 + PAGES)) };
     }

@@ -9,6 +9,7 @@ mod cycle;
 mod event;
 mod mapping;
 mod spawn;
+mod stop;
 mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,11 +24,13 @@ pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
+pub use self::stop::{StopCycle, StopWork};
 use self::trace::Change as Fate;
 use super::decode;
 use super::kernel::{
-    Change, Event, Kernel, Notice, Opening, Operands, Reading, Registers, Resume, Stop, Tid,
+    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Stop, Tid,
 };
+use super::ring::Traced;
 
 pub(super) use self::trace::{own_number, wake, wake_signal};
 
@@ -49,6 +52,20 @@ enum Known {
     Standing(i32),
 }
 
+/// An instruction, or as much of it as can be read.
+#[derive(Clone, Copy, Debug)]
+struct Code {
+    pc: u64,
+    bytes: [u8; 16],
+    length: usize, // at most 16
+}
+
+impl Code {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
 /// The kernel, and one process under control.
 #[derive(Debug)]
 pub(super) struct Linux {
@@ -60,6 +77,7 @@ pub(super) struct Linux {
     events: BTreeMap<i32, OpenEvent>,
     rings: BTreeMap<i32, Ring>,
     memory: Option<File>,
+    code: Option<(Tid, Code)>, // that a thread that stands still stands at
     start: Instant,
     first: Vec<Notice>, // to be told before anything else
     pub status: Option<Fate>,
@@ -107,6 +125,7 @@ impl Linux {
             events: BTreeMap::new(),
             rings: BTreeMap::new(),
             memory: File::open(format!("/proc/{process}/mem")).ok(),
+            code: None,
             start: Instant::now(),
             first: Vec::new(),
             status: None,
@@ -119,6 +138,29 @@ impl Linux {
 
     fn event(&mut self, event: Event) -> io::Result<&mut OpenEvent> {
         self.events.get_mut(&event.handle).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    /// The code at `pc`, where a thread stands still. Read once for each time it stands there.
+    fn code_at(&mut self, thread: Tid, pc: u64) -> Code {
+        if let Some((of, code)) = self.code
+            && of == thread
+            && code.pc == pc
+        {
+            return code;
+        }
+        let mut code = Code { pc, bytes: [0; 16], length: 0 };
+        if decode::LENGTH <= 4 && pc % 4 == 0 {
+            // One word is cheaper to ask for than a file to read.
+            if let Ok(word) = trace::word(thread, pc & !7) {
+                let four = (word >> ((pc & 4) * 8)) as u32;
+                code.bytes[..4].copy_from_slice(&four.to_le_bytes());
+                code.length = 4;
+            }
+        } else if let Some(memory) = &self.memory {
+            code.length = memory.read_at(&mut code.bytes, pc).unwrap_or(0);
+        }
+        self.code = Some((thread, code));
+        code
     }
 
     /// Whether a thread belongs to the process, which one made by `clone` need not.
@@ -306,11 +348,15 @@ impl Kernel for Linux {
         let handle = event.descriptor();
         let id = event.id()?;
         match leader {
-            Some(leader) if opening.period > 0 => event.write_to(leader.handle)?,
-            None if opening.period > 0 => {
-                self.rings.insert(handle, Ring::map(handle)?);
+            _ if opening.period == 0 || opening.output == Output::Nowhere => {}
+            Some(leader) => event.write_to(leader.handle)?,
+            None => {
+                let mut ring = Ring::map(handle)?;
+                if let Output::Trace(bytes) = opening.output {
+                    ring.map_trace(handle, bytes)?;
+                }
+                self.rings.insert(handle, ring);
             }
-            _ => {}
         }
         self.events.insert(handle, event);
         Ok(Event { handle, id })
@@ -336,7 +382,12 @@ impl Kernel for Linux {
         Ok(())
     }
 
+    fn drain_trace(&mut self, leader: Event, part: &Traced, bytes: &mut Vec<u8>) -> io::Result<()> {
+        self.rings.get(&leader.handle).map_or(Ok(()), |ring| ring.drain_trace(part, bytes))
+    }
+
     fn resume(&mut self, thread: Tid, how: Resume, signal: i32) -> io::Result<()> {
+        self.code = None;
         match how {
             Resume::Run => trace::run(thread, signal)?,
             Resume::Step => {
@@ -357,13 +408,14 @@ impl Kernel for Linux {
         trace::registers(thread)
     }
 
-    fn operands(&mut self, _: Tid, registers: &Registers) -> io::Result<Operands> {
-        let mut code = [0_u8; 16];
-        let length = match &self.memory {
-            Some(memory) => memory.read_at(&mut code, registers.pc).unwrap_or(0),
-            None => 0,
-        };
-        Ok(decode::operands(&code[..length], registers))
+    fn may_access(&mut self, thread: Tid, pc: u64) -> io::Result<bool> {
+        let code = self.code_at(thread, pc);
+        Ok(decode::may_access(code.bytes(), pc))
+    }
+
+    fn operands(&mut self, thread: Tid, registers: &Registers) -> io::Result<Operands> {
+        let code = self.code_at(thread, registers.pc);
+        Ok(decode::operands(code.bytes(), registers))
     }
 
     fn now(&mut self) -> u64 {
@@ -381,6 +433,7 @@ pub(super) fn reports_once() -> bool {
         precise: 0,
         everywhere: false,
         layout: super::ring::Layout::default(),
+        output: Output::Nowhere,
         enabled: false,
     };
     let word = Box::new(0_u64);
@@ -415,6 +468,7 @@ pub(super) fn free_registers() -> usize {
         precise: 0,
         everywhere: false,
         layout: super::ring::Layout::default(),
+        output: Output::Nowhere,
         enabled: false,
     };
     while held.len() < 16 {

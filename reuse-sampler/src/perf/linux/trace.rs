@@ -86,6 +86,23 @@ pub(super) fn registers(thread: Tid) -> io::Result<Registers> {
     Ok(Registers { pc, words })
 }
 
+/// The word of a thread's memory at `address`.
+pub(super) fn word(thread: Tid, address: u64) -> io::Result<u64> {
+    let mut word = 0_u64;
+    // SAFETY: the system call itself, unlike the C library's function, writes the word to where its last argument points: a
+    // value that lives during the call.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(libc::PTRACE_PEEKDATA as i32),
+            libc::c_long::from(thread),
+            address,
+            &raw mut word,
+        )
+    };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(word) }
+}
+
 /// Signals that a thread blocks, as a mask.
 pub(super) fn blocked(thread: Tid) -> io::Result<u64> {
     let mut mask = 0_u64;

@@ -5,18 +5,20 @@ use std::sync::atomic::Ordering;
 use super::failures::{again, failed, is_gone, ok_if_gone, refused};
 use super::thread::{Moment, State, Thread, age};
 use super::{End, Kernel, PATIENCE, Session};
-use crate::perf::kernel::{Change, Notice, Stop, Tid};
-use crate::perf::registers::Watched;
+use crate::perf::kernel::{Notice, Stop, Tid};
+use crate::perf::registers::{Freed, Watched};
 use crate::{Outcome, SamplerError, ThreadId, Window};
 
 impl<K: Kernel> Session<K> {
     /// Ends an open sample and frees its registers. `None` if its access was never made, so that it never was one.
     pub(super) fn close(&mut self, thread: &mut Thread, slot: usize) -> Option<Watched> {
         let (watched, freed) = thread.registers.close(slot)?;
-        for event in freed {
-            // A thread that is gone watches nothing either.
-            let _ = again(|| self.kernel.change(event, Change::Disable));
-        }
+        // One that reports once is off when it has.
+        let counts = &thread.counts;
+        let off = |freed: &Freed| {
+            self.abilities.once && counts.of(freed.event).is_some_and(|hits| hits >= freed.reports_at)
+        };
+        thread.idle.extend(freed.iter().filter(|freed| !off(freed)).map(|freed| freed.event));
         let Some(ahead) = thread.ahead.take_if(|ahead| ahead.slot == slot) else { return Some(watched) };
         if let Some(open) = ahead.ends {
             let at_least = age(open.at, watched.at, self.clocks().1);
@@ -65,7 +67,7 @@ impl<K: Kernel> Session<K> {
     }
 
     /// A thread has ended without having told: what is known of it is told now.
-    pub(super) fn bury(&mut self, mut thread: Thread) -> Result<(), SamplerError> {
+    pub(super) fn bury(&mut self, mut thread: Box<Thread>) -> Result<(), SamplerError> {
         if thread.state != State::Ending && thread.events.leader.is_some() {
             self.collect(&mut thread, true)?;
             if thread.state == State::Waiting {
@@ -84,7 +86,7 @@ impl<K: Kernel> Session<K> {
     }
 
     /// The process runs another program: all its threads but one are gone, and so is its memory.
-    pub(super) fn exec(&mut self, tid: Tid, thread: Option<Thread>) -> Result<(), SamplerError> {
+    pub(super) fn exec(&mut self, tid: Tid, thread: Option<Box<Thread>>) -> Result<(), SamplerError> {
         let others: Vec<Tid> = self.threads.keys().copied().collect();
         for other in others {
             if let Some(other) = self.threads.remove(&other) {
@@ -93,7 +95,7 @@ impl<K: Kernel> Session<K> {
         }
         let mut thread = thread.unwrap_or_else(|| {
             self.next_thread += 1;
-            Thread::new(tid, ThreadId(self.next_thread - 1), self.settings.seed, self.initial)
+            Box::new(Thread::new(tid, ThreadId(self.next_thread - 1), self.settings.seed, self.initial))
         });
         let known = thread.events.leader.is_some();
         if known {

@@ -7,7 +7,7 @@ use super::failures::{again, failed, is_gone};
 use super::thread::Thread;
 use crate::SamplerError;
 use crate::engine::tracker::Mode;
-use crate::perf::kernel::{Change, Event, Kernel, Opening, Source};
+use crate::perf::kernel::{Change, Event, Kernel, Opening, Output, Source};
 use crate::perf::registers::Registers;
 use crate::perf::ring::Layout;
 
@@ -37,6 +37,7 @@ impl<K: Kernel> Session<K> {
             precise: 0,
             everywhere: false,
             layout: COUNTS,
+            output: Output::Ring,
             enabled: true,
         };
         let window = Opening { period: NEVER, stops: true, enabled: false, ..counting(abilities.windows) };
@@ -57,10 +58,9 @@ impl<K: Kernel> Session<K> {
             *slot = Some(again(|| self.kernel.open(tid, &selector.opening(), group))?);
         }
         if abilities.echo {
-            let echo = Opening { stops: false, layout: Layout::default(), ..window };
-            for (slot, enabled) in thread.events.echoes.iter_mut().zip([true, false]) {
-                *slot = Some(again(|| self.kernel.open(tid, &Opening { enabled, ..echo }, Some(leader)))?);
-            }
+            // Nobody is to hear it.
+            let echo = Opening { stops: false, output: Output::Nowhere, enabled: true, ..window };
+            thread.events.echo = Some(again(|| self.kernel.open(tid, &echo, Some(leader)))?);
         }
         if self.settings.code_samples > 0 {
             let layout = self.code_layout();
@@ -92,6 +92,9 @@ impl<K: Kernel> Session<K> {
         }
         thread.registers = Registers::new(registers);
         self.open_counters(thread)?;
+        self.open_profile(thread)?;
+        let layouts = self.layouts(thread);
+        thread.layouts = layouts;
         again(|| self.kernel.change(leader, Change::Enable))
     }
 
@@ -109,6 +112,7 @@ impl<K: Kernel> Session<K> {
                     precise: 0,
                     everywhere: false,
                     layout: COUNTS,
+                    output: Output::Ring,
                     enabled: !opened.is_empty(),
                 };
                 match again(|| self.kernel.open(thread.tid, &opening, opened.first().copied())) {
@@ -139,7 +143,7 @@ impl<K: Kernel> Session<K> {
     }
 
     /// What the samples of each event look like.
-    pub(super) fn layouts(&self, thread: &Thread) -> Vec<(u64, Layout)> {
+    fn layouts(&self, thread: &Thread) -> Vec<(u64, Layout)> {
         let code = self.code_layout();
         let with = |event: Option<Event>, layout| event.map(|event| (event.id, layout));
         let mut layouts: Vec<(u64, Layout)> =
@@ -162,17 +166,14 @@ impl<K: Kernel> Session<K> {
             thread.boundary += self.settings.window;
         }
         self.set(leader, Change::Period(thread.boundary - here))?;
-        self.echo(thread, 0, thread.boundary - here)?;
         if let Some(gap) = thread.events.gap {
             let sampling = matches!(thread.mode, Mode::Sample(_));
             if sampling {
                 self.aim(thread)?;
             }
             self.set(gap, if sampling { Change::Enable } else { Change::Disable })?;
-            if let Some(echo) = thread.events.echoes[1] {
-                self.set(echo, if sampling { Change::Enable } else { Change::Disable })?;
-            }
         }
+        self.echo(thread)?;
         for which in [0, 1] {
             let Some(selector) = thread.events.selectors[which] else { continue };
             let sampling = matches!(thread.mode, Mode::Sample(_));
@@ -203,8 +204,9 @@ impl<K: Kernel> Session<K> {
         thread.aimed = Some(next);
         let left = next.saturating_sub(thread.last.length).saturating_sub(self.abilities.early);
         let left = left.clamp(1, NEVER);
+        thread.due = thread.last.length + left;
         self.set(gap, Change::Period(left))?;
-        self.echo(thread, 1, left)
+        self.echo(thread)
     }
 
     /// Draws how many of what a selector counts there are to its next access.
@@ -217,10 +219,25 @@ impl<K: Kernel> Session<K> {
         self.set(selector, Change::Period(period))
     }
 
-    /// Sets the echo of an event that overflows so many counts from here.
-    fn echo(&mut self, thread: &Thread, which: usize, left: u64) -> Result<(), SamplerError> {
-        let Some(echo) = thread.events.echoes[which] else { return Ok(()) };
-        self.set(echo, Change::Period(left + 1))
+    /// Sets the echo of whichever of the leader and the gap event overflows next.
+    fn echo(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
+        let Some(echo) = thread.events.echo else { return Ok(()) };
+        let here = thread.last.length;
+        let gap = matches!(thread.mode, Mode::Sample(_)) && thread.due > here;
+        let next = if gap { thread.due.min(thread.boundary) } else { thread.boundary };
+        if next <= here || next == thread.echoed {
+            return Ok(());
+        }
+        thread.echoed = next;
+        self.set(echo, Change::Period(next - here + 1))
+    }
+
+    /// Turns off the registers that watch for nothing any more.
+    pub(super) fn rest(&mut self, thread: &mut Thread) {
+        for event in thread.idle.drain(..) {
+            // A thread that is gone watches nothing either.
+            let _ = again(|| self.kernel.change(event, Change::Disable));
+        }
     }
 
     /// Reads the group whose turn it was, and stops it.
@@ -265,5 +282,8 @@ impl<K: Kernel> Session<K> {
         }
         thread.registers = Registers::default();
         thread.events = super::thread::Events::default();
+        thread.layouts.clear();
+        thread.idle.clear();
+        (thread.place, thread.aimed, thread.due, thread.echoed) = (None, None, 0, 0);
     }
 }

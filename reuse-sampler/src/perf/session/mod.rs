@@ -14,6 +14,7 @@
 mod endings;
 mod events;
 mod failures;
+mod profile;
 mod records;
 mod select;
 mod thread;
@@ -26,6 +27,7 @@ use self::failures::{again, failed, is_gone, ok_if_gone, refused};
 use self::thread::{State, Thread};
 use super::kernel::{Abilities, Event, Kernel, Notice, Resume, Source, Stop, Tid};
 use super::registers::Coverage;
+use super::spe::{ProfileLosses, Profiled};
 use crate::engine::gaps::Rate;
 use crate::engine::tracker::Mode;
 use crate::{Clock, LineSize, Losses, SamplerError, ThreadId, Window, WindowIndex};
@@ -47,6 +49,8 @@ pub(super) struct Settings {
     pub reclaim_random: bool,
     /// Mean gap in windows whose plan asks for every access.
     pub densest: f64,
+    /// Operations between two that the processor profiles by itself; `None` for no such thing.
+    pub profile_every: Option<u64>,
     /// Groups of counters that take turns: names and events.
     pub counters: Vec<Vec<(String, Source)>>,
 }
@@ -60,7 +64,7 @@ pub(super) struct Session<K: Kernel> {
     pub kernel: K,
     settings: Settings,
     abilities: Abilities,
-    threads: BTreeMap<Tid, Thread>,
+    threads: BTreeMap<Tid, Box<Thread>>, // in boxes: they are taken out and put back at every stop
     initial: Mode,
     next_window: u64,
     next_thread: u32,
@@ -78,6 +82,11 @@ pub(super) struct Session<K: Kernel> {
     pub warnings: Vec<String>,
     interrupted: Arc<AtomicBool>,
     bytes: Vec<u8>,
+    trace: Vec<u8>,
+    /// What the processor profiled by itself and nobody has taken yet.
+    pub profiled: Vec<Profiled>,
+    /// What is missing among that.
+    pub profile_losses: ProfileLosses,
 }
 
 /// How a window comes to its end.
@@ -111,6 +120,9 @@ impl<K: Kernel> Session<K> {
             warnings: Vec::new(),
             interrupted,
             bytes: Vec::new(),
+            trace: Vec::new(),
+            profiled: Vec::new(),
+            profile_losses: ProfileLosses::default(),
         }
     }
 
@@ -230,7 +242,7 @@ impl<K: Kernel> Session<K> {
         }
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
-        let mut thread = Thread::new(tid, id, self.settings.seed, self.initial);
+        let mut thread = Box::new(Thread::new(tid, id, self.settings.seed, self.initial));
         thread.window = Window::new(self.number(), id);
         thread.began_at = self.kernel.now();
         match self.observe(&mut thread) {
@@ -314,6 +326,7 @@ impl<K: Kernel> Session<K> {
 
     /// Lets a thread go on, with a signal that it is owed if it has none of its own.
     fn resume(&mut self, thread: &mut Thread, how: Resume, signal: i32) -> Result<(), SamplerError> {
+        self.rest(thread);
         let owed = std::mem::take(&mut thread.owed);
         let signal = if signal == 0 { owed } else { signal };
         if self.clocks().0 == Clock::Time {
@@ -333,6 +346,7 @@ impl<K: Kernel> Session<K> {
             let runs = matches!(thread.state, State::Running | State::Approaching(_));
             if runs && thread.events.leader.is_some() {
                 self.collect(&mut thread, false)?;
+                self.rest(&mut thread);
                 // Its stop is due since the last tick: it has blocked the signal that stops it.
                 if thread.unheard && thread.reminded {
                     ok_if_gone(again(|| self.kernel.interrupt(tid)), "interrupt", tid)?;

@@ -14,12 +14,12 @@ impl<K: Kernel> Session<K> {
     /// a lost one.
     pub(super) fn collect(&mut self, thread: &mut Thread, still: bool) -> Result<(), SamplerError> {
         let Some(leader) = thread.events.leader else { return Ok(()) };
-        let reading = match again(|| self.kernel.read(leader)) {
+        let read = match again(|| self.kernel.read(leader)) {
             Ok(reading) => {
-                thread.counts.clone_from(&reading);
-                Some(reading)
+                thread.counts = reading;
+                true
             }
-            Err(error) if is_gone(&error) => None,
+            Err(error) if is_gone(&error) => false,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(SamplerError::Unsupported {
                     backend: "perf",
@@ -30,7 +30,8 @@ impl<K: Kernel> Session<K> {
             }
             Err(error) => return Err(failed("read", "counters", error)),
         };
-        if let Some(reading) = &reading {
+        if read {
+            let reading = &thread.counts;
             let count = |event: Option<Event>| event.and_then(|event| reading.of(event));
             let length = count(Some(leader)).unwrap_or(thread.last.length);
             let distance = match thread.events.accesses {
@@ -62,8 +63,9 @@ impl<K: Kernel> Session<K> {
             }
         }
         self.bytes = bytes;
-        if let (true, Some(reading)) = (still, reading) {
-            for slot in thread.registers.hit_since(|event| reading.of(event)) {
+        self.profile(thread)?;
+        if still && read {
+            for slot in thread.registers.hit_since(|event| thread.counts.of(event)) {
                 if !self.abilities.once {
                     thread.hit = Some(thread.last.length);
                 }
@@ -99,16 +101,17 @@ impl<K: Kernel> Session<K> {
     }
 
     fn records(&mut self, thread: &mut Thread, bytes: &[u8], still: bool) {
-        let layouts = self.layouts(thread);
+        let layouts = std::mem::take(&mut thread.layouts);
         for record in records(bytes, |id| layouts.iter().find(|(known, _)| *known == id).map(|(_, l)| *l)) {
             match record {
                 Ok(Record::Sample(sample)) => self.sample(thread, &sample, still),
                 Ok(Record::Lost(records)) => thread.window.losses.lost_records += records,
                 Ok(Record::Throttled) => thread.window.losses.throttled += 1,
-                Ok(Record::Unthrottled | Record::Other(_)) => {}
+                Ok(Record::Unthrottled | Record::Trace(_) | Record::Other(_)) => {}
                 Err(malformed) => thread.window.losses.malformed += (bytes.len() - malformed.offset) as u64,
             }
         }
+        thread.layouts = layouts;
     }
 
     fn sample(&mut self, thread: &mut Thread, sample: &Sample, still: bool) {
@@ -137,6 +140,10 @@ impl<K: Kernel> Session<K> {
             }
         } else if is(thread.events.gap) || is(thread.events.leader) {
             thread.unheard = true;
+            // As long as the count is the same, no instruction has been executed.
+            let length = Self::count_in(sample, thread.events.leader);
+            let counted = self.clocks().0 == Clock::Instructions && !sample.kernel;
+            thread.place = length.filter(|_| counted).map(|length| (sample.ip, length));
             if is(thread.events.leader) {
                 Self::note_edge(thread, sample);
             }

@@ -88,7 +88,14 @@ impl<K: Kernel> Session<K> {
 
     /// Looks at the instruction that comes next: a choice, if it accesses memory.
     fn look(&mut self, thread: &mut Thread) -> Result<Option<Choice>, SamplerError> {
+        let place = thread.place.filter(|&(_, length)| length == thread.last.length);
         let read = |this: &mut Self| {
+            // Most instructions access nothing, which takes no registers to know.
+            if let Some((pc, _)) = place
+                && !again(|| this.kernel.may_access(thread.tid, pc))?
+            {
+                return Ok((pc, Operands::Known(Vec::new())));
+            }
             let registers = again(|| this.kernel.registers(thread.tid))?;
             let operands = again(|| this.kernel.operands(thread.tid, &registers))?;
             Ok((registers.pc, operands))
@@ -228,6 +235,7 @@ impl<K: Kernel> Session<K> {
         let hits = |event| counts.of(event).unwrap_or(0);
         let (slot, registers) = thread.registers.open_sample(choice.watched, &wanted, hits);
         for Set { event, watch, spent } in registers {
+            thread.idle.retain(|idle| *idle != event);
             let touch = 1 + u64::from(watch.own);
             self.set(event, Change::Watch { address: watch.address, bytes: watch.bytes, touch, spent })?;
         }

@@ -8,6 +8,7 @@ use crate::engine::random::Random;
 use crate::engine::tracker::Mode;
 use crate::perf::kernel::{Event, Reading, Tid};
 use crate::perf::registers::{Registers, Watched};
+use crate::perf::ring::Layout;
 use crate::{
     AccessCount, Clock, Losses, Outcome, ReuseDistance, ReuseSample, Site, ThreadId, Window, WindowIndex,
 };
@@ -20,17 +21,17 @@ pub(super) struct Events {
     pub gap: Option<Event>,            // overflows where the next sample is due
     pub selectors: [Option<Event>; 2], // overflow where the processor itself chooses an access, instead of `gap`
     pub code: Option<Event>,           // overflows now and then
-    pub echoes: [Option<Event>; 2], // overflow right behind the leader and the gap event, where that is needed
-    pub counters: Vec<Vec<Event>>,  // groups that take turns, each with its own leader first
+    pub profile: Option<Event>,        // by which the processor profiles by itself
+    pub echo: Option<Event>, // overflows right behind the leader or the gap event, where that is needed
+    pub counters: Vec<Vec<Event>>, // groups that take turns, each with its own leader first
 }
 
 impl Events {
     /// All but the registers.
     pub fn all(&self) -> impl Iterator<Item = Event> + '_ {
-        let [first, second] = self.echoes;
         let [one, other] = self.selectors;
-        let singles =
-            [one, other, first, second, self.gap, self.code, self.accesses[0], self.accesses[1], self.leader];
+        let [first, second] = self.accesses;
+        let singles = [one, other, self.profile, self.echo, self.gap, self.code, first, second, self.leader];
         self.counters.iter().flatten().copied().chain(singles.into_iter().flatten())
     }
 }
@@ -94,6 +95,7 @@ pub(super) struct Thread {
     pub tid: Tid,
     pub id: ThreadId,
     pub events: Events,
+    pub layouts: Vec<(u64, Layout)>, // what the records of each event hold
     pub registers: Registers,
     pub state: State,
     pub mode: Mode,
@@ -118,6 +120,11 @@ pub(super) struct Thread {
     pub hit: Option<u64>,
     pub owed: i32,          // a signal to go on with; 0 for none
     pub aimed: Option<u64>, // for which `next` the gap event is set
+    pub due: u64,           // by the clock of windows, where it overflows
+    pub echoed: u64,        // by the same, behind which count the echo overflows
+    pub idle: Vec<Event>,   // registers that watch for nothing any more and are still on
+    /// Where the thread stood at the last overflow that stops it, by the clock of windows: the next instruction there.
+    pub place: Option<(u64, u64)>,
     pub ahead: Option<Ahead>,
     pub paces: [Option<Gaps>; 2], // of the selectors
     pub paced: [bool; 2],         // whether they are on their way to the next access
@@ -131,6 +138,7 @@ impl Thread {
             tid,
             id,
             events: Events::default(),
+            layouts: Vec::new(),
             registers: Registers::default(),
             state: State::Running,
             mode,
@@ -152,6 +160,10 @@ impl Thread {
             hit: None,
             owed: 0,
             aimed: None,
+            due: 0,
+            echoed: 0,
+            idle: Vec::new(),
+            place: None,
             ahead: None,
             paces: [None, None],
             paced: [false; 2],

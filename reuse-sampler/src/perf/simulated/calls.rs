@@ -2,11 +2,11 @@
 
 use std::io;
 
-use super::{CODE, ENOSPC, Sim, SimEvent};
+use super::{CODE, ENOSPC, Sim, SimEvent, SimTrace};
 use crate::perf::kernel::{
-    Change, Event, Kernel, Notice, Opening, Operands, Reading, Registers, Resume, Source, Stop, Tid,
+    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
 };
-use crate::perf::ring::write;
+use crate::perf::ring::{Traced, write};
 
 impl Kernel for Sim {
     fn wait(&mut self) -> io::Result<Notice> {
@@ -83,6 +83,15 @@ impl Kernel for Sim {
             left: opening.period,
             watch,
             limit: 0,
+            trace: match opening.output {
+                Output::Trace(bytes) => {
+                    let bytes = if self.faults.trace > 0 { self.faults.trace } else { bytes };
+                    let memory = vec![0; bytes];
+                    let (head, announced, tail) = (0, 0, 0);
+                    Some(SimTrace { memory, head, announced, tail, truncated: false, collided: false })
+                }
+                _ => None,
+            },
         };
         self.events.insert(handle, event);
         Ok(Event { handle, id })
@@ -125,12 +134,24 @@ impl Kernel for Sim {
 
     fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()> {
         self.maybe_interrupted()?;
+        self.announce(leader.handle);
         if let Some((ring, lost)) = self.rings.get_mut(&leader.handle) {
             bytes.append(ring);
             if *lost > 0 {
                 write::lost(bytes, std::mem::take(lost));
             }
         }
+        Ok(())
+    }
+
+    fn drain_trace(&mut self, leader: Event, part: &Traced, bytes: &mut Vec<u8>) -> io::Result<()> {
+        self.maybe_interrupted()?;
+        let trace = self.events.get_mut(&leader.handle).and_then(|event| event.trace.as_mut());
+        let trace = trace.expect("only what has a trace announces one");
+        let (from, to) = (part.offset as usize, (part.offset + part.bytes) as usize);
+        assert!(trace.tail <= from && to <= trace.announced, "{part:?} was not announced");
+        bytes.extend((from..to).map(|at| trace.memory[at % trace.memory.len()]));
+        trace.tail = to;
         Ok(())
     }
 
@@ -176,6 +197,14 @@ impl Kernel for Sim {
         self.alive(tid)?;
         assert!(!self.threads[&tid].running);
         Ok(Registers { pc: CODE + 4 * self.threads[&tid].at, words: Vec::new() })
+    }
+
+    fn may_access(&mut self, tid: Tid, pc: u64) -> io::Result<bool> {
+        self.maybe_interrupted()?;
+        self.alive(tid)?;
+        let thread = &self.threads[&tid];
+        assert_eq!(pc, CODE + 4 * thread.at, "the thread stands elsewhere");
+        Ok(!(thread.program)(thread.at).is_empty())
     }
 
     fn operands(&mut self, tid: Tid, _: &Registers) -> io::Result<Operands> {

@@ -1,13 +1,17 @@
 //! The processor: instructions, what counts them, and what watches memory.
 
-use super::{CODE, LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, Sim};
+use super::{CODE, LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, Sim, SimEvent};
 use crate::AccessKind;
-use crate::perf::kernel::{Notice, Operand, Source, Stop, Tid};
-use crate::perf::ring::{Sample, write};
+use crate::perf::kernel::{Notice, Operand, Output, Source, Stop, Tid};
+use crate::perf::ring::{Sample, Traced, write};
+use crate::perf::spe::{self, Class, Events, Operation};
 
 impl Sim {
     pub(super) fn overflow(&mut self, handle: i32, ip: u64, address: u64) {
         let Some(event) = self.events.get(&handle) else { return };
+        if event.opening.output == Output::Nowhere {
+            return assert!(!event.opening.stops, "a stop that nobody is told of");
+        }
         let (leader, id, layout, stops, tid) =
             (event.leader, event.id, event.opening.layout, event.opening.stops, event.thread);
         let branches = if layout.branches { vec![(ip, ip + 64), (ip + 4, ip + 32)] } else { Vec::new() };
@@ -41,6 +45,72 @@ impl Sim {
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.stop_in = Some(thread.stop_in.map_or(skid, |already| already.min(skid)));
             }
+        }
+    }
+
+    /// Every so many operations one is followed, and told of in a trace if it accesses memory.
+    fn profile(&mut self, tid: Tid, pc: u64, operands: &[Operand]) {
+        let clock = self.clock;
+        let due = |e: &&mut SimEvent| e.thread == tid && e.enabled && e.trace.is_some();
+        let mut followed = None;
+        for event in self.events.values_mut().filter(due) {
+            event.left -= 1;
+            if event.left == 0 {
+                event.left = event.opening.period;
+                followed = event.trace.as_mut();
+            }
+        }
+        let (Some(trace), Some(operand)) = (followed, operands.first()) else { return };
+        if self.faults.collisions > 0 && self.random.below(self.faults.collisions) == 0 {
+            trace.collided = true;
+            return;
+        }
+        let operation = Operation {
+            pc: Some(pc),
+            user: true,
+            class: Some(if operand.kind == AccessKind::Store { Class::Store } else { Class::Load }),
+            address: Some(operand.address),
+            latency: Some((pc % 100) as u16),
+            events: Events(0b10),
+            timestamp: Some(clock),
+            ..Operation::default()
+        };
+        let mut record = Vec::new();
+        spe::write::record(&mut record, &operation);
+        let size = trace.memory.len();
+        if trace.head + record.len() > trace.tail + size {
+            trace.truncated = true;
+            return;
+        }
+        for byte in record {
+            trace.memory[trace.head % size] = byte;
+            trace.head += 1;
+        }
+    }
+
+    /// What is new in a trace is announced in its ring, or not.
+    pub(super) fn announce(&mut self, handle: i32) {
+        if self.events.get(&handle).is_none_or(|event| event.trace.is_none()) {
+            return;
+        }
+        let lost = self.chance(self.faults.lost);
+        let Some(trace) = self.events.get_mut(&handle).and_then(|event| event.trace.as_mut()) else { return };
+        let part = Traced {
+            offset: trace.announced as u64,
+            bytes: (trace.head - trace.announced) as u64,
+            truncated: std::mem::take(&mut trace.truncated),
+            partial: false,
+            collided: std::mem::take(&mut trace.collided),
+        };
+        trace.announced = trace.head;
+        if part == (Traced { offset: part.offset, ..Traced::default() }) {
+            return;
+        }
+        let ring = self.rings.entry(handle).or_default();
+        if lost {
+            ring.1 += 1;
+        } else {
+            write::trace(&mut ring.0, &part);
         }
     }
 
@@ -104,6 +174,7 @@ impl Sim {
             self.trace.entry((tid, generation)).or_default().push(operands.clone());
         }
         self.clock += 1;
+        self.profile(tid, pc, &operands);
         let mut overflows = Vec::new();
         for (&handle, event) in self.events.iter_mut().filter(|(_, e)| e.thread == tid && e.enabled) {
             let step = match event.opening.source {

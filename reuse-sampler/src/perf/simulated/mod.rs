@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::kernel::{Abilities, Notice, Opening, Operand, Selector, Source, Stop, Tid};
+use super::kernel::{Abilities, Notice, Opening, Operand, Profiler, Selector, Source, Stop, Tid};
 use crate::AccessKind;
 use crate::engine::random::Random;
 
@@ -37,6 +37,10 @@ pub const PRECISE: [Option<Selector>; 2] = [
 /// A selector of operations.
 pub const APART: [Option<Selector>; 2] =
     [Some(Selector { source: OPERATIONS, kind: None, apart: true }), None];
+
+/// A processor that profiles by itself.
+pub const PROFILER: Profiler =
+    Profiler { source: Source::Counter { kind: 9, config: 0x6_0001_0001, config1: 0 }, least: 16 };
 
 /// What an instruction does, by its number.
 pub type Program = Arc<dyn Fn(u64) -> Vec<Operand>>;
@@ -70,6 +74,10 @@ pub struct Faults {
     pub signals: usize,
     /// Job control, per notice.
     pub groups: usize,
+    /// Operations that the processor does not follow, because it follows another one.
+    pub collisions: usize,
+    /// Memory of a trace, in bytes; 0 for as much as is asked for.
+    pub trace: usize,
     /// Threads that block the signal that stops them.
     pub blocked: usize,
     /// Ticks, per notice.
@@ -88,6 +96,17 @@ struct SimEvent {
     left: u64,
     watch: Option<(u64, u64)>, // first and last byte
     limit: u64,                // reports until it is off; 0 for no such limit
+    trace: Option<SimTrace>,
+}
+
+/// Memory that the processor writes a trace in, round and round. Positions count from the beginning of the trace.
+struct SimTrace {
+    memory: Vec<u8>,
+    head: usize,      // written up to here
+    announced: usize, // told up to here; <= head
+    tail: usize,      // read up to here; head - tail <= memory.len()
+    truncated: bool,  // since what was told last
+    collided: bool,
 }
 
 #[allow(clippy::struct_excessive_bools)] // what a thread is in, each independent of the others
@@ -146,6 +165,7 @@ pub fn abilities() -> Abilities {
         windows: Source::INSTRUCTIONS,
         accesses: [Some(LOADS), Some(STORES)],
         selectors: [None; 2],
+        profiler: None,
         registers: 4,
         whole_line: true,
         hit_after: true,
