@@ -52,8 +52,8 @@
 //! ([`Capabilities::once`]) the touch that ends the sample is read from the ring at the next stop. Where they cannot
 //! (Linux from 6.16 on never enables one again), that touch is a second stop.
 //!
-//! On an emulated aarch64 machine, where time is instructions (16 ns each), a stop takes 0.59 ms or 37,000 instructions of
-//! the whole machine, a sample 0.37 ms or 23,000 more: 2.5 % of the run with a stop for each 1 M instructions, 3.7 % with
+//! On an emulated aarch64 machine, where time is instructions (16 ns each), a stop takes 0.6 ms or 37,500 instructions of
+//! the whole machine, a sample 0.35 ms or 22,000 more: 3.0 % of the run with a stop for each 1 M instructions, 3.6 % with
 //! a sample at every fourth of them, 35 and 41 % with one for each 100 k. Where a stop's instructions go there, by counting
 //! each part alone (a system call that does nothing takes 480):
 //!
@@ -63,7 +63,7 @@
 //! | the counter's interrupt, its record, and two events that are switched off and on with the process | 9,000 |
 //! | reading the counts, and the instruction there | 4,400 |
 //! | the distance to the next one: one event, and on that machine a second | 2,800 |
-//! | five events more to switch, and what the sampler does itself | 5,400 |
+//! | five events more to switch, and what the sampler does itself | 5,900 |
 //!
 //! So with nothing done at a stop at all it is 24,000, which is what stopping a program from outside costs; 1 % would be
 //! 10,000. Registers are read only where the instruction accesses memory, which the record's program counter tells as long

@@ -85,18 +85,24 @@ impl StopCycle {
         let leader = linux.open(child, &opening, None)?;
         let gap = linux.open(child, &opening, Some(leader))?;
         let mut cycle = Self { linux, child, leader, gap, counted, speed: 1.0, bytes: Vec::new() };
-        // Whatever else this machine does, it counts no faster than when it does nothing else.
+        // By its own processor time, whatever else this machine does; and no faster than when nothing interrupts it.
         let mut speed = f64::MIN_POSITIVE;
         for _ in 0..10 {
-            let (begun, before) = (Instant::now(), cycle.counted.get());
+            let (begun, before) = (cycle.time()?, cycle.counted.get());
             cycle.linux.resume(child, Resume::Run, 0)?;
             std::thread::sleep(Duration::from_millis(10));
-            let counted = cycle.counted.get() - before;
-            speed = speed.max(counted as f64 / begun.elapsed().as_nanos() as f64);
             stand(&mut cycle.linux, child)?;
+            let (counted, time) = (cycle.counted.get() - before, cycle.time()? - begun);
+            speed = speed.max(counted as f64 / time.max(1) as f64);
         }
         cycle.speed = speed;
         Ok(cycle)
+    }
+
+    /// The child's processor time, in nanoseconds.
+    fn time(&mut self) -> io::Result<u64> {
+        let reading = self.linux.read(self.leader)?;
+        reading.of(self.leader).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Stops the child so many times, a tenth of a millisecond apart: what that took it, all together. That is the time that
