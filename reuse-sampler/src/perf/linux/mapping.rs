@@ -125,3 +125,44 @@ impl Drop for Ring {
         unsafe { libc::munmap(self.base.cast(), self.page * (1 + PAGES)) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory as a mapping of an event would be, of nobody else.
+    fn memory(bytes: usize) -> *mut u8 {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED);
+        base.cast()
+    }
+
+    /// The kernel's part is played by the test: every part comes out as it was written, around the end of the memory too,
+    /// and its room is given back.
+    #[test]
+    fn parts_of_a_trace_come_out_as_they_were_written() {
+        const SIZE: usize = 8192;
+        let page = 4096;
+        let trace = memory(SIZE);
+        for at in 0..SIZE {
+            // SAFETY: within the mapping.
+            unsafe { trace.add(at).write((at % 251) as u8) };
+        }
+        let base = memory(page * (1 + PAGES)).cast();
+        let ring = Ring { base, page, trace: Some(Trace { base: trace, size: SIZE }) };
+        for (offset, bytes) in
+            [(0, 64), (64, 128), (SIZE as u64 - 64, 64), (3 * SIZE as u64 - 100, 300), (5, 0)]
+        {
+            let mut out = vec![7];
+            ring.drain_trace(&Traced { offset, bytes, ..Traced::default() }, &mut out).unwrap();
+            let expected = (offset..offset + bytes).map(|at| (at % SIZE as u64 % 251) as u8);
+            assert!(out.iter().copied().eq([7].into_iter().chain(expected)), "{offset} {bytes}");
+            assert_eq!(ring.position(TRACE_TAIL).load(Ordering::Relaxed), offset + bytes);
+        }
+        let more = Traced { bytes: SIZE as u64 + 1, ..Traced::default() };
+        assert_eq!(ring.drain_trace(&more, &mut Vec::new()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
