@@ -172,6 +172,41 @@ fn what_is_followed_settles_where_the_model_says() {
     }
 }
 
+/// The same program with its phases' curves for all windows.
+fn of_phases(of: &Program<u64>) -> Program<u64> {
+    let windows: Vec<_> =
+        of.windows().map(|(work, phase, _)| Window::of_phase(work, of.phases()[phase].0)).collect();
+    Program::new(of.name(), of.phases().to_vec(), windows).unwrap()
+}
+
+#[test]
+fn what_is_looked_up_is_what_is_followed() {
+    // Phases of one to twenty windows, some of which settle and most of which do not; two and three programs.
+    let long = touches(5, 2, &[(20, 0, 90, false), (12, 100, 300, true), (16, 500, 200, false)]);
+    let programs = [returning(), bursts(), long].map(|t| of_phases(&measured("p", &t)));
+    let lists: [&[usize]; 5] = [&[0, 1], &[0, 2], &[2, 1], &[2, 0], &[0, 1, 2]];
+    let (mut error, mut settled_error) = (0.0, 0.0);
+    for list in lists {
+        let list: Vec<&Program<u64>> = list.iter().map(|&i| &programs[i]).collect();
+        let offsets = Offsets::random(12, 5);
+        for number in 0..12 {
+            let offsets = offsets.of_run(number, list.len());
+            let slowdown = |model, method| {
+                co_run(&list, model, method).run(&offsets, Until::TargetEnds, |_| {}).slowdown()
+            };
+            // Windows of one phase have one curve: what differs is that nothing is looked up.
+            let plain = slowdown(EvictionAge::followed(), Method::DynamicWindow);
+            let looked_up = slowdown(EvictionAge::followed(), Method::Phase) / plain - 1.0;
+            // A blend of settled states is not quite what is held between them.
+            assert!(looked_up.abs() < 0.005, "{number}: {looked_up} of {plain}");
+            error += looked_up.abs() / 60.0;
+            settled_error += (slowdown(EvictionAge::default(), Method::Phase) / plain - 1.0).abs() / 60.0;
+        }
+    }
+    assert!(settled_error > 0.002, "nothing to follow: {settled_error}");
+    assert!(error < 0.2 * settled_error, "{error} {settled_error}");
+}
+
 #[test]
 fn the_cache_is_full_and_the_result_the_same_on_any_number_of_threads() {
     let programs = [measured("a", &returning()), measured("b", &bursts())];

@@ -66,6 +66,16 @@ struct Place {
     left: f64, // work in the segment, > 0
 }
 
+/// Who wants to see each step, if anybody does.
+pub(super) struct Observer<'a>(Option<&'a mut dyn FnMut(&Step<'_>)>);
+
+impl Observer<'_> {
+    /// Whether anybody looks.
+    pub(super) const fn looks(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// Runs the programs, each interferer beginning after the given fraction of its work, and shows each step.
     ///
@@ -76,11 +86,21 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// # Cost
     /// Per step, an invocation of the model (window methods) or a lookup (phase method). Where shares are followed over
     /// time ([`SharingModel::evicts_by_age`]), some ten steps for each exchange of the cache's lines, at half a
-    /// microsecond each for two programs; the phase method looks up how a settled set of phases gives way to the next.
+    /// microsecond each for two programs; the phase method looks up how a settled set of phases gives way to the next,
+    /// and blends such changes where the set before had not settled.
     ///
     /// # References
     /// Sandberg and others, HPCA 2013, section 3.
     pub fn run(&self, offsets: &[f64], until: Until, mut observe: impl FnMut(&Step<'_>)) -> Outcome {
+        self.observed(offsets, until, &mut Observer(Some(&mut observe)))
+    }
+
+    /// The same with nobody looking.
+    pub(crate) fn outcome(&self, offsets: &[f64], until: Until) -> Outcome {
+        self.observed(offsets, until, &mut Observer(None))
+    }
+
+    fn observed(&self, offsets: &[f64], until: Until, observe: &mut Observer<'_>) -> Outcome {
         if self.model.evicts_by_age() {
             return self.follow(offsets, until, observe);
         }
@@ -101,7 +121,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             held.clear();
             held.extend(shares.iter().map(|share| share.bytes));
             let time = pass.time(shares);
-            if !pass.go(self, time, shares, &mut observe) {
+            if !pass.go(self, time, shares, observe) {
                 return pass.outcome;
             }
         }
@@ -143,11 +163,17 @@ impl Pass {
 
     /// Time until a program with these shares comes to the end of its segment, or the run does.
     pub(super) fn time(&self, shares: &[Share]) -> f64 {
+        self.time_until(|program, work| work * shares[program].cpi)
+    }
+
+    /// The same where `when` tells when a program has done so much work.
+    #[inline]
+    pub(super) fn time_until(&self, when: impl Fn(usize, f64) -> f64) -> f64 {
         let end = match self.until {
             Until::TargetEnds => f64::INFINITY,
             Until::Time(time) => time - self.outcome.time,
         };
-        self.places.iter().zip(shares).map(|(place, share)| place.left * share.cpi).fold(end, f64::min)
+        self.places.iter().enumerate().map(|(program, place)| when(program, place.left)).fold(end, f64::min)
     }
 
     /// Goes on by `time`, at most [`time`](Self::time); answers whether the run goes on.
@@ -156,23 +182,52 @@ impl Pass {
         run: &CoRun<'_, P, M>,
         time: f64,
         shares: &[Share],
-        mut observe: impl FnMut(&Step<'_>),
+        observe: &mut Observer<'_>,
+    ) -> bool {
+        self.show(run, 0.0, time, shares, observe);
+        self.advance(run, time, shares[0].on_cliff, |program| time / shares[program].cpi)
+    }
+
+    /// Shows what happens from `after` from now on for `time`.
+    #[inline]
+    pub(super) fn show<P, M>(
+        &self,
+        run: &CoRun<'_, P, M>,
+        after: f64,
+        time: f64,
+        shares: &[Share],
+        observe: &mut Observer<'_>,
+    ) {
+        let Some(observe) = &mut observe.0 else { return };
+        if time > 0.0 && time.is_finite() {
+            let start = self.outcome.time + after;
+            let cpi_alone = run.timelines[0].cpi_alone(self.curves[0]);
+            observe(&Step { start, time, phases: &self.phases, shares, cpi_alone });
+        }
+    }
+
+    /// Goes on by `time`, in which each program does the work it is told to; answers whether the run goes on.
+    #[inline]
+    pub(super) fn advance<P, M>(
+        &mut self,
+        run: &CoRun<'_, P, M>,
+        time: f64,
+        on_cliff: bool,
+        work: impl Fn(usize) -> f64,
     ) -> bool {
         if time <= 0.0 || !time.is_finite() {
             return false;
         }
-        let cpi_alone = run.timelines[0].cpi_alone(self.curves[0]);
-        observe(&Step { start: self.outcome.time, time, phases: &self.phases, shares, cpi_alone });
         self.outcome.time += time;
         self.outcome.steps += 1;
-        if shares[0].on_cliff {
+        if on_cliff {
             self.outcome.time_on_cliff += time;
         }
         self.changed = false;
         let mut over = false;
         for (i, place) in self.places.iter_mut().enumerate() {
             let segments = run.timelines[i].segments();
-            let work = time / shares[i].cpi;
+            let work = work(i);
             self.outcome.work[i] += work;
             place.left -= work;
             // What rounding leaves of a window that ended with another is not a window.

@@ -6,9 +6,12 @@
 
 mod advance;
 mod bandwidth;
+mod blend;
+mod change;
 mod cophase;
 mod follow;
 mod recency;
+mod table;
 mod timeline;
 mod trajectory;
 
@@ -21,8 +24,8 @@ use std::hash::Hash;
 
 use crate::error::Error;
 use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
+use change::Changes;
 use cophase::Memory;
-use follow::Changes;
 use timeline::Timeline;
 
 /// How time is cut and what is remembered.
@@ -100,15 +103,8 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
                 Some(Memory::new(timelines.iter().map(|t| t.curves().len()).collect()))
             }
         };
-        Ok(Self {
-            programs: programs.to_vec(),
-            cache,
-            model,
-            settings,
-            timelines,
-            memory,
-            changes: Changes::default(),
-        })
+        let changes = Changes::new(memory.as_ref().and_then(Memory::sets));
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory, changes })
     }
 
     /// The programs, the target first.

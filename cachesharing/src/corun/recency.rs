@@ -56,6 +56,37 @@ impl Recency {
         state
     }
 
+    /// A blend of states, with their weights.
+    pub(super) fn blended(parts: &[(f64, Self)], programs: usize) -> Self {
+        let mut ages: Vec<f64> = parts
+            .iter()
+            .flat_map(|(_, state)| state.moments.iter().map(|moment| state.now - moment))
+            .collect();
+        ages.sort_by(|a, b| b.total_cmp(a));
+        ages.dedup();
+        let mut state = Self::default();
+        for age in ages {
+            let touched = (0..programs)
+                .map(|i| parts.iter().map(|(weight, part)| weight * part.touched_in(age, i, programs)).sum());
+            let before = state.touched.len();
+            state.touched.extend::<Vec<f64>>(touched.collect());
+            state.totals.push(state.touched[before..].iter().sum());
+            state.moments.push(-age);
+        }
+        state
+    }
+
+    /// What program `i` touched within an age; of one beyond the oldest moment, since that.
+    fn touched_in(&self, age: f64, i: usize, programs: usize) -> f64 {
+        let moment = self.now - age;
+        let touched = |number: usize| self.touched.get(number * programs + i).copied().unwrap_or(0.0);
+        let younger = self.moments.partition_point(|&m| m < moment);
+        let Some(older) = younger.checked_sub(1) else { return touched(0) };
+        let end = self.moments.get(younger).copied().unwrap_or(self.now);
+        let part = (moment - self.moments[older]) / (end - self.moments[older]);
+        touched(older) + part * (touched(younger) - touched(older))
+    }
+
     /// What each program holds of a cache of `bytes`; answers the age at which lines leave it.
     pub(super) fn holding(&self, bytes: f64, held: &mut [f64]) -> f64 {
         let programs = held.len();

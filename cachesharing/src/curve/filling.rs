@@ -110,9 +110,11 @@ impl Filling {
         self.at(bytes, at);
         let piece = &self.pieces[at.piece];
         let exponent = piece.inflow_slope * accesses;
-        let filled = if exponent.abs() < 0.02 {
-            // The exponential's series, to 1e-9.
-            let growth = 1.0 + exponent * (0.5 + exponent * (1.0 / 6.0 + exponent / 24.0));
+        let filled = if exponent.abs() < 0.25 {
+            // The exponential's series, to 2e-9.
+            let x = exponent;
+            let tail = 1.0 / 24.0 + x * (1.0 / 120.0 + x * (1.0 / 720.0 + x / 5040.0));
+            let growth = 1.0 + x * (0.5 + x * (1.0 / 6.0 + x * tail));
             at.inflow * accesses * growth
         } else {
             at.inflow * exponent.exp_m1() / piece.inflow_slope

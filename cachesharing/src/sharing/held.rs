@@ -4,15 +4,12 @@ use super::probes::described;
 use super::{Allocation, Share, memory};
 use crate::{CacheCurve, SharedCache};
 
-/// Leaves in `shares` what programs do that hold `bytes` of a cache whose lines leave it at `age`; answers how many
-/// bytes come in per unit of time.
+/// Leaves in `scratch` how fast programs are that hold `bytes` of a cache; answers how many bytes come in per unit of time.
 pub(crate) fn holding(
     cache: &SharedCache,
     curves: &[&CacheCurve],
     bytes: &[f64],
-    age: f64,
     scratch: &mut Vec<Allocation>,
-    shares: &mut Vec<Share>,
 ) -> f64 {
     scratch.resize(curves.len(), Allocation::default());
     for ((a, curve), &bytes) in scratch.iter_mut().zip(curves).zip(bytes) {
@@ -23,13 +20,19 @@ pub(crate) fn holding(
     if let Some(limit) = cache.memory() {
         memory::stretch(limit, scratch);
     }
-    let mut inflow = 0.0;
+    scratch.iter().map(|a| a.at.inflow / a.time).sum()
+}
+
+/// The same as shares, where lines leave at `age`.
+pub(crate) fn shares_of(
+    curves: &[&CacheCurve],
+    age: f64,
+    scratch: &mut [Allocation],
+    shares: &mut Vec<Share>,
+) {
     for a in &mut *scratch {
-        let own = a.at.inflow / a.time;
-        a.sticky_bytes = (a.bytes - age * own).max(0.0);
-        inflow += own;
+        a.sticky_bytes = (a.bytes - age * a.at.inflow / a.time).max(0.0);
     }
     shares.clear();
     shares.extend(scratch.iter().zip(curves).map(described));
-    inflow
 }

@@ -14,7 +14,7 @@ mod random;
 mod solution;
 
 pub use age::EvictionAge;
-pub(crate) use held::holding;
+pub(crate) use held::{holding, shares_of};
 pub use partition::LruPartition;
 pub use probes::{Probes, Share, Sharing, share, share_from};
 pub use random::Random;

@@ -53,7 +53,7 @@ where
 {
     let count = offsets.count();
     let programs = run.programs().len();
-    let one = |number: usize| run.run(&offsets.of_run(number, programs), Until::TargetEnds, |_| {});
+    let one = |number: usize| run.outcome(&offsets.of_run(number, programs), Until::TargetEnds);
     let threads = threads.get().min(count).max(1);
     let outcomes: Vec<Outcome> = if threads == 1 {
         (0..count).map(one).collect()
