@@ -29,7 +29,8 @@ impl SharedCache {
     /// The same with `ways` lines in a set; without, any line may lie anywhere.
     ///
     /// In a set, by chance, now more and now fewer lines of others come in before a line is used again, which costs a
-    /// program that just fits some of what it holds. Only [`EvictionAge`](crate::EvictionAge) looks at it.
+    /// program that just fits some of what it holds. Only [`EvictionAge`](crate::EvictionAge) looks at it, and whoever
+    /// [looks for cliffs](crate::Probes::Cliffs).
     ///
     /// # Errors
     /// [`Error::Count`] for 0.
