@@ -12,16 +12,15 @@ const SETS: u64 = 64;
 const CACHE: u64 = WAYS as u64 * SETS * LINE;
 const MIX: f64 = 0.3;
 
-/// Times per instruction of two programs whose accesses are drawn uniformly from so many lines each, in an LRU cache
-/// of sets, by playing them.
-fn played(lines: [u64; 2], accesses: usize) -> [f64; 2] {
-    let mut draws = Draws(88_172_645_463_325_252);
+/// Times per instruction of two programs in an LRU cache of sets, by playing them: each tells the line it touches next
+/// and the set that belongs in.
+fn simulated(next: [&mut dyn FnMut() -> (u64, u64); 2], accesses: usize) -> [f64; 2] {
     let mut sets: Vec<Vec<(usize, u64)>> = vec![Vec::new(); SETS as usize];
     let (mut clocks, mut counted) = ([0.0; 2], [(0.0, 0.0); 2]);
     for tick in 0..accesses {
         let who = usize::from(clocks[1] < clocks[0]);
-        let line = draws.below(lines[who]);
-        let set = &mut sets[(line % SETS) as usize];
+        let (line, set) = next[who]();
+        let set = &mut sets[set as usize];
         let found = set.iter().position(|&entry| entry == (who, line));
         let time = 1.0 / MIX + if found.is_some() { 10.0 } else { 130.0 };
         match found {
@@ -37,6 +36,16 @@ fn played(lines: [u64; 2], accesses: usize) -> [f64; 2] {
         }
     }
     counted.map(|(time, instructions)| time / instructions)
+}
+
+/// The same of two programs whose accesses are drawn uniformly from so many lines each, next to each other.
+fn played(lines: [u64; 2], accesses: usize) -> [f64; 2] {
+    let draws = std::cell::RefCell::new(Draws(88_172_645_463_325_252));
+    let draw = |lines| {
+        let line = draws.borrow_mut().below(lines);
+        (line, line % SETS)
+    };
+    simulated([&mut || draw(lines[0]), &mut || draw(lines[1])], accesses)
 }
 
 fn predicted(lines: [u64; 2], ways: Option<u32>) -> [f64; 2] {
@@ -76,6 +85,35 @@ fn many_ways_are_one_set() {
         }
     }
     assert!(SharedCache::new(CACHE).unwrap().with_ways(0).is_err());
+}
+
+#[test]
+fn a_walk_that_fits_in_some_sets_stands_on_a_cliff() {
+    // Fifteen of sixteen lines of each set, in order, beside a table of three more, which lie where a hash puts them.
+    let (walk, table) = (15 * SETS, 3 * SETS);
+    let mut draws = Draws(3);
+    let sets: Vec<u64> = (0..table).map(|_| draws.below(SETS)).collect();
+    let mut at = 0;
+    let mut step = || {
+        at = (at + 1) % walk;
+        (at, at % SETS)
+    };
+    let mut pick = || {
+        let line = draws.below(table);
+        (line, sets[line as usize])
+    };
+    let truth = simulated([&mut step, &mut pick], 1_500_000)[0];
+    let curves =
+        [scan(1.0, MIX, (walk * LINE) as f64, CACHE), uniform(1.0, MIX, (table * LINE) as f64, CACHE)];
+    let flagged = |cache: SharedCache| {
+        let mut sharing = Sharing::default();
+        share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::Cliffs, &mut sharing);
+        (sharing.shares()[0].on_cliff, sharing.shares()[0].cpi_range)
+    };
+    let cache = SharedCache::new(CACHE).unwrap();
+    let (alike, apart) = (flagged(cache), flagged(cache.with_ways(WAYS as u32).unwrap()));
+    assert!(!alike.0 && truth < 0.97 * alike.1.0, "sets are nothing to tell apart: {truth} {alike:?}");
+    assert!(apart.0 && (apart.1.0..=apart.1.1).contains(&truth), "{truth} {apart:?}");
 }
 
 #[test]

@@ -220,9 +220,11 @@ fn single_windows_are_as_predicted_or_flagged() {
         assert_eq!(number(&told["within_3_percent_of_range"]) as usize, inside);
         assert!((number(&told["mean_error"]) - mean).abs() < 1e-9, "{told} {mean}");
         // The smallest of these caches has sixteen sets, which chance fills unevenly.
-        assert!(mean < 0.02, "{what}: {mean}");
-        assert!(flagged.len() < all.len() / 3, "{what}: {}", flagged.len());
-        assert!(inside as f64 > 0.9 * flagged.len() as f64, "{what}: {inside} of {}", flagged.len());
+        assert!(mean < 0.015, "{what}: {mean}");
+        // Four programs stand on each other's cliffs more often than two.
+        let most = if members == 2 { 0.3 } else { 0.36 };
+        assert!((flagged.len() as f64) < most * all.len() as f64, "{what}: {}", flagged.len());
+        assert!(inside as f64 > 0.95 * flagged.len() as f64, "{what}: {inside} of {}", flagged.len());
     }
 }
 
