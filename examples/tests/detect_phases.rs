@@ -217,10 +217,16 @@ fn bad_input_is_one_line_with_its_place() {
         write(&folder, &format!("input{file}"), text)
     };
     let cases = [
-        ("--bbv", input("T:1:2 :3:4\nT:1:x\n"), &[][..], 1, "line 2: expected a count: a whole number"),
-        ("--bbv", input("T:1:2\nT:1:-2\n"), &[], 1, "line 2: expected a count: a whole number"),
-        ("--bbv", input("T:1:2\nbogus\n"), &[], 1, "line 2: expected a window"),
-        ("--bbv", input("T:1:2\nT\n"), &[], 1, "line 2: a window needs at least one block"),
+        (
+            "--bbv",
+            input("T:1:2 :3:4\nT:1:x\n"),
+            &[][..],
+            1,
+            "line 2, column 5: expected a count: a whole number",
+        ),
+        ("--bbv", input("T:1:2\nT:1:-2\n"), &[], 1, "line 2, column 5: expected a count: a whole number"),
+        ("--bbv", input("T:1:2\nbogus\n"), &[], 1, "line 2, column 1: expected a window"),
+        ("--bbv", input("T:1:2\nT\n"), &[], 1, "line 2, column 1: a window needs at least one block"),
         ("--bbv", input("# nothing\n"), &[], 1, "no window in the file"),
         (
             "--signatures",
