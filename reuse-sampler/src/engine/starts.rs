@@ -24,12 +24,6 @@ impl Starts {
         self.windows.clear();
     }
 
-    /// How many windows there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.began.len()
-    }
-
     /// Accesses made before the window at `index`.
     #[must_use]
     pub fn began(&self, index: usize) -> Option<u64> {

@@ -36,25 +36,6 @@ pub enum Fate {
     Censored(u64),
 }
 
-/// Why open samples end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// The thread ended.
-    Dangling,
-    /// Observation did.
-    Censored,
-}
-
-impl End {
-    /// What becomes of a sample that has been open for `age` accesses.
-    const fn fate(self, age: u64) -> Fate {
-        match self {
-            Self::Dangling => Fate::Dangling,
-            Self::Censored => Fate::Censored(age),
-        }
-    }
-}
-
 /// A single sample with its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
@@ -165,7 +146,7 @@ impl Tracker {
         self.began = self.now;
         match mode {
             Mode::Off => {
-                self.end_all(End::Censored);
+                self.end_all(Fate::Censored);
                 self.starts.clear();
             }
             Mode::Every => {
@@ -242,14 +223,10 @@ impl Tracker {
             now += 1;
             let entry = self.touches.entry(place);
             let before = *entry >> 1;
-            if *entry & 1 == 0 && before > 0 && now != next {
+            // The common case calls nothing; `touch` knows the others.
+            if *entry & 1 == 0 && before > began && now != next {
                 *entry = now << 1;
-                let distance = now - before - 1;
-                if before > began {
-                    self.tally.within(distance, store);
-                } else {
-                    self.tally.across(before, distance, store, &self.starts, began);
-                }
+                self.tally.within(now - before - 1, store);
             } else {
                 self.now = now;
                 self.touch(place, store);
@@ -327,15 +304,13 @@ impl Tracker {
 
     /// Ends the last window of the thread: what is still open dangles.
     pub fn end_thread(&mut self) -> Report {
-        self.catch_up();
-        self.end_all(End::Dangling);
+        self.end_all(|_| Fate::Dangling);
         self.end_window()
     }
 
     /// Ends the window because observation ends before the thread does: what is still open is censored.
     pub fn interrupt(&mut self) -> Report {
-        self.catch_up();
-        self.end_all(End::Censored);
+        self.end_all(Fate::Censored);
         self.end_window()
     }
 
@@ -402,26 +377,21 @@ impl Tracker {
         self.touching = self.touches.open() > 0;
     }
 
-    /// Ends every open sample.
-    fn end_all(&mut self, how: End) {
+    /// Ends every open sample; `fate` is given the number of accesses since it was started.
+    fn end_all(&mut self, fate: impl Fn(u64) -> Fate) {
+        self.catch_up();
         let now = self.now;
         self.overlaps.restart();
         let watches = self.watches.drain();
-        self.closed.extend(watches.iter().map(|watch| ended(watch, how.fate(now - watch.started_at))));
-        let (starts, left) = (&self.starts, &mut self.left);
-        if self.touches.open() > 0 && how == End::Dangling {
-            let mut open = vec![0_u64; starts.len().max(1)];
-            self.touches.drain(|entry| open[starts.index_of(entry >> 1)] += 1);
-            for (start, open) in open.into_iter().enumerate().filter(|(_, open)| *open > 0) {
-                *left.entry((starts.window(start), Fate::Dangling)).or_default() += open;
-            }
-        } else if self.touches.open() > 0 {
-            let mut ages = Tally::default();
-            self.touches.drain(|entry| ages.across(entry >> 1, now - (entry >> 1), false, starts, now));
-            ages.for_each_crossing(|start, bin, [open, _]| {
-                *left.entry((starts.window(start), how.fate(bins::middle(bin)))).or_default() += open;
-            });
+        self.closed.extend(watches.iter().map(|watch| ended(watch, fate(now - watch.started_at))));
+        if self.touches.open() == 0 {
+            return;
         }
+        let (starts, left, mut ages) = (&self.starts, &mut self.left, Tally::default());
+        self.touches.drain(|entry| ages.across(entry >> 1, now - (entry >> 1), false, starts, now));
+        ages.for_each_crossing(|start, bin, [open, _]| {
+            *left.entry((starts.window(start), fate(bins::middle(bin)))).or_default() += open;
+        });
     }
 
     fn arrivals(&mut self) -> [Backward; 2] {
