@@ -146,21 +146,20 @@ mod tests {
     use super::super::shared::message::{CodeMessage, Message};
     use super::*;
 
+    fn arrives(sent: Message) -> bool {
+        let mut bytes = Vec::new();
+        sent.encode(&mut bytes);
+        let cut = Message::decode(&bytes[..bytes.len() - 1]);
+        cut == Ok(None) && Message::decode(&bytes) == Ok(Some((sent, bytes.len())))
+    }
+
     quickcheck! {
         fn stretches_arrive_as_they_were_sent(thread: u32, ended: bool, words: Vec<u64>) -> bool {
-            let sent = Message::Trace(TraceMessage { thread, ended, words });
-            let mut bytes = Vec::new();
-            sent.encode(&mut bytes);
-            let cut = Message::decode(&bytes[..bytes.len() - 1]);
-            cut == Ok(None) && Message::decode(&bytes) == Ok(Some((sent, bytes.len())))
+            arrives(Message::Trace(TraceMessage { thread, ended, words }))
         }
 
         fn blocks_arrive_as_they_were_sent(number: u64, address: u64, sizes: Vec<u8>) -> bool {
-            let sent = Message::Code(CodeMessage { number, address, sizes });
-            let mut bytes = Vec::new();
-            sent.encode(&mut bytes);
-            let cut = Message::decode(&bytes[..bytes.len() - 1]);
-            cut == Ok(None) && Message::decode(&bytes) == Ok(Some((sent, bytes.len())))
+            arrives(Message::Code(CodeMessage { number, address, sizes }))
         }
     }
 }
