@@ -60,16 +60,8 @@ impl Selector {
     /// How it is opened: disabled, with a period that is never over.
     pub fn opening(&self) -> Opening {
         let layout = Layout { address: true, counts: !self.apart, ..Layout::default() };
-        Opening {
-            source: self.source,
-            period: 1 << 40,
-            stops: true,
-            precise: 2,
-            everywhere: self.apart,
-            layout,
-            output: Output::Ring,
-            enabled: false,
-        }
+        let (period, stops, precise, everywhere) = (1 << 40, true, 2, self.apart);
+        Opening { period, stops, precise, everywhere, layout, ..Opening::of(self.source) }
     }
 }
 
@@ -98,16 +90,8 @@ pub struct Profiler {
 impl Profiler {
     /// How it is opened: one operation in so many on average.
     pub fn opening(&self, period: u64, bytes: usize) -> Opening {
-        Opening {
-            source: self.source,
-            period: period.max(self.least).max(1),
-            stops: false,
-            precise: 0,
-            everywhere: false,
-            layout: Layout::default(),
-            output: Output::Trace(bytes),
-            enabled: true,
-        }
+        let period = period.max(self.least).max(1);
+        Opening { period, output: Output::Trace(bytes), enabled: true, ..Opening::of(self.source) }
     }
 }
 
@@ -131,6 +115,22 @@ pub struct Opening {
     pub output: Output,
     /// Whether it counts from the start.
     pub enabled: bool,
+}
+
+impl Opening {
+    /// The plainest: counts the program from when it is enabled on, and never overflows.
+    pub fn of(source: Source) -> Self {
+        Self {
+            source,
+            period: 0,
+            stops: false,
+            precise: 0,
+            everywhere: false,
+            layout: Layout::default(),
+            output: Output::Ring,
+            enabled: false,
+        }
+    }
 }
 
 /// A change to an open event.

@@ -99,6 +99,7 @@ mod simulated;
 pub mod spe;
 #[cfg(test)]
 mod tests;
+mod units;
 
 use std::ffi::OsStr;
 use std::sync::Arc;

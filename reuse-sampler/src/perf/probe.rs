@@ -9,7 +9,7 @@ use std::path::Path;
 use super::events::{self, Microarchitecture};
 use super::kernel::{Abilities, Profiler, Selector, Source};
 #[cfg(target_os = "linux")]
-use super::{decode, linux};
+use super::{decode, linux, units};
 #[cfg(target_os = "linux")]
 use super::{
     kernel::{Opening, Output},
@@ -100,9 +100,8 @@ pub fn probe() -> Capabilities {
         let paranoid = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
         let try_event = |source: Source, precise: u8, branches: bool| {
             let layout = Layout { address: precise > 0, counts: true, branches, ..Layout::default() };
-            let (period, stops, everywhere, enabled) = (1 << 30, true, false, false);
-            let output = Output::Nowhere;
-            let opening = Opening { source, period, stops, precise, everywhere, layout, output, enabled };
+            let (period, stops, output) = (1 << 30, true, Output::Nowhere);
+            let opening = Opening { period, stops, precise, layout, output, ..Opening::of(source) };
             linux::can_open(&opening).map_err(|error| explain(&error))
         };
         let stops = try_event(Source::TASK_CLOCK, 0, false);
@@ -113,8 +112,8 @@ pub fn probe() -> Capabilities {
             processor.accesses.iter().try_for_each(|event| try_event(event.source(0), 0, false))
         };
         let devices = Path::new("/sys/bus/event_source/devices");
-        let selectors = events::selectors(processor, devices);
-        let profiler = events::profiler(processor, devices);
+        let selectors = units::selectors(processor, devices);
+        let profiler = units::profiler(processor, devices);
         let profiles = profiler.clone().and_then(|profiler| {
             linux::can_open(&profiler.opening(1 << 20, 0)).map_err(|error| explain(&error))
         });

@@ -5,7 +5,7 @@ use std::io;
 use super::event::OpenEvent;
 use super::mapping::Ring;
 use crate::SamplerError;
-use crate::perf::kernel::{Change, Event, Opening, Output, Source};
+use crate::perf::kernel::{Change, Event, Opening, Source};
 use crate::perf::ring::{Layout, Record, records};
 
 /// One debug register of the calling thread, for measuring what a sample costs apart from the stop that chooses it: no
@@ -37,16 +37,7 @@ impl WatchCycle {
     }
 
     fn open() -> io::Result<Self> {
-        let opening = Opening {
-            source: Source::Watchpoint,
-            period: 1,
-            stops: false,
-            precise: 0,
-            everywhere: false,
-            layout: LAYOUT,
-            output: Output::Ring,
-            enabled: false,
-        };
+        let opening = Opening { period: 1, layout: LAYOUT, ..Opening::of(Source::Watchpoint) };
         let event = OpenEvent::open(0, &opening, None)?;
         let ring = Ring::map(event.descriptor())?;
         let name = Event { handle: event.descriptor(), id: event.id()? };
@@ -54,8 +45,8 @@ impl WatchCycle {
         Ok(Self { event, ring, name, once, counted: 0, word: Box::new(0), bytes: Vec::new() })
     }
 
-    /// Sets the register to a word (which turns it off before, if it is on), touches that `touches` times, of which the last is reported, and reads the record and
-    /// the count. Whether they are as they should be: one record, and so many touches. On x86 a touch is a trap of some
+    /// Sets the register to a word (which turns it off before, if it is on), touches that `touches` times, of which the
+    /// last is reported, and reads the record and the count. Whether they are as they should be: one record, and so many touches. On x86 a touch is a trap of some
     /// microseconds.
     ///
     /// # Errors

@@ -93,7 +93,6 @@ impl OpenEvent {
                 | u64::from(opening.precise) << PRECISE_SHIFT
                 | WATERMARK,
             wakeup: u32::MAX, // bytes: nobody waits for records, and waking nobody is an interrupt, too
-
             branch_sample_type: if opening.layout.branches { BRANCHES } else { 0 },
             sample_regs_user: if opening.layout.user_ip { USER_IP } else { 0 },
             ..Attributes::default()

@@ -28,7 +28,7 @@ pub use self::stop::{StopCycle, StopWork};
 use self::trace::Change as Fate;
 use super::decode;
 use super::kernel::{
-    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Stop, Tid,
+    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
 };
 use super::ring::Traced;
 
@@ -426,16 +426,7 @@ impl Kernel for Linux {
 /// Whether a watchpoint that does not stop its thread reports once, for the touch it is asked for, and can then be set
 /// again. Tried on a word of this function's own, since some kernels never enable one again.
 pub(super) fn reports_once() -> bool {
-    let opening = Opening {
-        source: super::kernel::Source::Watchpoint,
-        period: 1,
-        stops: false,
-        precise: 0,
-        everywhere: false,
-        layout: super::ring::Layout::default(),
-        output: Output::Nowhere,
-        enabled: false,
-    };
+    let opening = Opening { period: 1, output: Output::Nowhere, ..Opening::of(Source::Watchpoint) };
     let word = Box::new(0_u64);
     let address = (&raw const *word) as u64;
     let Ok(mut event) = OpenEvent::open(0, &opening, None) else { return false };
@@ -461,16 +452,8 @@ pub(super) fn reports_once() -> bool {
 /// Watchpoints that the calling thread can have at once.
 pub(super) fn free_registers() -> usize {
     let mut held = Vec::new();
-    let opening = Opening {
-        source: super::kernel::Source::Watchpoint,
-        period: 1,
-        stops: true,
-        precise: 0,
-        everywhere: false,
-        layout: super::ring::Layout::default(),
-        output: Output::Nowhere,
-        enabled: false,
-    };
+    let (stops, output) = (true, Output::Nowhere);
+    let opening = Opening { period: 1, stops, output, ..Opening::of(Source::Watchpoint) };
     while held.len() < 16 {
         let Ok(event) = OpenEvent::open(0, &opening, None) else { break };
         held.push(event);

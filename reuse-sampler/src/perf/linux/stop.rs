@@ -8,7 +8,7 @@ use nix::libc;
 
 use super::{Known, Linux, trace};
 use crate::SamplerError;
-use crate::perf::kernel::{Change, Event, Kernel, Notice, Opening, Output, Resume, Source, Stop, Tid};
+use crate::perf::kernel::{Change, Event, Kernel, Notice, Opening, Resume, Source, Stop, Tid};
 use crate::perf::ring::Layout;
 
 /// What is done at a stop before the child goes on.
@@ -72,16 +72,9 @@ impl StopCycle {
         trace::seize_child(child)?;
         linux.threads.insert(child, Known::Running);
         stand(&mut linux, child)?;
-        let opening = Opening {
-            source: Source::TASK_CLOCK,
-            period: NEVER,
-            stops: true,
-            precise: 0,
-            everywhere: false,
-            layout: LAYOUT,
-            output: Output::Ring,
-            enabled: true,
-        };
+        let (stops, enabled) = (true, true);
+        let opening =
+            Opening { period: NEVER, stops, layout: LAYOUT, enabled, ..Opening::of(Source::TASK_CLOCK) };
         let leader = linux.open(child, &opening, None)?;
         let gap = linux.open(child, &opening, Some(leader))?;
         let mut cycle = Self { linux, child, leader, gap, counted, speed: 1.0, bytes: Vec::new() };

@@ -133,7 +133,7 @@ impl<K: Kernel> Session<K> {
         let tids: Vec<Tid> = self.threads.keys().copied().collect();
         for tid in tids {
             if !self.threads[&tid].state.stands() {
-                ok_if_gone(again(|| self.kernel.interrupt(tid)), "interrupt", tid)?;
+                ok_if_gone(again(|| self.kernel.interrupt(tid)), "interrupt", format_args!("thread {tid}"))?;
             }
         }
         let mut patience = PATIENCE;

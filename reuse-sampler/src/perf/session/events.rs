@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Session;
-use super::failures::{again, failed, is_gone};
+use super::failures::{again, failed, is_gone, ok_if_gone};
 use super::thread::Thread;
 use crate::SamplerError;
 use crate::engine::tracker::Mode;
@@ -30,16 +30,7 @@ impl<K: Kernel> Session<K> {
     fn open_all(&mut self, thread: &mut Thread) -> io::Result<()> {
         let abilities = self.abilities;
         let tid = thread.tid;
-        let counting = |source| Opening {
-            source,
-            period: 0,
-            stops: false,
-            precise: 0,
-            everywhere: false,
-            layout: COUNTS,
-            output: Output::Ring,
-            enabled: true,
-        };
+        let counting = |source| Opening { layout: COUNTS, enabled: true, ..Opening::of(source) };
         let window = Opening { period: NEVER, stops: true, enabled: false, ..counting(abilities.windows) };
         let leader = again(|| self.kernel.open(tid, &window, None))?;
         thread.events.leader = Some(leader);
@@ -105,16 +96,8 @@ impl<K: Kernel> Session<K> {
         groups.retain(|group| {
             let mut opened: Vec<Event> = Vec::new();
             for (name, source) in group {
-                let opening = Opening {
-                    source: *source,
-                    period: 0,
-                    stops: false,
-                    precise: 0,
-                    everywhere: false,
-                    layout: COUNTS,
-                    output: Output::Ring,
-                    enabled: !opened.is_empty(),
-                };
+                let enabled = !opened.is_empty();
+                let opening = Opening { layout: COUNTS, enabled, ..Opening::of(*source) };
                 match again(|| self.kernel.open(thread.tid, &opening, opened.first().copied())) {
                     Ok(event) => opened.push(event),
                     Err(error) => {
@@ -266,10 +249,7 @@ impl<K: Kernel> Session<K> {
     }
 
     pub(super) fn set(&mut self, event: Event, change: Change) -> Result<(), SamplerError> {
-        match again(|| self.kernel.change(event, change)) {
-            Err(error) if !is_gone(&error) => Err(failed("change", "an event", error)),
-            _ => Ok(()),
-        }
+        ok_if_gone(again(|| self.kernel.change(event, change)), "change", "an event")
     }
 
     /// Closes all events of a thread; the leader of the group last.

@@ -1,5 +1,6 @@
 //! What the kernel's refusals mean.
 
+use std::fmt::Display;
 use std::io;
 
 use crate::SamplerError;
@@ -24,18 +25,16 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 pub(super) fn ok_if_gone(
     result: io::Result<()>,
     operation: &'static str,
-    tid: Tid,
+    object: impl Display,
 ) -> Result<(), SamplerError> {
     match result {
         Err(error) if is_gone(&error) => Ok(()),
-        other => {
-            other.map_err(|source| SamplerError::Io { operation, object: format!("thread {tid}"), source })
-        }
+        other => other.map_err(|source| failed(operation, object, source)),
     }
 }
 
-pub(super) fn failed(operation: &'static str, object: &str, source: io::Error) -> SamplerError {
-    SamplerError::Io { operation, object: object.to_owned(), source }
+pub(super) fn failed(operation: &'static str, object: impl Display, source: io::Error) -> SamplerError {
+    SamplerError::Io { operation, object: object.to_string(), source }
 }
 
 /// Why no event could be opened.

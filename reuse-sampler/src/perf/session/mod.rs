@@ -232,7 +232,7 @@ impl<K: Kernel> Session<K> {
     fn pass(&mut self, tid: Tid, stop: Stop) -> Result<(), SamplerError> {
         let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
         let how = if stop == Stop::Group { Resume::Listen } else { Resume::Run };
-        ok_if_gone(again(|| self.kernel.resume(tid, how, signal)), "continue", tid)
+        ok_if_gone(again(|| self.kernel.resume(tid, how, signal)), "continue", format_args!("thread {tid}"))
     }
 
     /// A thread appears.
@@ -332,7 +332,8 @@ impl<K: Kernel> Session<K> {
         if self.clocks().0 == Clock::Time {
             thread.hit = None; // whether it gets past the access cannot be told
         }
-        ok_if_gone(again(|| self.kernel.resume(thread.tid, how, signal)), "continue", thread.tid)
+        let tid = thread.tid;
+        ok_if_gone(again(|| self.kernel.resume(tid, how, signal)), "continue", format_args!("thread {tid}"))
     }
 
     /// Nothing happened for a while: is somebody waiting in vain?
@@ -349,7 +350,11 @@ impl<K: Kernel> Session<K> {
                 self.rest(&mut thread);
                 // Its stop is due since the last tick: it has blocked the signal that stops it.
                 if thread.unheard && thread.reminded {
-                    ok_if_gone(again(|| self.kernel.interrupt(tid)), "interrupt", tid)?;
+                    ok_if_gone(
+                        again(|| self.kernel.interrupt(tid)),
+                        "interrupt",
+                        format_args!("thread {tid}"),
+                    )?;
                 }
                 thread.reminded = thread.unheard;
             }

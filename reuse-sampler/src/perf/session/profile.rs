@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Session;
-use super::failures::{again, failed, is_gone};
+use super::failures::{again, is_gone, ok_if_gone};
 use super::thread::Thread;
 use crate::SamplerError;
 use crate::perf::kernel::Kernel;
@@ -38,11 +38,7 @@ impl<K: Kernel> Session<K> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let drained = again(|| self.kernel.drain(event, &mut bytes));
-        if let Err(error) = drained
-            && !is_gone(&error)
-        {
-            return Err(failed("read", "the ring of the processor's profile", error));
-        }
+        ok_if_gone(drained, "read", "the ring of the processor's profile")?;
         let losses = &mut self.profile_losses;
         for record in records(&bytes, |_| None) {
             let part = match record {
@@ -62,12 +58,8 @@ impl<K: Kernel> Session<K> {
             losses.partial += u64::from(part.partial);
             losses.collided += u64::from(part.collided);
             self.trace.clear();
-            match again(|| self.kernel.drain_trace(event, &part, &mut self.trace)) {
-                Err(error) if !is_gone(&error) => {
-                    return Err(failed("read", "the processor's profile", error));
-                }
-                _ => {}
-            }
+            let drained = again(|| self.kernel.drain_trace(event, &part, &mut self.trace));
+            ok_if_gone(drained, "read", "the processor's profile")?;
             for operation in operations(&self.trace, part.offset) {
                 match operation {
                     Ok(operation) => self.profiled.push(Profiled {

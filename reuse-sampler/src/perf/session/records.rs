@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::failures::{again, failed, is_gone};
+use super::failures::{again, failed, is_gone, ok_if_gone};
 use super::thread::{Moment, Thread, age, distance};
 use super::{Event, Kernel, Session};
 use crate::perf::kernel::{Operands, Registers};
@@ -44,12 +44,7 @@ impl<K: Kernel> Session<K> {
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let drained = again(|| self.kernel.drain(leader, &mut bytes));
-        if let Err(error) = drained
-            && !is_gone(&error)
-        {
-            return Err(failed("read", "the ring of events", error));
-        }
+        ok_if_gone(again(|| self.kernel.drain(leader, &mut bytes)), "read", "the ring of events")?;
         self.records(thread, &bytes, still);
         for (event, selector) in thread.events.selectors.into_iter().zip(self.abilities.selectors) {
             // Counters of their own have rings of their own.
@@ -57,10 +52,8 @@ impl<K: Kernel> Session<K> {
                 continue;
             };
             bytes.clear();
-            match again(|| self.kernel.drain(event, &mut bytes)) {
-                Err(error) if !is_gone(&error) => return Err(failed("read", "the ring of events", error)),
-                _ => self.records(thread, &bytes, still),
-            }
+            ok_if_gone(again(|| self.kernel.drain(event, &mut bytes)), "read", "the ring of events")?;
+            self.records(thread, &bytes, still);
         }
         self.bytes = bytes;
         self.profile(thread)?;
