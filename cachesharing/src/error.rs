@@ -61,6 +61,21 @@ pub enum Error {
         /// Size of the shared cache.
         cache: u64,
     },
+    /// Reuse times that were counted in the sets of another cache.
+    #[error(
+        "program {program}, {part}: reuse times counted in a cache of {counted} bytes a way, to share one of {cache} \
+         bytes a way: count them in the sets of the cache to share, or leave them out"
+    )]
+    OtherSets {
+        /// Name of the program.
+        program: String,
+        /// Which of its curves.
+        part: String,
+        /// Bytes of a way of the cache they were counted in.
+        counted: u64,
+        /// Bytes of a way of the shared cache.
+        cache: u64,
+    },
     /// A program without windows.
     #[error("program {program} has no windows: give at least one")]
     NoWindows {

@@ -18,7 +18,7 @@ pub use cache::{MemoryLimit, SharedCache, Waiting};
 pub use corun::{
     BandwidthDistribution, CoPhase, CoRun, Method, Outcome, Settings, Step, Trajectory, TrajectoryBin, Until,
 };
-pub use curve::{CacheCurve, CurvePoint, Rates};
+pub use curve::{CacheCurve, CurvePoint, Rates, Reuse, ReuseTimes};
 pub use decide::{
     CoSchedule, Culprit, Objective, Pairing, WaySensitivity, co_schedule, culprits, way_sensitivity,
 };

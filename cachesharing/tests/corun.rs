@@ -9,8 +9,9 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    BandwidthDistribution, CacheCurve, CoRun, Error, EvictionAge, Method, Offsets, Program, SharedCache,
-    Sharing, SharingModel, Solution, Start, Trajectory, Units, Until, Window, culprits, variability,
+    BandwidthDistribution, CacheCurve, CoRun, Error, EvictionAge, Method, Offsets, Program, Reuse,
+    ReuseTimes, SharedCache, Sharing, SharingModel, Solution, Start, Trajectory, Units, Until, Window,
+    culprits, variability,
 };
 use cachesharing::{Probes, Settings, TimeUnit};
 use common::{Draws, curve, uniform};
@@ -296,6 +297,20 @@ fn what_cannot_be_predicted_is_refused() {
     assert!(
         matches!(new(&[&a, &short], Settings::default()), Error::NotMeasured { program, .. } if program == "short")
     );
+    let timed = |way: u64| {
+        let times = ReuseTimes::new(way, vec![1.0], [Reuse { distance: 2, accesses: 9.0, count: 1.0 }]);
+        let whole = curve(0.1, 0.3, [CACHE], |_| 0.05).with_reuse_times(times.unwrap()).unwrap();
+        Program::steady("timed", 0, whole, 100.0).unwrap()
+    };
+    let of_sets = |program: &Program<u64>| {
+        let cache = cache.with_ways(16).unwrap();
+        CoRun::new(cache, &[&a, program], EvictionAge::default(), Settings::default()).map(|_| ())
+    };
+    assert_eq!(of_sets(&timed(CACHE / 16)), Ok(()));
+    assert!(matches!(of_sets(&timed(CACHE / 8)), Err(Error::OtherSets { program, counted, cache, .. })
+        if program == "timed" && counted == CACHE / 8 && cache == CACHE / 16));
+    // Where any line may lie anywhere nothing is asked of sets.
+    assert!(CoRun::new(cache, &[&timed(CACHE / 8)], EvictionAge::default(), Settings::default()).is_ok());
     let allowed = Settings { extrapolate: true, ..Settings::default() };
     assert!(CoRun::new(cache, &[&a, &short], EvictionAge::default(), allowed).is_ok());
     assert!(matches!(Program::<u64>::new("none", [], []), Err(Error::NoWindows { .. })));

@@ -4,11 +4,12 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, Settings,
-    SharedCache, Trajectory, Until, Window, variability,
+    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, Reuse,
+    ReuseTimes, Settings, SharedCache, Trajectory, Until, Window, variability,
 };
 use common::Draws;
 use quickcheck::quickcheck;
@@ -58,12 +59,28 @@ impl Stack {
 
 /// Measures each window alone in caches of 32 sizes, after a pass to warm up.
 fn measured(name: &str, of: &Touches) -> Program<u64> {
+    measured_with(name, of, false)
+}
+
+/// The same, with reuse times where they are asked for, in the one set of the cache.
+fn measured_with(name: &str, of: &Touches, timed: bool) -> Program<u64> {
     let mut stack = Stack::default();
+    let (mut last, mut now) = (HashMap::new(), 0.0);
     for &line in &of.lines {
         stack.touch(line);
+        now += 1.0;
+        last.insert(line, now);
     }
     let windows = of.lines.chunks(WINDOW).zip(&of.phases).map(|(window, &phase)| {
         let depths: Vec<usize> = window.iter().map(|&line| stack.touch(line)).collect();
+        let mut reuses = Vec::new();
+        for (line, depth) in window.iter().zip(&depths) {
+            now += 1.0;
+            let before = last.insert(*line, now);
+            if let Some(before) = before.filter(|_| *depth < LINES) {
+                reuses.push(Reuse { distance: *depth as u32, accesses: now - before, count: 1.0 });
+            }
+        }
         let point = |k: usize| {
             let lines = LINES * k / 32;
             let misses = depths.iter().filter(|&&depth| depth >= lines).count() as f64 / WINDOW as f64;
@@ -71,7 +88,11 @@ fn measured(name: &str, of: &Touches) -> Program<u64> {
             let hit_rate = Some((1.0 - misses) / cpi);
             CurvePoint { bytes: lines as u64 * LINE, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
         };
-        let curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
+        let mut curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
+        if timed {
+            // Nothing varies where there is but one set.
+            curve = curve.with_reuse_times(ReuseTimes::new(LINE, Vec::new(), reuses).unwrap()).unwrap();
+        }
         Window::measured(WINDOW as f64, phase, curve)
     });
     Program::new(name, [], windows.collect::<Vec<_>>()).unwrap()
@@ -115,7 +136,10 @@ fn co_run<'a>(
     model: EvictionAge,
     method: Method,
 ) -> CoRun<'a, u64, EvictionAge> {
-    let cache = SharedCache::new(LINES as u64 * LINE).unwrap();
+    let mut cache = SharedCache::new(LINES as u64 * LINE).unwrap();
+    if programs[0].phases()[0].1.reuse_times().is_some() {
+        cache = cache.with_ways(LINES as u32).unwrap();
+    }
     CoRun::new(cache, programs, model, Settings { method, probes: Probes::One, extrapolate: false }).unwrap()
 }
 
@@ -155,10 +179,37 @@ fn slowdowns_are_those_of_the_cache_where_windows_are_too_short_to_settle() {
 }
 
 #[test]
+fn reuse_times_know_what_phases_average() {
+    let (a, b) = (returning(), bursts());
+    let programs = |timed| [measured_with("a", &a, timed), measured_with("b", &b, timed)];
+    let (with, without) = (programs(true), programs(false));
+    let alone = simulated(&a, None);
+    let (mut error, mut without_error) = (0.0, 0.0);
+    for offset in [0.0, 0.1, 0.35, 0.6, 0.85] {
+        let truth = simulated(&a, Some((&b, offset))) / alone;
+        let off = |of: &[Program<u64>; 2], method| {
+            let run = co_run(&[&of[0], &of[1]], EvictionAge::followed(), method);
+            run.run(&[0.0, offset], Until::TargetEnds, |_| {}).slowdown() / truth - 1.0
+        };
+        let window = off(&with, Method::Window);
+        assert!(window.abs() < 0.015, "{offset}: {window} of {truth}");
+        error += off(&with, Method::Phase).abs() / 5.0;
+        without_error += off(&without, Method::Phase).abs() / 5.0;
+    }
+    assert!(error < 0.8 * without_error, "{error} {without_error}");
+}
+
+#[test]
 fn what_is_followed_settles_where_the_model_says() {
+    for timed in [false, true] {
+        settles_where_the_model_says(timed);
+    }
+}
+
+fn settles_where_the_model_says(timed: bool) {
     // Windows far longer than it takes to exchange the cache.
     let (a, b) = (touches(3, 1, &[(40, 0, 150, false)]), touches(4, 1, &[(40, 0, 400, false)]));
-    let programs = [measured("a", &a), measured("b", &b)];
+    let programs = [measured_with("a", &a, timed), measured_with("b", &b, timed)];
     let average = |p: &Program<u64>| Program::steady("p", 0, p.average().unwrap(), 100.0 * p.work()).unwrap();
     let steady = [average(&programs[0]), average(&programs[1])];
     for method in [Method::Window, Method::DynamicWindow, Method::Phase, Method::Oblivious] {
@@ -181,9 +232,15 @@ fn of_phases(of: &Program<u64>) -> Program<u64> {
 
 #[test]
 fn what_is_looked_up_is_what_is_followed() {
+    for timed in [false, true] {
+        looked_up_is_what_is_followed(timed);
+    }
+}
+
+fn looked_up_is_what_is_followed(timed: bool) {
     // Phases of one to twenty windows, some of which settle and most of which do not; two and three programs.
     let long = touches(5, 2, &[(20, 0, 90, false), (12, 100, 300, true), (16, 500, 200, false)]);
-    let programs = [returning(), bursts(), long].map(|t| of_phases(&measured("p", &t)));
+    let programs = [returning(), bursts(), long].map(|t| of_phases(&measured_with("p", &t, timed)));
     let lists: [&[usize]; 5] = [&[0, 1], &[0, 2], &[2, 1], &[2, 0], &[0, 1, 2]];
     let (mut error, mut settled_error) = (0.0, 0.0);
     for list in lists {

@@ -188,9 +188,15 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             let mut mean = Mean::new(course.settled, course.rest);
             for (weight, change) in course.parts {
-                if let Some((held, age)) = change.holding(0.5 * (start + end)) {
-                    crate::sharing::holding(&self.cache, &curves, held, &mut scratch);
-                    crate::sharing::shares_of(&curves, age, &mut scratch, &mut shares);
+                if let Some(now) = change.holding(0.5 * (start + end)) {
+                    crate::sharing::holding(&curves, now.bytes, &mut scratch);
+                    for (a, met) in scratch.iter_mut().zip(now.met) {
+                        if let Some(met) = met {
+                            a.take(*met);
+                        }
+                    }
+                    crate::sharing::flow(&self.cache, &mut scratch);
+                    crate::sharing::shares_of(&curves, now.age, &mut scratch, &mut shares);
                     mean.add(&shares, *weight);
                 } else {
                     mean.add(course.settled, *weight);

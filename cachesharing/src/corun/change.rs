@@ -6,6 +6,7 @@ use super::CoRun;
 use super::follow::Follower;
 use super::recency::Recency;
 use super::table::{Remembered, Table};
+use crate::curve::Met;
 use crate::{Sharing, SharingModel};
 
 /// Steps after which a change that has not settled is followed no longer.
@@ -19,11 +20,12 @@ const PARTS: [f64; 4] = [1.0, 0.75, 0.5, 0.25];
 #[derive(Default)]
 pub(super) struct Change {
     programs: usize,
-    ends: Vec<f64>,  // time at which each step ends, rising
-    moved: Vec<f64>, // by then, of the way from one settled state to the other; in [0, 1]
-    ages: Vec<f64>,  // at which lines leave the cache in each step
+    ends: Vec<f64>,        // time at which each step ends, rising
+    moved: Vec<f64>,       // by then, of the way from one settled state to the other; in [0, 1]
+    ages: Vec<f64>,        // at which lines leave the cache in each step
     work: Vec<f64>, // of each program until the end of each step, as many as there are programs for each step
     held: Vec<f64>, // by each program in each step, as many
+    met: Vec<Option<Met>>, // what its reuses met with then, where any are known; else none at all
     lost: Vec<f64>, // work of each program less than if it had settled at once
     settles: bool,
 }
@@ -79,12 +81,20 @@ impl Change {
         moved + (time - start) / (end - start) * (self.moved[step] - moved)
     }
 
-    /// What programs hold at `time`, and the age at which lines leave; nothing where it has settled.
-    pub(super) fn holding(&self, time: f64) -> Option<(&[f64], f64)> {
+    /// What programs hold at `time`; nothing where it has settled.
+    pub(super) fn holding(&self, time: f64) -> Option<Holding<'_>> {
         let step = self.step(time);
-        let held = self.held.get(step * self.programs..(step + 1) * self.programs)?;
-        Some((held, self.ages[step]))
+        let of_step = step * self.programs..(step + 1) * self.programs;
+        let bytes = self.held.get(of_step.clone())?;
+        Some(Holding { bytes, met: self.met.get(of_step).unwrap_or_default(), age: self.ages[step] })
     }
+}
+
+/// What programs hold in a step of a change.
+pub(super) struct Holding<'a> {
+    pub bytes: &'a [f64],
+    pub met: &'a [Option<Met>], // what reuses met with, or nothing
+    pub age: f64,               // at which lines leave
 }
 
 /// Value at the end of the step before, which is 0 before the first.
@@ -145,6 +155,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             change.work.extend_from_slice(&done);
             change.held.extend_from_slice(follower.held());
+            change.met.extend(follower.met());
             change.ages.push(follower.age());
             follower.pass(time);
             change.ends.push(elapsed);

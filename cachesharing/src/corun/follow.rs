@@ -9,6 +9,7 @@ use std::hash::Hash;
 use super::CoRun;
 use super::advance::{Observer, Outcome, Pass, Until};
 use super::recency::Recency;
+use crate::curve::Met;
 use crate::{Allocation, CacheCurve, Share, SharedCache, Sharing, SharingModel};
 
 /// Little moves where programs hold as much as a step ago to within this part of the cache.
@@ -38,9 +39,10 @@ pub(super) struct Follower<'a> {
     before: Vec<f64>, // what was held a step ago
     times: Vec<f64>,  // per access
     scratch: Vec<Allocation>,
-    age: f64,     // of the oldest lines
-    elapsed: f64, // in these windows
-    stride: f64,  // in [1, LONGEST]
+    age: f64,      // of the oldest lines
+    elapsed: f64,  // in these windows
+    stride: f64,   // in [1, LONGEST]
+    counted: bool, // reuse times of any program
 }
 
 impl<'a> Follower<'a> {
@@ -57,6 +59,7 @@ impl<'a> Follower<'a> {
             age: 0.0,
             elapsed: 0.0,
             stride: 1.0,
+            counted: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl<'a> Follower<'a> {
         self.held.fill(f64::INFINITY);
         self.elapsed = 0.0;
         self.stride = 1.0;
+        self.counted = crate::sharing::tell_reuse(self.cache, &self.curves);
     }
 
     /// Works out what each program does now; answers for how long, and whether little moves although all lines of the
@@ -77,7 +81,11 @@ impl<'a> Follower<'a> {
         let bytes = self.cache.bytes();
         std::mem::swap(&mut self.held, &mut self.before);
         self.age = self.state.holding(bytes, &mut self.held);
-        let inflow = crate::sharing::holding(self.cache, &self.curves, &self.held, &mut self.scratch);
+        crate::sharing::holding(&self.curves, &self.held, &mut self.scratch);
+        if self.counted {
+            self.meet();
+        }
+        let inflow = crate::sharing::flow(self.cache, &mut self.scratch);
         for (time, a) in self.times.iter_mut().zip(&self.scratch) {
             *time = a.time;
         }
@@ -85,6 +93,15 @@ impl<'a> Follower<'a> {
         let still = moved.fold(0.0, f64::max) < STILL * bytes;
         self.stride = if still { (2.0 * self.stride).min(LONGEST) } else { 1.0 };
         (self.stride * Recency::patience(bytes, self.age, inflow), still && self.elapsed >= self.age)
+    }
+
+    /// Asks of the reuses that are known what others brought in meanwhile.
+    fn meet(&mut self) {
+        let (state, curves, times, began) = (&self.state, &self.curves, &self.times, self.elapsed > 0.0);
+        let speed = |scratch: &[Allocation], i: usize| if began { times[i] } else { scratch[i].time };
+        crate::sharing::meet(self.cache, curves, &mut self.scratch, speed, |_, other, time| {
+            state.touched_in(time, other, curves.len())
+        });
     }
 
     /// Time per unit of work of a program now.
@@ -113,6 +130,11 @@ impl<'a> Follower<'a> {
     /// What each program holds now.
     pub(super) fn held(&self) -> &[f64] {
         &self.held
+    }
+
+    /// What the reuses of each program meet with now, where any are known.
+    pub(super) fn met(&self) -> impl Iterator<Item = Option<Met>> {
+        self.scratch.iter().filter(|_| self.counted).map(Allocation::met)
     }
 
     /// The age at which lines leave now.
@@ -203,7 +225,8 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     pub(super) fn settled_in(&self, sharing: &Sharing, curves: &[&CacheCurve]) -> Recency {
         let times: Vec<f64> = sharing.shares().iter().zip(curves).map(|(s, c)| s.cpi / c.mix()).collect();
         let age = sharing.eviction_age().filter(|age| age.is_finite() && *age > 0.0).unwrap_or(1.0);
-        Recency::settled(self.cache.bytes(), curves, &times, age)
+        let far = crate::sharing::tell_reuse(&self.cache, curves);
+        Recency::settled(self.cache.bytes(), curves, &times, age, far)
     }
 }
 

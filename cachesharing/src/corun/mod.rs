@@ -73,8 +73,8 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
     ///
     /// # Errors
     /// [`Error::Count`] without programs; [`Error::MixedUnits`]; [`Error::NotMeasured`] for a curve that ends
-    /// below the whole cache, unless settings allow it; [`Error::MixedLineSizes`] where curves that are to be
-    /// averaged differ.
+    /// below the whole cache, unless settings allow it; [`Error::OtherSets`] for reuse times that were counted in sets of
+    /// another cache, if this one has sets; [`Error::MixedLineSizes`] where curves that are to be averaged differ.
     pub fn new(
         cache: SharedCache,
         programs: &[&'a Program<P>],
@@ -91,6 +91,9 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             }
             if !settings.extrapolate {
                 timeline::check_measured(other, cache.bytes())?;
+            }
+            if let Some(way) = cache.way() {
+                timeline::check_sets(other, way)?;
             }
         }
         let timelines = programs

@@ -13,34 +13,62 @@ use crate::curve::Lookup;
 const PER_AGE: f64 = 8.0;
 /// Halvings of the shortest age in a settled state: programs that fit touch all they have in a small part of it.
 const MOST_HALVINGS: u32 = 40;
+/// How far back it is known what was touched where that is asked for: until this many caches were. Now and then a set
+/// keeps a line for longer than the others.
+const REACH: f64 = 1.7;
+/// Factor from one moment to an older one there.
+const STEP_BACK: f64 = 1.25;
+/// Most such moments: of programs that fit nothing is ever touched but what they hold.
+const MOST_STEPS_BACK: i32 = 12;
 
 /// What each program touched since each of several moments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Recency {
     now: f64,
     moments: Vec<f64>, // rising, the last before now
     totals: Vec<f64>,  // bytes touched since each moment by all programs
     touched: Vec<f64>, // by each program, as many as there are programs for each moment
+    reach: f64,        // how far back moments are kept: until so many caches were touched, at least 1
+}
+
+impl Default for Recency {
+    fn default() -> Self {
+        Self { now: 0.0, moments: Vec::new(), totals: Vec::new(), touched: Vec::new(), reach: 1.0 }
+    }
 }
 
 impl Recency {
-    /// The state that programs settle in which take `times` per access and have filled the cache of `bytes` in `age`.
-    pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], age: f64) -> Self {
-        let mut state = Self::default();
+    /// The state that programs settle in which take `times` per access and have filled the cache of `bytes` in `age`;
+    /// `far` where it is to be told what they touched before the oldest line was used, too.
+    pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], age: f64, far: bool) -> Self {
+        let mut state = Self { reach: if far { REACH } else { 1.0 }, ..Self::default() };
+        // What is found exactly full may lack a rounding error.
+        let mut oldest = 1.05 * age;
+        let mut steps = 0;
+        let filled = |curve: &&CacheCurve, time: &f64, age: f64| {
+            let mut at = Lookup::default();
+            curve.filling().after(age / time, &mut at);
+            at.bytes
+        };
+        let all =
+            |age: f64| curves.iter().zip(times).map(|(curve, time)| filled(curve, time, age)).sum::<f64>();
+        while far && steps < MOST_STEPS_BACK && all(oldest) < REACH * bytes {
+            oldest *= STEP_BACK;
+            steps += 1;
+        }
         let mut put = |age: f64| {
             let before = state.touched.len();
             for (curve, time) in curves.iter().zip(times) {
-                let mut at = Lookup::default();
-                curve.filling().after(age / time, &mut at);
-                state.touched.push(at.bytes);
+                state.touched.push(filled(curve, time, age));
             }
             let total: f64 = state.touched[before..].iter().sum();
             state.moments.push(-age);
             state.totals.push(total);
             total
         };
-        // What is found exactly full may lack a rounding error.
-        put(1.05 * age);
+        for step in 0..=steps {
+            put(oldest / STEP_BACK.powi(step));
+        }
         let mut part = PER_AGE;
         while part > 1.5 {
             part -= 1.0;
@@ -64,7 +92,8 @@ impl Recency {
             .collect();
         ages.sort_by(|a, b| b.total_cmp(a));
         ages.dedup();
-        let mut state = Self::default();
+        let reach = parts.iter().map(|(_, state)| state.reach).fold(1.0, f64::max);
+        let mut state = Self { reach, ..Self::default() };
         for age in ages {
             let touched = (0..programs)
                 .map(|i| parts.iter().map(|(weight, part)| weight * part.touched_in(age, i, programs)).sum());
@@ -77,7 +106,7 @@ impl Recency {
     }
 
     /// What program `i` touched within an age; of one beyond the oldest moment, since that.
-    fn touched_in(&self, age: f64, i: usize, programs: usize) -> f64 {
+    pub(super) fn touched_in(&self, age: f64, i: usize, programs: usize) -> f64 {
         let moment = self.now - age;
         let touched = |number: usize| self.touched.get(number * programs + i).copied().unwrap_or(0.0);
         let younger = self.moments.partition_point(|&m| m < moment);
@@ -152,7 +181,7 @@ impl Recency {
         for moment in 0..=last {
             let next = self.totals.get(moment + 1).copied();
             let useless = match next {
-                Some(next) if next >= bytes => true,
+                Some(next) if next >= self.reach * bytes => true,
                 Some(next) if kept > 0 => self.totals[kept - 1] - next < least,
                 _ => false,
             };

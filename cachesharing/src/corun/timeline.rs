@@ -2,7 +2,7 @@
 
 use crate::curve::average;
 use crate::error::Error;
-use crate::{CacheCurve, Method, Program};
+use crate::{CacheCurve, Method, Program, ReuseTimes};
 
 /// A program's pass as one method sees it.
 pub(super) struct Timeline {
@@ -88,22 +88,37 @@ fn phases<P>(program: &Program<P>) -> Cut {
     });
     (segments.collect(), program.phases().iter().map(|(_, curve)| curve.clone()).collect())
 }
+/// The curves of a program with their names.
+fn named<P>(program: &Program<P>) -> impl Iterator<Item = (String, &CacheCurve)> {
+    let phases = program.phases().iter().map(|(_, curve)| curve).enumerate();
+    let windows = program.window_curves().iter().enumerate();
+    let phases = phases.map(|(i, c)| (format!("phase curve {i}"), c));
+    phases.chain(windows.map(|(i, c)| (format!("window curve {i}"), c)))
+}
 
 /// Refuses a program with a curve that ends below the cache it is to share.
 pub(super) fn check_measured<P>(program: &Program<P>, cache: f64) -> Result<(), Error> {
-    let phases = program.phases().iter().map(|(_, curve)| curve).enumerate();
-    let windows = program.window_curves().iter().enumerate();
-    let named =
-        phases.map(|(i, c)| ("phase curve", i, c)).chain(windows.map(|(i, c)| ("window curve", i, c)));
-    for (kind, number, curve) in named {
+    for (part, curve) in named(program) {
         // Sizes in whole lines or pages may miss the cache's by a little.
         if (curve.largest() as f64) < cache * 0.98 {
             return Err(Error::NotMeasured {
                 program: program.name().to_owned(),
-                part: format!("{kind} {number}"),
+                part,
                 measured: curve.largest(),
                 cache: cache as u64,
             });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that reuse times were counted in the sets of a cache of which a way has so many bytes.
+pub(super) fn check_sets<P>(program: &Program<P>, way: f64) -> Result<(), Error> {
+    for (part, curve) in named(program) {
+        let other = curve.reuse_times().map(ReuseTimes::way_bytes).filter(|&counted| counted as f64 != way);
+        if let Some(counted) = other {
+            let program = program.name().to_owned();
+            return Err(Error::OtherSets { program, part, counted, cache: way as u64 });
         }
     }
     Ok(())

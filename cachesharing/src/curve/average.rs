@@ -1,13 +1,14 @@
 //! One curve for several windows: what a program that is now in one and now in another does on average.
 
-use super::{CacheCurve, CurvePoint};
+use super::{CacheCurve, CurvePoint, ReuseTimes};
 use crate::error::Error;
 
 /// The average of `curves`, each weighted by its work.
 ///
 /// # Formula
 /// At every size of any curve that all of them cover: CPI and mix are means over work, ratios means over
-/// accesses (work * mix), hits and misses per access. If no size is covered by all, those of the first curve.
+/// accesses (work * mix), hits and misses per access. If no size is covered by all, those of the first curve. Reuses are
+/// put together as they were counted, where all have them.
 ///
 /// # Errors
 /// [`Error::NoPoints`] for no curves, [`Error::MixedLineSizes`].
@@ -41,7 +42,12 @@ pub(crate) fn average(curves: &[(f64, &CacheCurve)]) -> Result<CacheCurve, Error
             hit_rate: all_know_hits.then_some(hits / time),
         }
     });
-    CacheCurve::new(points.collect(), mix, line_size)
+    let whole = CacheCurve::new(points.collect(), mix, line_size)?;
+    let parts = curves.iter().map(|(weight, curve)| (weight * curve.mix(), curve.reuse_times()));
+    match ReuseTimes::together(parts) {
+        Some(reuse) => whole.with_reuse_times(reuse),
+        None => Ok(whole),
+    }
 }
 
 fn sizes(first: &CacheCurve, curves: &[(f64, &CacheCurve)]) -> Vec<u64> {

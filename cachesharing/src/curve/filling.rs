@@ -178,7 +178,6 @@ impl Filling {
     }
 
     /// Accesses that fill `bytes`.
-    #[cfg(test)]
     pub(crate) fn accesses(&self, bytes: f64) -> f64 {
         let mut at = Lookup::default();
         self.at(bytes, &mut at);

@@ -11,11 +11,14 @@ mod filling;
 mod hull;
 mod knots;
 mod monotone;
+mod reuse;
 
 pub(crate) use average::average;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;
+pub(crate) use reuse::{Foreign, Met, Returns};
+pub use reuse::{Reuse, ReuseTimes};
 
 use crate::error::{Error, above_zero};
 
@@ -75,6 +78,8 @@ pub struct CacheCurve {
     knots: Vec<Knot>,        // from size 0, rising
     filling: Filling,        // same knots
     hull: Vec<HullStep>,     // of the hits
+    reuse: Option<ReuseTimes>,
+    returns: Option<Returns>, // where reuse times are known
 }
 
 impl CacheCurve {
@@ -99,7 +104,30 @@ impl CacheCurve {
         let knots = knots::of(&points, mix, reaching);
         let filling = Filling::new(&knots, mix, line_size);
         let hull = hull::of_hits(&knots);
-        Ok(Self { line_size, mix, points, reaching, knots, filling, hull })
+        Ok(Self { line_size, mix, points, reaching, knots, filling, hull, reuse: None, returns: None })
+    }
+
+    /// The same with what is known of when the program comes back to its lines.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if a way of the cache the reuses were counted in is less than a 4096th of the largest size.
+    ///
+    /// # Cost
+    /// Linear in the reuses, times the ways that the curve was measured in.
+    pub fn with_reuse_times(mut self, reuse: ReuseTimes) -> Result<Self, Error> {
+        if reuse.way_bytes() < self.largest() / MOST_WAYS {
+            let remedy = "at least a 4096th of the largest size of the curve";
+            return Err(Error::Value { what: "a way in bytes", value: reuse.way_bytes() as f64, remedy });
+        }
+        self.returns = Some(Returns::new(&self, &reuse));
+        self.reuse = Some(reuse);
+        Ok(self)
+    }
+
+    /// When the program comes back to its lines, where that was given.
+    #[must_use]
+    pub const fn reuse_times(&self) -> Option<&ReuseTimes> {
+        self.reuse.as_ref()
     }
 
     /// The measured points.
@@ -194,6 +222,19 @@ impl CacheCurve {
         &self.filling
     }
 
+    /// When lines are used again in a cache of which a way has so many bytes, where that is known.
+    #[inline]
+    pub(crate) fn returns(&self, way: Option<f64>) -> Option<&Returns> {
+        self.returns.as_ref().filter(|returns| way == Some(returns.way()))
+    }
+
+    /// Variance of how many lines the program brings into a set where it brings in `lines` on average, of a cache of
+    /// which a way has so many bytes.
+    #[inline]
+    pub(crate) fn variance(&self, way: f64, lines: f64) -> f64 {
+        self.returns(Some(way)).map_or(UNEVENNESS * lines, |returns| returns.variance(lines))
+    }
+
     pub(crate) fn hull(&self) -> &[HullStep] {
         &self.hull
     }
@@ -210,6 +251,12 @@ impl CacheCurve {
         }
     }
 }
+
+/// Most ways of a cache that reuses are counted in.
+const MOST_WAYS: u64 = 4096;
+/// Variance of the lines a program brings into a set where nothing is known of it, over their mean: half as if they came
+/// at random, from an endless number.
+const UNEVENNESS: f64 = 0.5;
 
 fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
     if points.is_empty() {

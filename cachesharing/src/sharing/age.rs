@@ -11,6 +11,7 @@
 
 use super::solution::Step;
 use super::{Allocation, SharingModel, Solution, Start, memory};
+use crate::curve::Lookup;
 use crate::{CacheCurve, SharedCache};
 
 /// LRU: one eviction age, common to all programs.
@@ -25,6 +26,15 @@ use crate::{CacheCurve, SharedCache};
 /// In a cache of sets, T varies from set to set: the sizes are then means over T, with a relative variance of one over
 /// the volatile lines of a set.
 ///
+/// Where a program's [`ReuseTimes`](crate::ReuseTimes) are known and were counted in sets like the cache's, each reuse past d
+/// lines of its own set after a time t is asked for itself:
+/// ```text
+/// it misses with P(Y(t) >= A - d)        A: ways; Y(t): lines of others that came into the set meanwhile,
+///                                        normally distributed, mean sum_j c_j(t / w_j), variance sum_j V_j(c_j)
+/// w_i = CPI_i(0) / mix_i, less what the hits of each d save, by the curve
+/// ```
+/// The ages T and the sizes follow from these speeds.
+///
 /// # Accuracy
 /// On simulated chips with in-order cores and a shared 16-way LRU cache, from curves of 16 sizes: see the
 /// crate's front page. It assumes that a program's accesses are spread over time as evenly in company as alone,
@@ -32,7 +42,8 @@ use crate::{CacheCurve, SharedCache};
 /// shared state settles as soon as a window begins.
 ///
 /// # Cost
-/// Some 20 lookups a start and program; the bench `invocation` measures it.
+/// Some 20 lookups a start and program; with reuse times some 100 a round more, of which there are five. The bench
+/// `invocation` measures it.
 ///
 /// # References
 /// The sizes filled in an eviction time: Hu and others, *Kinetic Modeling of Data Eviction in Cache*, USENIX ATC
@@ -65,6 +76,8 @@ impl EvictionAge {
 
 /// Residual below which it is certain enough which solution is being approached to step right to it.
 const NEAR: f64 = 0.03;
+/// Rounds in which two are mixed, where reuse times are known; who swings even then is relaxed.
+const MOST_MIXED: u32 = 12;
 /// How exactly the cache is filled at the beginning and at the end.
 const ROUGHLY: f64 = 1e-2;
 const EXACTLY: f64 = 1e-7;
@@ -118,12 +131,46 @@ impl SharingModel for EvictionAge {
                 }
             }
         }
+        if super::tell_reuse(cache, curves) {
+            age = self.meet(cache, curves, age, solution);
+        }
         let scale = cache.bytes() / solution.allocations.iter().map(|a| a.at.bytes).sum::<f64>();
         for a in &mut solution.allocations {
             a.bytes = a.at.bytes * scale;
-            a.sticky_bytes = (a.bytes - age * a.at.inflow / a.assumed).max(0.0);
+            a.sticky_bytes = (a.bytes - age * a.inflow() / a.assumed).max(0.0);
         }
         solution.age = Some(age);
+    }
+}
+
+impl EvictionAge {
+    /// Goes on from a solution of the curves alone until speeds agree with what becomes of each reuse; answers the age.
+    fn meet(&self, cache: &SharedCache, curves: &[&CacheCurve], age: f64, solution: &mut Solution) -> f64 {
+        for a in &mut solution.allocations {
+            a.by_curve = Some(a.time);
+        }
+        let mut step = Step::default();
+        for round in 0..self.most_rounds {
+            let speed = |allocations: &[Allocation], i: usize| allocations[i].assumed;
+            super::meet(cache, curves, &mut solution.allocations, speed, |allocations, other, time| {
+                let mut at = Lookup::default();
+                curves[other].filling().after(time / allocations[other].assumed, &mut at);
+                at.bytes
+            });
+            if let Some(limit) = cache.memory() {
+                memory::stretch(limit, &mut solution.allocations);
+            }
+            solution.rounds += 1;
+            if round < MOST_MIXED {
+                solution.mix(round > 0);
+            } else {
+                solution.relax(&mut step);
+            }
+            if solution.residual < self.tolerance {
+                break;
+            }
+        }
+        fill(cache.bytes(), curves, &SetAges::alike(), age, EXACTLY, &mut solution.allocations)
     }
 }
 

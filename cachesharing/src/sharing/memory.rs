@@ -5,7 +5,7 @@ use crate::{MemoryLimit, Waiting};
 
 /// Stretches the times of programs that together ask for more than memory delivers, until they do not.
 pub(super) fn stretch(limit: MemoryLimit, allocations: &mut [Allocation]) {
-    let demand: f64 = allocations.iter().map(|a| a.at.inflow / a.time).sum();
+    let demand: f64 = allocations.iter().map(|a| a.inflow() / a.time).sum();
     let available = limit.bytes_per_time();
     if demand <= available {
         return;
@@ -19,7 +19,7 @@ pub(super) fn stretch(limit: MemoryLimit, allocations: &mut [Allocation]) {
         Waiting::PerLine => {
             let wait = wait_per_byte(allocations, demand, available);
             for a in allocations {
-                a.time += wait * a.at.inflow;
+                a.time += wait * a.inflow();
             }
         }
     }
@@ -33,9 +33,9 @@ fn wait_per_byte(allocations: &[Allocation], demand: f64, available: f64) -> f64
     // Quadratic convergence: a handful of rounds; the bound is for inputs at the edge of what f64 holds.
     for _ in 0..100 {
         let slope: f64 =
-            allocations.iter().map(|a| (a.at.inflow / (a.time + wait * a.at.inflow)).powi(2)).sum();
+            allocations.iter().map(|a| (a.inflow() / (a.time + wait * a.inflow())).powi(2)).sum();
         wait += (sum - available) / slope;
-        sum = allocations.iter().map(|a| a.at.inflow / (a.time + wait * a.at.inflow)).sum();
+        sum = allocations.iter().map(|a| a.inflow() / (a.time + wait * a.inflow())).sum();
         if sum - available <= 1e-9 * available {
             break;
         }

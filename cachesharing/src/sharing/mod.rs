@@ -6,6 +6,7 @@
 //! them a real run ends in depends on who warmed up first, and an answer that does not say so is worth little.
 
 mod age;
+mod company;
 mod held;
 mod memory;
 mod partition;
@@ -14,7 +15,8 @@ mod random;
 mod solution;
 
 pub use age::EvictionAge;
-pub(crate) use held::{holding, shares_of};
+pub(crate) use company::{meet, tell_reuse};
+pub(crate) use held::{flow, holding, shares_of};
 pub use partition::LruPartition;
 pub use probes::{Probes, Share, Sharing, share, share_from};
 pub use random::Random;

@@ -12,7 +12,8 @@ pub enum Probes {
     /// From every start: slow, fast, and each program in turn fast among slow ones.
     Starts,
     /// From every start, and from the slow and the fast one in 0.93 and 1.07 times the cache; where it has sets, which
-    /// hold a line more or less of others, in so much less and more besides: 0.91 and 1.09 times where a set has 16.
+    /// hold a line more or less of others, in so much less and more besides: 0.91 and 1.09 times where a set has 16. There,
+    /// and in the cache as it is besides, curves alone are asked, whether or not reuse times are known.
     #[default]
     Cliffs,
 }
@@ -147,8 +148,10 @@ impl Sharing {
     fn widen(&mut self, curves: &[&CacheCurve]) {
         self.rounds += self.scratch.rounds;
         for ((share, a), curve) in self.shares.iter_mut().zip(&self.scratch.allocations).zip(curves) {
-            let cpi = a.time * curve.mix();
-            share.cpi_range = (share.cpi_range.0.min(cpi), share.cpi_range.1.max(cpi));
+            for time in [Some(a.time), a.by_curve].into_iter().flatten() {
+                let cpi = time * curve.mix();
+                share.cpi_range = (share.cpi_range.0.min(cpi), share.cpi_range.1.max(cpi));
+            }
         }
     }
 }
@@ -231,7 +234,10 @@ fn from<M: SharingModel + ?Sized>(
 /// A share as the model left it.
 pub(super) fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
     let cpi = a.time * curve.mix();
-    let fetch_ratio = curve.fetch_ratio(a.bytes);
+    let (miss_ratio, fetch_ratio) = match a.met {
+        Some(met) => (met.misses, met.fetches),
+        None => (curve.miss_ratio(a.bytes), curve.fetch_ratio(a.bytes)),
+    };
     Share {
         bytes: a.bytes,
         sticky_bytes: a.sticky_bytes,
@@ -239,7 +245,7 @@ pub(super) fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
         cpi_range: (cpi, cpi),
         on_cliff: false,
         extrapolated: !curve.covers(a.bytes),
-        miss_ratio: curve.miss_ratio(a.bytes),
+        miss_ratio,
         fetch_ratio,
         bandwidth: fetch_ratio * f64::from(curve.line_size()) / a.time,
     }

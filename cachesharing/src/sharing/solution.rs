@@ -1,7 +1,7 @@
 //! One stable state, as a model found it.
 
 use super::Start;
-use crate::curve::Lookup;
+use crate::curve::{Lookup, Met};
 use crate::{CacheCurve, SharedCache};
 
 /// What one program has of the cache.
@@ -15,9 +15,12 @@ pub struct Allocation {
     /// Time per memory access, waiting for memory included.
     pub time: f64,
     pub(super) at: Lookup,
-    pub(super) assumed: f64,  // time per access that led to these bytes
-    pub(super) excess: f64,   // of the time that followed over the assumed one, relative, a round ago
-    pub(super) accesses: f64, // in which the program, alone, fills these bytes
+    pub(super) met: Option<Met>,      // where reuse times are known
+    pub(super) by_curve: Option<f64>, // the time per access that curves alone tell, where reuse times are known
+    pub(super) assumed: f64,          // time per access that led to these bytes
+    pub(super) before: (f64, f64),    // logarithms of what was assumed a round ago and of the excess
+    pub(super) excess: f64,           // of the time that followed over the assumed one, relative, a round ago
+    pub(super) accesses: f64,         // in which the program, alone, fills these bytes
 }
 
 /// How programs divide a cache when nothing changes any more.
@@ -71,6 +74,28 @@ impl Solution {
         self.age = None;
         self.residual = f64::INFINITY;
         self.rounds = 0;
+    }
+
+    /// Sets the residual from what was assumed and what followed, and assumes where the two would agree if this round and
+    /// the one `before`, if there was one, lay on a straight line (Anderson's mixing of depth 1, of logarithms).
+    pub(super) fn mix(&mut self, before: bool) {
+        let (mut along, mut length) = (0.0, 0.0);
+        self.residual = 0.0;
+        for a in &self.allocations {
+            let ratio = a.time / a.assumed;
+            self.residual = self.residual.max((ratio - 1.0).abs());
+            let turn = ratio.ln() - a.before.1;
+            along += ratio.ln() * turn;
+            length += turn * turn;
+        }
+        let back = if before && length > 0.0 { (along / length).clamp(-2.0, 0.8) } else { 0.0 };
+        for a in &mut self.allocations {
+            let (assumed, excess) = (a.assumed.ln(), (a.time / a.assumed).ln());
+            let next = assumed + excess;
+            let next = next - back * (next - a.before.0 - a.before.1);
+            a.before = (assumed, excess);
+            a.assumed = next.exp();
+        }
     }
 
     /// Sets the residual from what was assumed and what followed, and assumes a value between the two.

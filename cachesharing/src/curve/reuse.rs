@@ -1,0 +1,479 @@
+//! When a program comes back to its lines, and past how many of its own: what a curve does not tell of company.
+//!
+//! A curve says how many accesses come back past `d` other lines of their set, for every `d`: those that miss with `d` ways
+//! and hit with one more. In company it is the time they take that decides, for that is how long others have to bring
+//! lines into the set; and whether they do, for their lines lie more evenly over the sets in one program than in another.
+
+use std::sync::LazyLock;
+
+use super::CacheCurve;
+use crate::error::{Error, above_zero};
+
+/// Reuses of a program past one number of lines of a set, after about the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reuse {
+    /// Other lines of the program that were used in the line's set since the line was: its stack distance in the set.
+    pub distance: u32,
+    /// Accesses of the program since the line was used last, all of them: its reuse time. Above 0.
+    pub accesses: f64,
+    /// How many reuses there were. Above 0.
+    pub count: f64,
+}
+
+/// When a program comes back to its lines, as it was counted in the sets of a cache that it had alone.
+///
+/// With it, [`EvictionAge`](crate::EvictionAge) asks of each reuse whether others bring enough lines into the set meanwhile,
+/// where it has to take an age common to all sets otherwise. It counts for a cache of sets as large
+/// ([`SharedCache::with_ways`](crate::SharedCache::with_ways)), however many ways that has.
+///
+/// # Accuracy
+/// See the crate's front page. Times are sorted into thirds of an octave, of which the mean is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReuseTimes {
+    way_bytes: u64,
+    variances: Vec<f64>, // finite, >= 0
+    reuses: Vec<Reuse>,  // by time, then distance; of one time all in one bin
+}
+
+/// Part of the time between no cache and all of it that reuses past one number of lines need not be told apart for.
+const NEGLIGIBLE: f64 = 1e-3;
+/// Bins of reuse times per octave.
+const BINS: f64 = 3.0;
+
+impl ReuseTimes {
+    /// Reuses in a cache of which a way has `way_bytes` bytes: a line for each set.
+    ///
+    /// `variances` tell how many different lines are used in a set within some time: by how much that varies from set to
+    /// set where it is 1, 2, 3, ... lines on average. Nothing for a walk in order; for lines of random sets used at random
+    /// moments, as many more lines as are used in twice the time. Beyond the last it stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Count`] for a way of no bytes, [`Error::Value`] for numbers outside of the ranges given.
+    pub fn new(
+        way_bytes: u64,
+        variances: Vec<f64>,
+        reuses: impl IntoIterator<Item = Reuse>,
+    ) -> Result<Self, Error> {
+        if way_bytes == 0 {
+            return Err(Error::Count { what: "bytes of a way", count: 0, remedy: "a line for each set" });
+        }
+        if let Some(&value) = variances.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
+            let remedy = "a finite number, 0 or more";
+            return Err(Error::Value { what: "a variance of lines in a set", value, remedy });
+        }
+        let reuses: Vec<Reuse> = reuses.into_iter().collect();
+        for reuse in &reuses {
+            above_zero("a reuse time in accesses", reuse.accesses)?;
+            above_zero("a number of reuses", reuse.count)?;
+        }
+        Ok(Self { way_bytes, variances, reuses: binned(reuses) })
+    }
+
+    /// Bytes of a way of the cache it was counted in.
+    #[must_use]
+    pub const fn way_bytes(&self) -> u64 {
+        self.way_bytes
+    }
+
+    /// Variances, from set to set, of the number of lines used within a time in which it is 1, 2, 3, ... on average.
+    #[must_use]
+    pub fn variances(&self) -> &[f64] {
+        &self.variances
+    }
+
+    /// The reuses, by time and then by distance, those of about the same time and distance together.
+    #[must_use]
+    pub fn reuses(&self) -> &[Reuse] {
+        &self.reuses
+    }
+
+    /// Those of several windows together, each with the accesses it stands for; nothing if they were counted in
+    /// different sets.
+    pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, Option<&'a Self>)>) -> Option<Self> {
+        let parts: Vec<(f64, &Self)> =
+            parts.map(|(weight, part)| Some((weight, part?))).collect::<Option<_>>()?;
+        let (_, first) = parts.first()?;
+        if parts.iter().any(|(_, part)| part.way_bytes != first.way_bytes) {
+            return None;
+        }
+        let accesses: f64 = parts.iter().map(|(weight, _)| weight).sum();
+        let most = parts.iter().map(|(_, part)| part.variances.len()).max().unwrap_or(0);
+        let mean = |lines: usize| {
+            let variance = |(weight, part): &(f64, &Self)| weight * variance(&part.variances, lines as f64);
+            parts.iter().map(variance).sum::<f64>() / accesses
+        };
+        let variances = (1..=most).map(mean).collect();
+        let reuses = parts.iter().flat_map(|(_, part)| part.reuses.iter().copied()).collect();
+        Some(Self { way_bytes: first.way_bytes, variances, reuses: binned(reuses) })
+    }
+}
+
+/// Variance where the mean is `lines`.
+fn variance(variances: &[f64], lines: f64) -> f64 {
+    let Some(&last) = variances.last() else { return 0.0 };
+    let whole = lines as usize;
+    let below = whole.checked_sub(1).map_or(0.0, |i| variances.get(i).copied().unwrap_or(last));
+    let above = variances.get(whole).copied().unwrap_or(last);
+    below + (lines - whole as f64) * (above - below)
+}
+
+/// Puts reuses of about the same time together, at their mean time, and of these those of one distance.
+fn binned(mut reuses: Vec<Reuse>) -> Vec<Reuse> {
+    let bin = |reuse: &Reuse| (BINS * reuse.accesses.log2()).floor() as i32;
+    reuses.sort_by(|a, b| {
+        bin(a).cmp(&bin(b)).then(a.distance.cmp(&b.distance)).then(a.accesses.total_cmp(&b.accesses))
+    });
+    let mut all: Vec<Reuse> = Vec::new();
+    for bin in reuses.chunk_by(|a, b| bin(a) == bin(b)) {
+        let count: f64 = bin.iter().map(|reuse| reuse.count).sum();
+        let all_of = bin.iter().map(|reuse| reuse.count * reuse.accesses).sum::<f64>();
+        // What was sorted before stays as it is to the last digit.
+        let same = bin.iter().all(|reuse| reuse.accesses == bin[0].accesses);
+        let accesses = if same { bin[0].accesses } else { all_of / count };
+        for alike in bin.chunk_by(|a, b| a.distance == b.distance) {
+            let count = alike.iter().map(|reuse| reuse.count).sum();
+            all.push(Reuse { distance: alike[0].distance, accesses, count });
+        }
+    }
+    all
+}
+
+/// What others bring into a set while a line is not used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Foreign {
+    pub lines: f64,    // mean
+    pub variance: f64, // from set to set and from time to time
+}
+
+/// What becomes of an access in company, on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Met {
+    pub time: f64,
+    pub misses: f64,
+    pub fetches: f64,
+    pub inflow: f64, // bytes
+}
+
+impl Met {
+    fn add(&mut self, of: &Self, part: f64) {
+        self.time += part * of.time;
+        self.misses += part * of.misses;
+        self.fetches += part * of.fetches;
+    }
+}
+
+/// Reuse times with what depends on them: made once from a curve and its reuses.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Returns {
+    way: f64,  // bytes
+    line: f64, // bytes
+    variances: Vec<f64>,
+    near: Met,          // where all reuses hit that the curve tells of
+    groups: Vec<Group>, // by time
+    cells: Vec<Cell>,
+}
+
+/// Reuses after the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Group {
+    accesses: f64,
+    end: usize, // of its cells
+}
+
+/// Reuses past one number of lines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    distance: f64,
+    lost: Met, // if all of them miss
+}
+
+/// Times and parts of all `reuses`, which come by their times. A part below `least` goes with those after it, and at the
+/// end with the last.
+fn parts<'a>(reuses: impl Iterator<Item = &'a Reuse> + Clone, least: f64) -> Vec<(f64, f64)> {
+    let count: f64 = reuses.clone().map(|reuse| reuse.count).sum();
+    let (mut parts, mut gathered): (Vec<(f64, f64)>, f64) = (Vec::new(), 0.0);
+    let mut latest = 0.0;
+    for reuse in reuses {
+        latest = reuse.accesses;
+        gathered += reuse.count / count;
+        if gathered >= least {
+            parts.push((latest, gathered));
+            gathered = 0.0;
+        }
+    }
+    match parts.last_mut() {
+        Some((_, last)) => *last += gathered,
+        None if gathered > 0.0 => parts.push((latest, gathered)),
+        None => {}
+    }
+    parts
+}
+
+impl Returns {
+    pub(super) fn new(curve: &CacheCurve, reuse: &ReuseTimes) -> Self {
+        let way = reuse.way_bytes as f64;
+        let at = |bytes: f64| Met {
+            time: curve.cpi(bytes) / curve.mix(),
+            misses: curve.miss_ratio(bytes),
+            fetches: curve.fetch_ratio(bytes),
+            inflow: 0.0, // told once it is known what is fetched
+        };
+        let depth = (curve.largest() as f64 / way).ceil().max(1.0);
+        let near = at(depth * way);
+        let span = (at(0.0).time - near.time).abs();
+        let mut all: Vec<(f64, Cell)> = Vec::new();
+        let mut distance = 0.0;
+        while distance < depth {
+            let (less, more) = (at(distance * way), at((distance + 1.0) * way));
+            let lost = |part: f64| Met {
+                time: part * (less.time - more.time),
+                misses: part * (less.misses - more.misses),
+                fetches: part * (less.fetches - more.fetches),
+                inflow: 0.0,
+            };
+            let here = reuse.reuses.iter().filter(|r| f64::from(r.distance) == distance);
+            let mut parts = parts(here, NEGLIGIBLE * span / (less.time - more.time).abs());
+            if parts.is_empty() && less != more {
+                // Some hit there, though none was counted: they take as long as the program takes to fill as much alone.
+                parts.push((curve.filling().accesses((distance + 0.5) * way).max(1.0), 1.0));
+            }
+            all.extend(parts.iter().map(|&(accesses, part)| (accesses, Cell { distance, lost: lost(part) })));
+            distance += 1.0;
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut groups = Vec::new();
+        let mut end = 0;
+        for group in all.chunk_by(|a, b| a.0 == b.0) {
+            end += group.len();
+            groups.push(Group { accesses: group[0].0, end });
+        }
+        let cells = all.into_iter().map(|(_, cell)| cell).collect();
+        let line = f64::from(curve.line_size());
+        Self { way, line, variances: reuse.variances.clone(), near, groups, cells }
+    }
+
+    /// Bytes of a way of the cache that distances were counted in.
+    pub(crate) const fn way(&self) -> f64 {
+        self.way
+    }
+
+    /// Variance of how many lines come into a set where `lines` do on average.
+    pub(super) fn variance(&self, lines: f64) -> f64 {
+        variance(&self.variances, lines)
+    }
+
+    /// What becomes of an access in a cache of `ways` ways, where `foreign` tells what others do in the time of so many
+    /// accesses. It is asked with rising times.
+    ///
+    /// A line is still there if fewer than `ways - distance` lines of others came into its set. How many do is taken to
+    /// be normally distributed, a line being as wide as it is.
+    pub(crate) fn met(&self, ways: f64, mut foreign: impl FnMut(f64) -> Foreign) -> Met {
+        let mut met = self.near;
+        let mut begin = 0;
+        for group in &self.groups {
+            let others = foreign(group.accesses);
+            // Lines are whole: between two numbers of them, one set has the smaller and another the larger one.
+            let part = others.lines - others.lines as u64 as f64;
+            let scale = 1.0 / others.variance.max(part * (1.0 - part)).max(1e-9).sqrt();
+            for cell in &self.cells[begin..group.end] {
+                let room = ways - cell.distance;
+                let gone = if room >= 1.0 {
+                    below((others.lines - room + 0.5) * scale)
+                } else {
+                    // A part of the sets has a way more than the others.
+                    1.0 - room.max(0.0)
+                };
+                if gone > 0.0 {
+                    met.add(&cell.lost, gone);
+                }
+            }
+            begin = group.end;
+        }
+        met.inflow = met.fetches * self.line;
+        met
+    }
+}
+
+/// The probability that a standard normal variable lies below `x`, to 2e-5: read off a table.
+#[inline]
+fn below(x: f64) -> f64 {
+    let place = (x.clamp(-WIDEST, WIDEST) + WIDEST) * STEPS;
+    let left = place as usize;
+    let part = place - left as f64;
+    let table = &*BELOW;
+    match (table.get(left), table.get(left + 1)) {
+        (Some(left), Some(right)) => left + part * (right - left),
+        (Some(last), None) => *last,
+        (None, _) => f64::NAN, // the table reaches as far as that
+    }
+}
+
+/// How far from the middle the table reaches, and entries of it for each standard deviation.
+const WIDEST: f64 = 4.5;
+const STEPS: f64 = 64.0;
+
+static BELOW: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let last = (2.0 * WIDEST * STEPS) as usize;
+    let at = |i: usize| normal(i as f64 / STEPS - WIDEST);
+    // Nothing is lost beyond the ends.
+    (0..=last)
+        .map(|i| {
+            if i == 0 {
+                0.0
+            } else if i == last {
+                1.0
+            } else {
+                at(i)
+            }
+        })
+        .collect()
+});
+
+/// The same to 1e-5: Abramowitz and Stegun, 26.2.16.
+fn normal(x: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.332_67 * x.abs());
+    let density =
+        std::f64::consts::FRAC_1_SQRT_2 * 0.5 * std::f64::consts::FRAC_2_SQRT_PI * (-0.5 * x * x).exp();
+    let tail = density * t * (0.436_183_6 + t * (-0.120_167_6 + t * 0.937_298));
+    if x > 0.0 { 1.0 - tail } else { tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use quickcheck::quickcheck;
+
+    use super::*;
+    use crate::CurvePoint;
+
+    const WAY: u64 = 4096;
+
+    /// A program that finds a line in the way where it is with probability 1 / 10, in ten ways of sixteen.
+    fn curve() -> CacheCurve {
+        let point = |way: u64| {
+            let misses = (1.0 - way as f64 / 10.0).max(0.0);
+            let cpi = 10.0 + 120.0 * misses;
+            let hit_rate = Some((1.0 - misses) / cpi);
+            CurvePoint { bytes: way * WAY, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        };
+        CacheCurve::new((1..=16).map(point).collect(), 1.0, 64).unwrap()
+    }
+
+    fn reuse(distance: u32, accesses: f64) -> Reuse {
+        Reuse { distance, accesses, count: 1.0 }
+    }
+
+    #[test]
+    fn others_take_their_ways() {
+        let reuses = (0..10).flat_map(|d| (1..=5).map(move |n| reuse(d, f64::from(100 * n + 10 * d))));
+        let times = ReuseTimes::new(WAY, vec![0.5], reuses).unwrap();
+        let with = curve().with_reuse_times(times).unwrap();
+        let returns = with.returns(Some(WAY as f64)).unwrap();
+        for ways in 1..=16 {
+            for lines in 0..=20 {
+                let met =
+                    returns.met(f64::from(ways), |_| Foreign { lines: f64::from(lines), variance: 0.0 });
+                let left = f64::from((ways - lines).max(0)) * WAY as f64;
+                let expected = [with.cpi(left), with.miss_ratio(left), with.fetch_ratio(left)];
+                for (met, expected) in [met.time, met.misses, met.fetches].into_iter().zip(expected) {
+                    assert!((met - expected).abs() < 1e-9, "{ways} {lines}: {met} {expected}");
+                }
+            }
+        }
+        assert!(with.returns(Some(2.0 * WAY as f64)).is_none() && with.returns(None).is_none());
+    }
+
+    #[test]
+    fn what_was_not_counted_takes_as_long_as_filling_alone() {
+        let with = curve().with_reuse_times(ReuseTimes::new(WAY, Vec::new(), []).unwrap()).unwrap();
+        let mut asked = Vec::new();
+        let met = with.returns(Some(WAY as f64)).unwrap().met(16.0, |accesses| {
+            asked.push(accesses);
+            Foreign::default()
+        });
+        assert!((met.time - with.cpi(16.0 * WAY as f64)).abs() < 1e-9);
+        assert!(asked.len() == 10 && asked.is_sorted(), "{asked:?}");
+        assert!((asked[4] / with.filling().accesses(4.5 * WAY as f64) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_hardly_matters_goes_with_its_neighbour() {
+        let all = [reuse(0, 1.0), Reuse { count: 7.0, ..reuse(0, 4.0) }, reuse(0, 9.0), reuse(0, 16.0)];
+        let of = |least| -> Vec<(f64, f64)> {
+            parts(all.iter(), least).into_iter().map(|(time, part)| (time, (10.0 * part).round())).collect()
+        };
+        assert_eq!(of(0.0), [(1.0, 1.0), (4.0, 7.0), (9.0, 1.0), (16.0, 1.0)]);
+        assert_eq!(of(0.15), [(4.0, 8.0), (16.0, 2.0)]);
+        assert_eq!(of(0.75), [(4.0, 10.0)]);
+        assert_eq!(of(f64::INFINITY), [(16.0, 10.0)]);
+        assert_eq!(parts([].iter(), 0.1), []);
+    }
+
+    #[test]
+    fn variances_follow_straight_lines() {
+        for (lines, expected) in [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0), (1.25, 2.25), (2.0, 3.0), (9.5, 3.0)] {
+            assert!((variance(&[2.0, 3.0], lines) - expected).abs() < 1e-12, "{lines}");
+            assert_eq!(variance(&[], lines), 0.0);
+        }
+    }
+
+    #[test]
+    fn below_is_the_integral_of_the_density() {
+        let (mut sum, step, mut x) = (0.0, 1e-3, -8.0_f64);
+        while x < 6.0 {
+            assert!((below(x) - sum).abs() < 3e-5, "{x}: {} {sum}", below(x));
+            let middle = x + 0.5 * step;
+            sum += step * (-0.5 * middle * middle).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            x += step;
+        }
+        assert_eq!((below(f64::NEG_INFINITY), below(f64::INFINITY)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let new = |way, variance, accesses, count| {
+            ReuseTimes::new(way, vec![1.0, variance], [Reuse { distance: 3, accesses, count }])
+        };
+        assert!(new(WAY, 0.0, 1.0, 1.0).is_ok());
+        for (way, variance, accesses, count) in [
+            (0, 0.0, 1.0, 1.0),
+            (WAY, -0.1, 1.0, 1.0),
+            (WAY, f64::NAN, 1.0, 1.0),
+            (WAY, 0.0, 0.0, 1.0),
+            (WAY, 0.0, f64::INFINITY, 1.0),
+            (WAY, 0.0, 1.0, -1.0),
+        ] {
+            assert!(new(way, variance, accesses, count).is_err(), "{way} {variance} {accesses} {count}");
+        }
+        // A curve of sixteen ways of 4096 bytes; a file may say anything.
+        let ways_of = |bytes| curve().with_reuse_times(ReuseTimes::new(bytes, Vec::new(), []).unwrap());
+        assert!(ways_of(16).is_ok());
+        assert!(matches!(ways_of(15), Err(Error::Value { what: "a way in bytes", .. })));
+    }
+
+    quickcheck! {
+        fn sorting_keeps_what_was_counted(all: Vec<(u8, u16, u8)>) -> bool {
+            let reuses: Vec<Reuse> = all
+                .iter()
+                .map(|&(distance, accesses, count)| Reuse {
+                    distance: u32::from(distance % 16),
+                    accesses: f64::from(accesses) + 1.0,
+                    count: f64::from(count) + 1.0,
+                })
+                .collect();
+            let times = ReuseTimes::new(WAY, Vec::new(), reuses.clone()).unwrap();
+            let again = ReuseTimes::new(WAY, Vec::new(), times.reuses().to_vec()).unwrap();
+            let count = |of: &[Reuse], distance: u32| -> f64 {
+                of.iter().filter(|r| r.distance == distance).map(|r| r.count).sum()
+            };
+            let waited = |of: &[Reuse]| of.iter().map(|r| r.count * r.accesses).sum::<f64>();
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
+            // Twice the same is the same twice.
+            let parts = [(1.0, Some(&times)), (3.0, Some(&times))];
+            let together = ReuseTimes::together(parts.into_iter()).unwrap();
+            (0..16).all(|d| near(count(times.reuses(), d), count(&reuses, d)))
+                && near(waited(times.reuses()), waited(&reuses))
+                && again.reuses().len() == times.reuses().len()
+                && together.reuses().iter().zip(times.reuses()).all(|(a, b)| near(a.count, 2.0 * b.count))
+        }
+    }
+}
