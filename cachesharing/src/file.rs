@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::{CacheCurve, CurvePoint, Program, TimeUnit, Units, Window};
+use crate::{CacheCurve, CurvePoint, Program, Reuse, ReuseTimes, TimeUnit, Units, Window};
 
 const FORMAT: &str = "cache-curve";
 const VERSION: u32 = 1;
@@ -39,6 +39,9 @@ pub struct ProgramFile {
     /// The curve of the whole run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointRecord>,
+    /// Reuse times of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReuseRecord>,
     /// The phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseRecord>,
@@ -81,6 +84,9 @@ pub struct PhaseRecord {
     /// Its curve; the file's if empty.
     #[serde(default)]
     pub points: Vec<PointRecord>,
+    /// Its reuse times, beside points of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReuseRecord>,
 }
 
 /// A window as it is written.
@@ -97,6 +103,20 @@ pub struct WindowRecord {
     /// Its curve; its phase's if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointRecord>,
+    /// Its reuse times, beside points of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReuseRecord>,
+}
+
+/// Reuse times as they are written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReuseRecord {
+    /// Bytes of a way of the cache they were counted in.
+    pub way_bytes: u64,
+    /// Variances of the number of lines used in a set, where it is 1, 2, 3, ... on average.
+    pub variances: Vec<f64>,
+    /// Distance in lines of the set, accesses, number of reuses.
+    pub reuses: Vec<(u32, f64, f64)>,
 }
 
 fn instruction() -> String {
@@ -136,21 +156,31 @@ impl ProgramFile {
         let units = Units { time, work: self.work };
         let name = self.name.unwrap_or_else(|| fallback.to_owned());
         let line_size = self.line_size;
-        let curve = |points: &[PointRecord], mix: f64| -> Result<Option<CacheCurve>, Error> {
+        let curve = |points: &[PointRecord], reuse: Option<&ReuseRecord>, mix: f64| {
             if points.is_empty() {
                 return Ok(None);
             }
             let kept = points.iter().filter(|p| untrusted || p.trusted).map(PointRecord::point);
-            CacheCurve::new(kept.collect(), mix, line_size).map(Some)
+            let curve = CacheCurve::new(kept.collect(), mix, line_size)?;
+            match reuse {
+                Some(record) => curve.with_reuse_times(record.reuse_times()?).map(Some),
+                None => Ok(Some(curve)),
+            }
         };
-        let whole = curve(&self.points, self.mix)?;
+        let whole = curve(&self.points, self.reuse.as_ref(), self.mix)?;
         let mut windows = self.windows;
         if windows.is_empty() {
             let numbers =
                 if self.phases.is_empty() { vec![0] } else { self.phases.iter().map(|p| p.phase).collect() };
             windows = numbers
                 .into_iter()
-                .map(|phase| WindowRecord { work: 1.0, phase: Some(phase), mix: None, points: Vec::new() })
+                .map(|phase| WindowRecord {
+                    work: 1.0,
+                    phase: Some(phase),
+                    mix: None,
+                    points: Vec::new(),
+                    reuse: None,
+                })
                 .collect();
         }
         let mix_of = |phase: u64| {
@@ -158,7 +188,7 @@ impl ProgramFile {
         };
         let mut phases = Vec::new();
         for record in &self.phases {
-            let own = curve(&record.points, mix_of(record.phase))?;
+            let own = curve(&record.points, record.reuse.as_ref(), mix_of(record.phase))?;
             phases.extend(own.or_else(|| whole.clone()).map(|c| (record.phase, c)));
         }
         // Windows of a phase that is not listed do what the whole does, unless all of them are measured: then
@@ -176,7 +206,8 @@ impl ProgramFile {
             .iter()
             .map(|record| {
                 let phase = record.phase.unwrap_or(0);
-                let curve = curve(&record.points, record.mix.unwrap_or_else(|| mix_of(phase)))?;
+                let mix = record.mix.unwrap_or_else(|| mix_of(phase));
+                let curve = curve(&record.points, record.reuse.as_ref(), mix)?;
                 Ok(Window { work: record.work, phase, curve })
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -197,6 +228,7 @@ impl ProgramFile {
             phase: *phase,
             mix: Some(curve.mix()),
             points: records(curve),
+            reuse: curve.reuse_times().map(ReuseRecord::of),
         };
         let window = |w: &crate::program::PlacedWindow| {
             let own = w.curve.map(|curve| &program.window_curves()[curve]);
@@ -205,6 +237,7 @@ impl ProgramFile {
                 phase: Some(program.phases()[w.phase].0),
                 mix: own.map(CacheCurve::mix),
                 points: own.map(records).unwrap_or_default(),
+                reuse: own.and_then(CacheCurve::reuse_times).map(ReuseRecord::of),
             }
         };
         Ok(Self {
@@ -217,9 +250,25 @@ impl ProgramFile {
             mix: whole.mix(),
             cache_bytes: None,
             points: records(&whole),
+            reuse: whole.reuse_times().map(ReuseRecord::of),
             phases: program.phases().iter().map(phase).collect(),
             windows: program.placed().iter().map(window).collect(),
         })
+    }
+}
+
+impl ReuseRecord {
+    fn of(times: &ReuseTimes) -> Self {
+        Self {
+            way_bytes: times.way_bytes(),
+            variances: times.variances().to_vec(),
+            reuses: times.reuses().iter().map(|r| (r.distance, r.accesses, r.count)).collect(),
+        }
+    }
+
+    fn reuse_times(&self) -> Result<ReuseTimes, Error> {
+        let reuse = |&(distance, accesses, count): &(u32, f64, f64)| Reuse { distance, accesses, count };
+        ReuseTimes::new(self.way_bytes, self.variances.clone(), self.reuses.iter().map(reuse))
     }
 }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cachesharing::file::ProgramFile;
-use cachesharing::{CacheCurve, CurvePoint, Error, Program, TimeUnit, Window};
+use cachesharing::{CacheCurve, CurvePoint, Error, Program, Reuse, ReuseTimes, TimeUnit, Window};
 
 /// The example of docs/cache-curve-format.md, with phase and window points filled in.
 const EXAMPLE: &str = r#"{
@@ -75,7 +75,15 @@ fn what_is_written_is_read_back() {
             |bytes, cpi: f64| CurvePoint { bytes, cpi, miss_ratio: 0.1, fetch_ratio: 0.2, hit_rate: hits };
         CacheCurve::new(vec![point(1000, cpi), point(2000, 0.5 * cpi)], 0.4, 64).unwrap()
     };
+    let timed = |cpi: f64, accesses: f64| {
+        let reuse = |distance, accesses| Reuse { distance, accesses, count: 3.0 };
+        let times =
+            ReuseTimes::new(500, vec![0.5, 0.75], [reuse(1, accesses), reuse(3, accesses), reuse(0, 7.0)]);
+        curve(cpi, Some(0.01)).with_reuse_times(times.unwrap()).unwrap()
+    };
     let windows = vec![
+        Window::measured(4.0, 5, timed(2.0, 1000.0)),
+        Window::measured(5.0, 8, timed(2.5, 3000.0)),
         Window::of_phase(3.0, 5),
         Window::measured(2.0, 5, curve(7.0, None)),
         Window::measured(1.0, 6, curve(9.0, Some(0.01))),
@@ -97,6 +105,10 @@ fn bad_files_are_refused() {
     assert!(matches!(with("\"line_size\": 64", "\"line_size\": 65"), Error::LineSize { bytes: 65 }));
     let nothing = r#"{"format": "cache-curve", "version": 1, "line_size": 64, "windows": [{"work": 1.0}]}"#;
     assert!(matches!(read(nothing), Err(Error::NoCurve { window: 0, .. })));
+    let times = r#"{"format": "cache-curve", "version": 1, "line_size": 64,
+                    "points": [{"bytes": 4096, "cpi": 1.5, "miss_ratio": 0.1}],
+                    "reuse": {"way_bytes": 256, "variances": [0.5], "reuses": [[0, -1.0, 1.0]]}}"#;
+    assert!(matches!(read(times), Err(Error::Value { what: "a reuse time in accesses", .. })));
     let untrusted = r#"{"format": "cache-curve", "version": 1, "line_size": 64,
                         "points": [{"bytes": 4096, "cpi": 1.5, "miss_ratio": 0.1, "trusted": false}]}"#;
     assert!(matches!(read(untrusted), Err(Error::NoPoints)));

@@ -89,7 +89,8 @@ pub(super) fn read(
     let longest = programs.iter().flatten().map(Program::work).fold(1.0, f64::max);
     for (slot, path, mut file) in endless {
         let phase = file.phases.first().map(|p| p.phase);
-        file.windows = vec![WindowRecord { work: longest, phase, mix: None, points: Vec::new() }];
+        file.windows =
+            vec![WindowRecord { work: longest, phase, mix: None, points: Vec::new(), reuse: None }];
         let program = file.into_program(&name_of(path), untrusted);
         let program = program.map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
         notes.push(format!("{} has no windows: it is taken to do the same throughout", program.name()));
