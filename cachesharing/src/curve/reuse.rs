@@ -23,7 +23,7 @@ pub struct Reuse {
 /// When a program comes back to its lines, as it was counted in the sets of a cache that it had alone.
 ///
 /// With it, [`EvictionAge`](crate::EvictionAge) asks of each reuse whether others bring enough lines into the set meanwhile,
-/// where it has to take an age common to all sets otherwise. It counts for a cache of sets as large
+/// where it has to take an age common to all sets otherwise. It holds for a cache of as many sets
 /// ([`SharedCache::with_ways`](crate::SharedCache::with_ways)), however many ways that has.
 ///
 /// # Accuracy

@@ -4,4 +4,5 @@ pub mod accuracy;
 pub mod chip;
 pub mod exact;
 pub mod ooo;
+pub mod sets;
 pub mod shards;

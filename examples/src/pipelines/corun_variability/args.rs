@@ -114,6 +114,9 @@ pub(super) struct PlayedArgs {
     /// Sizes at which curves are measured, at most; there are as many as ways
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub curve_sizes: u64,
+    /// Predict from curves alone: do not count when programs come back to their lines (counted for --curves ways, --policy lru)
+    #[arg(long)]
+    pub no_reuse_times: bool,
     /// Offsets that are simulated, too: the first so many [default: all]
     #[arg(long, value_name = "N")]
     pub simulate: Option<u32>,

@@ -10,9 +10,10 @@ use crate::reference::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
 pub(super) struct Ground {
     pub settings: ChipSettings,
     pub base_cpi: f64,
-    pub window: u64,    // accesses, at least 1
-    pub threshold: f64, // of phases: mean relative difference of CPI
-    pub sizes: u64,     // of a curve, at most; at least 1
+    pub window: u64,       // accesses, at least 1
+    pub threshold: f64,    // of phases: mean relative difference of CPI
+    pub sizes: u64,        // of a curve, at most; at least 1
+    pub reuse_times: bool, // whether they are counted, too
 }
 
 /// Accesses of a warm-up, per line of the shared cache.
@@ -78,8 +79,14 @@ mod tests {
         let settings = ChipSettings::paper().unwrap();
         for (accesses, expected) in [(9, vec![9]), (14, vec![14]), (15, vec![10, 5]), (30, vec![10, 10, 10])]
         {
-            let ground =
-                Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1, sizes: 16 };
+            let ground = Ground {
+                settings: settings.clone(),
+                base_cpi: 1.0,
+                window: 10,
+                threshold: 0.1,
+                sizes: 16,
+                reuse_times: false,
+            };
             let recording = Arc::new(Recording::of_lines(0..accesses, LineSize::B64).unwrap());
             let played = Recorded { name: String::new(), recording, mix: 1.0 };
             assert_eq!(ground.windows(&played).collect::<Vec<_>>(), expected);
@@ -93,8 +100,14 @@ mod tests {
         for (sizes, expected) in
             [(1, vec![16]), (3, vec![5, 10, 16]), (16, (1..=16).collect()), (99, (1..=16).collect())]
         {
-            let ground =
-                Ground { settings: settings.clone(), base_cpi: 1.0, window: 10, threshold: 0.1, sizes };
+            let ground = Ground {
+                settings: settings.clone(),
+                base_cpi: 1.0,
+                window: 10,
+                threshold: 0.1,
+                sizes,
+                reuse_times: false,
+            };
             assert_eq!(ground.sizes(), expected.iter().map(|ways| ways * way).collect::<Vec<u64>>());
         }
     }

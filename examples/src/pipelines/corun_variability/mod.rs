@@ -14,6 +14,7 @@ mod page;
 mod predict;
 mod profiles;
 mod reference;
+mod returns;
 mod reuse;
 mod schedule;
 mod single;
@@ -35,7 +36,7 @@ use self::args::Experiment;
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, Watch, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, Watch, interrupt_flag, unless_closed};
 use crate::parallel::available;
 use crate::report::bytes;
 
@@ -188,7 +189,10 @@ fn ground(args: &Args) -> Result<Ground, Failure> {
     settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / line);
     let threshold = args.played.phase_threshold;
     let sizes = args.played.curve_sizes;
-    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold, sizes })
+    // Which lines come between decides in an LRU cache only; and a cache stolen from, or a model, tells no reuse times.
+    let counts = args.played.curves == Curves::Ways && !args.played.no_reuse_times;
+    let reuse_times = counts && args.chip.policy() == Replacement::Lru;
+    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold, sizes, reuse_times })
 }
 
 /// The programs that are to be played on the chip: none where profiles are given.

@@ -11,6 +11,7 @@ use cachesharing::{CacheCurve, CurvePoint, Program, Window};
 use phase_detect::{Clusterer, Pop, PopConfig, Signature};
 
 use super::Ground;
+use super::returns::reuse_times;
 use super::reuse::by_statstack;
 use crate::cli::Failure;
 use crate::cli::Recorded;
@@ -43,13 +44,19 @@ pub(super) fn profile(
     threads: NonZeroUsize,
 ) -> Result<Program<u64>, Failure> {
     let cache = ground.settings.shared.geometry.bytes();
-    let windows = match curves {
+    let mut windows = match curves {
         Curves::Ways => by_size(ground, played, threads, |bytes| alone(ground, played, bytes))?,
         Curves::Pirate => {
             by_size(ground, played, threads, |bytes| beside_pirate(ground, played, cache - bytes))?
         }
         Curves::Statstack => by_statstack(ground, played)?,
     };
+    if ground.reuse_times {
+        let all = reuse_times(ground, played)?;
+        for ((_, curve), times) in windows.iter_mut().zip(all) {
+            *curve = curve.clone().with_reuse_times(times).map_err(Failure::run)?;
+        }
+    }
     phased(ground, played, windows)
 }
 
