@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use cachesharing::{
-    CacheCurve, CurvePoint, EvictionAge, LruPartition, Probes, Random, SharedCache, Sharing, SharingModel,
-    share,
+    CacheCurve, CurvePoint, EvictionAge, LruPartition, Probes, Random, Reuse, ReuseTimes, SharedCache,
+    Sharing, SharingModel, share,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -27,6 +27,18 @@ fn program(reach: f64, floor: f64, knee: f64, mix: f64) -> CacheCurve {
         }
     };
     CacheCurve::new((1..=WAYS).map(point).collect(), mix, 64).unwrap()
+}
+
+/// The same with reuse times of an octave and more past each number of lines.
+fn timed(curve: &CacheCurve) -> CacheCurve {
+    let reuse = |distance: u32, octave: i32| Reuse {
+        distance,
+        accesses: 3e4 * f64::from(distance + 1) * f64::from(octave).exp2(),
+        count: f64::from(4 - octave),
+    };
+    let reuses = (0..16).flat_map(|distance| (0..4).map(move |octave| reuse(distance, octave)));
+    let variances = (1..=16).map(|lines| 0.3 * f64::from(lines)).collect();
+    curve.clone().with_reuse_times(ReuseTimes::new(WAY, variances, reuses).unwrap()).unwrap()
 }
 
 fn models() -> Vec<(&'static str, Box<dyn SharingModel>)> {
@@ -54,12 +66,16 @@ fn invocation(c: &mut Criterion) {
                 (cache, Probes::Cliffs, "cliffs"),
                 (sets, Probes::One, "one, of sets"),
                 (sets, Probes::Cliffs, "cliffs, of sets"),
+                (sets, Probes::One, "one, of sets, reuse times"),
             ];
             for (cache, probes, label) in kinds {
+                let with: Vec<CacheCurve> = curves.iter().map(|curve| timed(curve)).collect();
+                let with: Vec<&CacheCurve> = with.iter().collect();
+                let curves = if label.ends_with("reuse times") { &with } else { &curves };
                 let mut sharing = Sharing::default();
                 c.bench_function(&format!("{name}/{count} programs/{label}"), |b| {
                     b.iter(|| {
-                        share(&model, &cache, black_box(&curves), probes, &mut sharing);
+                        share(&model, &cache, black_box(curves), probes, &mut sharing);
                         sharing.residual()
                     });
                 });
