@@ -8,7 +8,6 @@ pub struct SharedCache {
     bytes: f64, // > 0
     memory: Option<MemoryLimit>,
     ways: Option<f64>, // >= 1
-    way: Option<f64>,  // bytes
 }
 
 impl SharedCache {
@@ -17,12 +16,7 @@ impl SharedCache {
     /// # Errors
     /// [`Error::Value`] for 0 bytes.
     pub fn new(bytes: u64) -> Result<Self, Error> {
-        Ok(Self {
-            bytes: above_zero("a shared cache in bytes", bytes as f64)?,
-            memory: None,
-            ways: None,
-            way: None,
-        })
+        Ok(Self { bytes: above_zero("a shared cache in bytes", bytes as f64)?, memory: None, ways: None })
     }
 
     /// The same before a memory of limited bandwidth.
@@ -45,7 +39,6 @@ impl SharedCache {
             return Err(Error::Count { what: "ways", count: 0, remedy: "at least one" });
         }
         self.ways = Some(f64::from(ways));
-        self.way = Some(self.bytes / f64::from(ways));
         Ok(self)
     }
 
@@ -56,8 +49,8 @@ impl SharedCache {
     }
 
     /// Bytes of a way, if there are sets: a line for each.
-    pub(crate) const fn way(&self) -> Option<f64> {
-        self.way
+    pub(crate) fn way(&self) -> Option<f64> {
+        self.ways.map(|ways| self.bytes / ways)
     }
 
     /// Size in bytes.
@@ -72,10 +65,10 @@ impl SharedCache {
         self.memory
     }
 
-    /// The same with `factor` times the size, of which nothing but curves tells: no cache has sets of part of a line.
+    /// The same with `factor` times the size. Its ways are not those that reuse times were counted in, so that nothing but
+    /// curves tells of it.
     pub(crate) const fn scaled(mut self, factor: f64) -> Self {
         self.bytes *= factor;
-        self.way = None;
         self
     }
 }

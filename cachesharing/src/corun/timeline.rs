@@ -88,6 +88,7 @@ fn phases<P>(program: &Program<P>) -> Cut {
     });
     (segments.collect(), program.phases().iter().map(|(_, curve)| curve.clone()).collect())
 }
+
 /// The curves of a program with their names.
 fn named<P>(program: &Program<P>) -> impl Iterator<Item = (String, &CacheCurve)> {
     let phases = program.phases().iter().map(|(_, curve)| curve).enumerate();

@@ -71,14 +71,13 @@ pub struct Rates {
 /// Built once, checked and prepared for solving: reading it never fails and never allocates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheCurve {
-    line_size: u32,          // bytes, a power of two
-    mix: f64,                // accesses per unit of work, > 0
-    points: Vec<CurvePoint>, // strictly rising sizes, at least one
-    reaching: Option<f64>,   // accesses per access that get past the private caches
-    knots: Vec<Knot>,        // from size 0, rising
-    filling: Filling,        // same knots
-    hull: Vec<HullStep>,     // of the hits
-    reuse: Option<ReuseTimes>,
+    line_size: u32,           // bytes, a power of two
+    mix: f64,                 // accesses per unit of work, > 0
+    points: Vec<CurvePoint>,  // strictly rising sizes, at least one
+    reaching: Option<f64>,    // accesses per access that get past the private caches
+    knots: Vec<Knot>,         // from size 0, rising
+    filling: Filling,         // same knots
+    hull: Vec<HullStep>,      // of the hits
     returns: Option<Returns>, // where reuse times are known
 }
 
@@ -104,7 +103,7 @@ impl CacheCurve {
         let knots = knots::of(&points, mix, reaching);
         let filling = Filling::new(&knots, mix, line_size);
         let hull = hull::of_hits(&knots);
-        Ok(Self { line_size, mix, points, reaching, knots, filling, hull, reuse: None, returns: None })
+        Ok(Self { line_size, mix, points, reaching, knots, filling, hull, returns: None })
     }
 
     /// The same with what is known of when the program comes back to its lines.
@@ -119,15 +118,14 @@ impl CacheCurve {
             let remedy = "at least a 4096th of the largest size of the curve";
             return Err(Error::Value { what: "a way in bytes", value: reuse.way_bytes() as f64, remedy });
         }
-        self.returns = Some(Returns::new(&self, &reuse));
-        self.reuse = Some(reuse);
+        self.returns = Some(Returns::new(&self, reuse));
         Ok(self)
     }
 
     /// When the program comes back to its lines, where that was given.
     #[must_use]
-    pub const fn reuse_times(&self) -> Option<&ReuseTimes> {
-        self.reuse.as_ref()
+    pub fn reuse_times(&self) -> Option<&ReuseTimes> {
+        self.returns.as_ref().map(Returns::times)
     }
 
     /// The measured points.

@@ -4,6 +4,7 @@
 //! and hit with one more. In company it is the time they take that decides, for that is how long others have to bring
 //! lines into the set; and whether they do, for their lines lie more evenly over the sets in one program than in another.
 
+use std::iter;
 use std::sync::LazyLock;
 
 use super::CacheCurve;
@@ -150,24 +151,21 @@ pub(crate) struct Foreign {
 pub(crate) struct Met {
     pub time: f64,
     pub misses: f64,
-    pub fetches: f64,
-    pub inflow: f64, // bytes
+    pub inflow: f64, // bytes fetched
 }
 
 impl Met {
     fn add(&mut self, of: &Self, part: f64) {
         self.time += part * of.time;
         self.misses += part * of.misses;
-        self.fetches += part * of.fetches;
+        self.inflow += part * of.inflow;
     }
 }
 
 /// Reuse times with what depends on them: made once from a curve and its reuses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Returns {
-    way: f64,  // bytes
-    line: f64, // bytes
-    variances: Vec<f64>,
+    times: ReuseTimes,
     near: Met,          // where all reuses hit that the curve tells of
     groups: Vec<Group>, // by time
     cells: Vec<Cell>,
@@ -210,13 +208,12 @@ fn parts<'a>(reuses: impl Iterator<Item = &'a Reuse> + Clone, least: f64) -> Vec
 }
 
 impl Returns {
-    pub(super) fn new(curve: &CacheCurve, reuse: &ReuseTimes) -> Self {
-        let way = reuse.way_bytes as f64;
+    pub(super) fn new(curve: &CacheCurve, times: ReuseTimes) -> Self {
+        let (way, line) = (times.way_bytes as f64, f64::from(curve.line_size()));
         let at = |bytes: f64| Met {
             time: curve.cpi(bytes) / curve.mix(),
             misses: curve.miss_ratio(bytes),
-            fetches: curve.fetch_ratio(bytes),
-            inflow: 0.0, // told once it is known what is fetched
+            inflow: curve.fetch_ratio(bytes) * line,
         };
         let depth = (curve.largest() as f64 / way).ceil().max(1.0);
         let near = at(depth * way);
@@ -228,10 +225,9 @@ impl Returns {
             let lost = |part: f64| Met {
                 time: part * (less.time - more.time),
                 misses: part * (less.misses - more.misses),
-                fetches: part * (less.fetches - more.fetches),
-                inflow: 0.0,
+                inflow: part * (less.inflow - more.inflow),
             };
-            let here = reuse.reuses.iter().filter(|r| f64::from(r.distance) == distance);
+            let here = times.reuses.iter().filter(|r| f64::from(r.distance) == distance);
             let mut parts = parts(here, NEGLIGIBLE * span / (less.time - more.time).abs());
             if parts.is_empty() && less != more {
                 // Some hit there, though none was counted: they take as long as the program takes to fill as much alone.
@@ -248,18 +244,22 @@ impl Returns {
             groups.push(Group { accesses: group[0].0, end });
         }
         let cells = all.into_iter().map(|(_, cell)| cell).collect();
-        let line = f64::from(curve.line_size());
-        Self { way, line, variances: reuse.variances.clone(), near, groups, cells }
+        Self { times, near, groups, cells }
     }
 
     /// Bytes of a way of the cache that distances were counted in.
-    pub(crate) const fn way(&self) -> f64 {
-        self.way
+    pub(super) const fn way(&self) -> f64 {
+        self.times.way_bytes as f64
+    }
+
+    /// The reuse times as they were given.
+    pub(super) const fn times(&self) -> &ReuseTimes {
+        &self.times
     }
 
     /// Variance of how many lines come into a set where `lines` do on average.
     pub(super) fn variance(&self, lines: f64) -> f64 {
-        variance(&self.variances, lines)
+        variance(&self.times.variances, lines)
     }
 
     /// What becomes of an access in a cache of `ways` ways, where `foreign` tells what others do in the time of so many
@@ -289,7 +289,6 @@ impl Returns {
             }
             begin = group.end;
         }
-        met.inflow = met.fetches * self.line;
         met
     }
 }
@@ -316,17 +315,7 @@ static BELOW: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let last = (2.0 * WIDEST * STEPS) as usize;
     let at = |i: usize| normal(i as f64 / STEPS - WIDEST);
     // Nothing is lost beyond the ends.
-    (0..=last)
-        .map(|i| {
-            if i == 0 {
-                0.0
-            } else if i == last {
-                1.0
-            } else {
-                at(i)
-            }
-        })
-        .collect()
+    iter::once(0.0).chain((1..last).map(at)).chain([1.0]).collect()
 });
 
 /// The same to 1e-5: Abramowitz and Stegun, 26.2.16.
@@ -374,7 +363,7 @@ mod tests {
                     returns.met(f64::from(ways), |_| Foreign { lines: f64::from(lines), variance: 0.0 });
                 let left = f64::from((ways - lines).max(0)) * WAY as f64;
                 let expected = [with.cpi(left), with.miss_ratio(left), with.fetch_ratio(left)];
-                for (met, expected) in [met.time, met.misses, met.fetches].into_iter().zip(expected) {
+                for (met, expected) in [met.time, met.misses, met.inflow / 64.0].into_iter().zip(expected) {
                     assert!((met - expected).abs() < 1e-9, "{ways} {lines}: {met} {expected}");
                 }
             }

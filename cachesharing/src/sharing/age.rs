@@ -67,7 +67,7 @@ impl EvictionAge {
     /// settled as soon as a window begins, but carries the ages of its lines over.
     ///
     /// Needed where windows are shorter than the time in which the cache's lines are exchanged, or programs come back
-    /// to data of earlier windows. Sets of a cache are then taken to be alike.
+    /// to data of earlier windows. Sets of a cache are then taken to be alike, unless reuse times tell of them.
     #[must_use]
     pub fn followed() -> Self {
         Self { settles: false, ..Self::default() }

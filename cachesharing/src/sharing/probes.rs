@@ -235,7 +235,7 @@ fn from<M: SharingModel + ?Sized>(
 pub(super) fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
     let cpi = a.time * curve.mix();
     let (miss_ratio, fetch_ratio) = match a.met {
-        Some(met) => (met.misses, met.fetches),
+        Some(met) => (met.misses, met.inflow / f64::from(curve.line_size())),
         None => (curve.miss_ratio(a.bytes), curve.fetch_ratio(a.bytes)),
     };
     Share {

@@ -84,8 +84,9 @@ impl Solution {
         for a in &self.allocations {
             let ratio = a.time / a.assumed;
             self.residual = self.residual.max((ratio - 1.0).abs());
-            let turn = ratio.ln() - a.before.1;
-            along += ratio.ln() * turn;
+            let excess = ratio.ln();
+            let turn = excess - a.before.1;
+            along += excess * turn;
             length += turn * turn;
         }
         let back = if before && length > 0.0 { (along / length).clamp(-2.0, 0.8) } else { 0.0 };
