@@ -8,7 +8,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for folder in ["plugin", "src/engine", "src/qemu/shared"] {
+    for folder in ["plugin", "src/engine", "src/backends/qemu/shared"] {
         println!("cargo:rerun-if-changed={folder}");
         for file in fs::read_dir(folder).into_iter().flatten().flatten() {
             println!("cargo:rerun-if-changed={}", file.path().display());

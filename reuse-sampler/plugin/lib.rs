@@ -15,7 +15,7 @@
 
 #[path = "../src/engine/mod.rs"]
 mod engine;
-#[path = "../src/qemu/shared/mod.rs"]
+#[path = "../src/backends/qemu/shared/mod.rs"]
 mod shared;
 
 mod api;

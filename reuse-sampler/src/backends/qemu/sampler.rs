@@ -12,7 +12,7 @@ use super::shared::futex;
 use super::shared::layout::Told;
 use super::shared::message::{CodeMessage, Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
-use crate::locate::Locator;
+use crate::backends::locate::Locator;
 use crate::replay::{mode_of, window_from};
 use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 

@@ -18,7 +18,7 @@ use super::{Known, Linux, Notice, Stop};
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
-pub(in crate::perf) struct Program {
+pub(in crate::backends::perf) struct Program {
     pub name: OsString,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
@@ -31,7 +31,7 @@ pub(in crate::perf) struct Program {
 ///
 /// The child waits before it runs the program until it is controlled. Since starting a process waits for the program to
 /// run, another thread starts it.
-pub(in crate::perf) fn start(program: &Program) -> io::Result<Linux> {
+pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
     let (told, tell) = pipe2(OFlag::O_CLOEXEC)?;
     let (wait, go) = pipe2(OFlag::O_CLOEXEC)?;
     let (mut told, mut go) = (File::from(told), File::from(go));

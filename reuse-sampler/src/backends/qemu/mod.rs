@@ -101,8 +101,8 @@ use sampler::Run;
 pub use options::QemuOptions;
 pub use trace::QemuTrace;
 
-pub use crate::exit::TargetExit;
-pub use crate::location::CodeLocation;
+pub use crate::CodeLocation;
+pub use crate::TargetExit;
 
 use crate::{Sampler, SamplerError, Window, WindowPlan};
 

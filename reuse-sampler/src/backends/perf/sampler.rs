@@ -14,8 +14,8 @@ use super::probe::{Capabilities, probe};
 use super::session::{Session, Settings};
 use super::spe::{ProfileLosses, Profiled};
 use super::{Interrupter, PerfOptions};
+use crate::backends::locate::Locator;
 use crate::engine::tracker::Mode;
-use crate::locate::Locator;
 use crate::replay::mode_of;
 use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 

@@ -116,7 +116,7 @@ pub(super) fn block(thread: Tid, mask: u64) -> io::Result<()> {
 
 /// What became of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::perf) enum Change {
+pub(in crate::backends::perf) enum Change {
     /// It has exited with this status.
     Exited(i32),
     /// This signal ended it.
@@ -205,7 +205,7 @@ pub(super) fn signal(process: i32, signal: i32) -> bool {
 extern "C" fn nothing(_: libc::c_int) {}
 
 /// The signal that wakes a waiting tracer: the last real-time one that nobody handles.
-pub(in crate::perf) fn wake_signal() -> Option<i32> {
+pub(in crate::backends::perf) fn wake_signal() -> Option<i32> {
     static CHOSEN: std::sync::OnceLock<Option<i32>> = std::sync::OnceLock::new();
     *CHOSEN.get_or_init(|| {
         for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev() {
@@ -229,13 +229,13 @@ pub(in crate::perf) fn wake_signal() -> Option<i32> {
 }
 
 /// Number of the calling thread.
-pub(in crate::perf) fn own_number() -> Tid {
+pub(in crate::backends::perf) fn own_number() -> Tid {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as Tid }
 }
 
 /// Wakes a thread of this process.
-pub(in crate::perf) fn wake(thread: Tid, signal: i32) {
+pub(in crate::backends::perf) fn wake(thread: Tid, signal: i32) {
     // SAFETY: passes numbers; the signal has a handler.
     unsafe { libc::syscall(libc::SYS_tgkill, std::process::id() as i32, thread, signal) };
 }

@@ -10,7 +10,7 @@ use crate::perf::kernel::{Operand, Operands};
 
 /// What instruction `word` at `pc` does, with `x` the registers x0 to x30 and sp in this order.
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
-pub(in crate::perf) fn operands(word: u32, pc: u64, x: &[u64]) -> Operands {
+pub(in crate::backends::perf) fn operands(word: u32, pc: u64, x: &[u64]) -> Operands {
     match class(word) {
         Class::None => Operands::Known(Vec::new()),
         Class::Unknown => Operands::Unknown,
@@ -50,7 +50,7 @@ pub(in crate::perf) fn operands(word: u32, pc: u64, x: &[u64]) -> Operands {
 
 /// Whether instruction `word` may access memory.
 #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
-pub(in crate::perf) fn may_access(word: u32) -> bool {
+pub(in crate::backends::perf) fn may_access(word: u32) -> bool {
     class(word) != Class::None
 }
 

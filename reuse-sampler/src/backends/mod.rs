@@ -1,0 +1,22 @@
+//! From a running program to windows: one folder for each way to observe it. A new way is a new folder here.
+
+#[cfg(any(feature = "qemu", feature = "perf"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+pub mod auto;
+#[cfg(feature = "replay")]
+#[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
+pub mod in_process;
+#[cfg(any(qemu_plugin, all(feature = "perf", target_os = "linux")))]
+mod locate;
+#[cfg(feature = "perf")]
+#[cfg_attr(docsrs, doc(cfg(feature = "perf")))]
+pub mod perf;
+#[cfg(feature = "qemu")]
+#[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
+pub mod qemu;
+#[cfg(feature = "replay")]
+#[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
+pub mod replay;
+#[cfg(feature = "sancov")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sancov")))]
+pub mod sancov;

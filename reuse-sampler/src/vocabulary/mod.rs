@@ -1,0 +1,33 @@
+//! What all rooms of the crate speak about: accesses, lines, distances, samples, windows, plans, profiles and models.
+
+mod access;
+mod associative;
+mod distance;
+mod error;
+#[cfg(any(feature = "qemu", feature = "perf"))]
+mod exit;
+#[cfg(any(feature = "qemu", feature = "perf"))]
+mod location;
+mod model;
+mod plan;
+mod profile;
+mod sample;
+mod sampler;
+mod window;
+
+pub use access::{Access, AccessKind, Line, LineSize};
+pub use associative::SetAssociative;
+pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
+pub use error::Error;
+#[cfg(any(feature = "qemu", feature = "perf"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+pub use exit::TargetExit;
+#[cfg(any(feature = "qemu", feature = "perf"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+pub use location::CodeLocation;
+pub use model::{CacheModel, Evaluator, MissRatioCurve};
+pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
+pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, StackEstimate};
+pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
+pub use sampler::{Sampler, SamplerError};
+pub use window::{AccessCount, Arrivals, Losses, Window};
