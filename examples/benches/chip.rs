@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use examples::reference::chip::{Chip, ChipSettings, CoreSettings, Player, Recorder, Recording};
+use examples::machines::chip::{Chip, ChipSettings, CoreSettings, Player, Recorder, Recording};
 use examples::workloads::Workload;
 use reuse_sampler::LineSize;
 use reuse_sampler::replay::Event;

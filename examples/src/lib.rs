@@ -2,13 +2,12 @@
 
 pub mod cli;
 pub mod guided;
-pub mod machine;
+pub mod machines;
 pub mod output;
 pub mod parallel;
-pub mod pipelines;
 pub mod reference;
 pub mod report;
 pub mod target;
-pub mod testbed;
+pub mod tools;
 pub mod traces;
 pub mod workloads;

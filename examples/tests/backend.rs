@@ -5,7 +5,7 @@
 
 mod support;
 
-use examples::pipelines::{detect_phases, miss_ratio_curve, phase_guided_cache};
+use examples::tools::{detect_phases, miss_ratio_curve, phase_guided_cache};
 use reuse_sampler::perf::probe;
 use support::{Ended, run_pipeline};
 

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use examples::reference::chip::corun::{self, Until};
-use examples::reference::chip::{
+use examples::machines::chip::corun::{self, Until};
+use examples::machines::chip::{
     Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Event, Inclusion,
     Latencies, Player, Policy, PrefetcherSettings, Program, Recording, Reference,
 };

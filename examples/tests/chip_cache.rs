@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
-use examples::reference::chip::{Cache, Geometry, Index, Policy};
+use examples::machines::chip::{Cache, Geometry, Index, Policy};
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 use reuse_sampler::LineSize;
 

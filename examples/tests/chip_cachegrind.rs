@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use examples::reference::chip::{
+use examples::machines::chip::{
     Cache, CacheSettings, Chip, ChipSettings, CoreSettings, Player, Recording, Reference,
 };
 use reuse_sampler::{AccessKind, LineSize};

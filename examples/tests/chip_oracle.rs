@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use examples::reference::chip::corun::{self, Until};
-use examples::reference::chip::{
+use examples::machines::chip::corun::{self, Until};
+use examples::machines::chip::{
     CacheSettings, ChipSettings, CoreSettings, CoreTiming, Counters, Inclusion, Index, Latencies, Player,
     Policy, Recording,
 };

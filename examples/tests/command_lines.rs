@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 
 use clap::Parser;
-use examples::pipelines::{
+use examples::tools::{
     cache_pirate, compare_detectors, detect_phases, miss_ratio_curve, phase_guided_cache,
     phase_guided_vs_periodic, power_frequency,
 };

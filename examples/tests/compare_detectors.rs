@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use examples::pipelines::compare_detectors::{Args, run_until};
+use examples::tools::compare_detectors::{Args, run_until};
 use serde_json::Value;
 use support::{Ended, run_pipeline};
 

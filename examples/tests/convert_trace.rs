@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
-use examples::pipelines::convert_trace::{Args, run_until};
+use examples::tools::convert_trace::{Args, run_until};
 use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{BbWindows, TraceFormat, TraceReader};
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};

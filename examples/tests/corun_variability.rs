@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use examples::cli::invoke;
-use examples::pipelines::corun_variability::{Args, run_until};
-use examples::pipelines::{cache_pirate, phase_guided_cache};
+use examples::tools::corun_variability::{Args, run_until};
+use examples::tools::{cache_pirate, phase_guided_cache};
 use serde_json::Value;
 use support::{Ended, run_pipeline};
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use examples::pipelines::detect_phases::{Args, run_until};
+use examples::tools::detect_phases::{Args, run_until};
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::simpoint::{read_bb, read_labels, read_points};
 use rand::rngs::StdRng;

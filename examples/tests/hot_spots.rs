@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use examples::pipelines::miss_ratio_curve::{Args, run_until};
 use examples::reference::exact::LruStack;
+use examples::tools::miss_ratio_curve::{Args, run_until};
 use examples::workloads::Workload;
 use reuse_sampler::replay::Event;
 use reuse_sampler::{AccessKind, LineSize};

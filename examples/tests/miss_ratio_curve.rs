@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use examples::cli::invoke;
-use examples::pipelines::miss_ratio_curve::{Args, run_until};
+use examples::tools::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
 use support::{Ended, Folder, run_pipeline};
 

@@ -8,11 +8,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use examples::pipelines::phase_guided_vs_periodic::{
-    self as pipeline, Args, Guided, Periodic, Recorder, Recording, RecordingOptions, Score, thin,
-};
 use examples::reference::exact::ExactLru;
 use examples::reference::shards::SpatialRate;
+use examples::tools::phase_guided_vs_periodic::{
+    self as pipeline, Args, Guided, Periodic, Recorder, Recording, RecordingOptions, Score, thin,
+};
 use examples::workloads::Workload;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

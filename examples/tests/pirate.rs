@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cache_pirate::{Pace, Testbed, Threads, Until, Who};
-use examples::reference::chip::{ChipSettings, CoreSettings, Policy, PrefetcherSettings};
-use examples::testbed::experiments::{
+use examples::machines::chip::{ChipSettings, CoreSettings, Policy, PrefetcherSettings};
+use examples::machines::testbed::experiments::{
     Compared, Pattern, compare_recorded, figure_five, mean_and_max, one_run, stealable, stressmark_rival,
     suite,
 };
-use examples::testbed::programs::{Micro, Recorded};
-use examples::testbed::truth::scaled_nehalem;
-use examples::testbed::{PirateCore, SimulatedTestbed};
+use examples::machines::testbed::programs::{Micro, Recorded};
+use examples::machines::testbed::truth::scaled_nehalem;
+use examples::machines::testbed::{PirateCore, SimulatedTestbed};
 use reuse_sampler::LineSize;
 
 /// The paper's 8 MiB, scaled down 128 times.

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cache_pirate::curve::CurveFile;
-use examples::pipelines::cache_pirate::{Args, run_until};
+use examples::machines::testbed::modelled::modelled_curve;
+use examples::machines::testbed::truth::alone_with_ways;
 use examples::reference::exact::ExactLru;
-use examples::testbed::modelled::modelled_curve;
-use examples::testbed::truth::alone_with_ways;
+use examples::tools::cache_pirate::{Args, run_until};
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, Line, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::Value;
@@ -201,11 +201,14 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     })
     .take(400_000)
     .collect();
-    let settings =
-        examples::testbed::truth::scaled_nehalem(128 << 10, examples::reference::chip::Policy::default())
-            .unwrap();
-    let settings = examples::reference::chip::ChipSettings { lines_per_cycle: None, ..settings };
-    let program = examples::testbed::programs::Recorded::new(accesses.clone(), LineSize::B64, 0.4).unwrap();
+    let settings = examples::machines::testbed::truth::scaled_nehalem(
+        128 << 10,
+        examples::machines::chip::Policy::default(),
+    )
+    .unwrap();
+    let settings = examples::machines::chip::ChipSettings { lines_per_cycle: None, ..settings };
+    let program =
+        examples::machines::testbed::programs::Recorded::new(accesses.clone(), LineSize::B64, 0.4).unwrap();
     let options = ReplayOptions::windows_of(WindowLength::Accesses(1 << 20));
     let mut sampler = ReplaySampler::new(accesses.iter().copied().map(Event::Access), options).unwrap();
     let mut lru = ExactLru::new();
@@ -219,7 +222,7 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     let sizes: Vec<u64> = (2..=16).map(|ways| ways * (8 << 10)).collect();
     let curve = modelled_curve(&settings, &profile, 0.4, 1.0, &sizes).unwrap();
     for (point, ways) in curve.points().iter().zip(2..) {
-        let target = examples::reference::chip::CoreSettings::new(program.player().unwrap());
+        let target = examples::machines::chip::CoreSettings::new(program.player().unwrap());
         let truth = alone_with_ways(&settings, ways, target, 0, 400_000).unwrap();
         assert!((point.cpi / truth.cpi() - 1.0).abs() < 0.03, "{ways} ways: {} {}", point.cpi, truth.cpi());
         let exact = lru.total().curve(LineSize::B64, &[CacheLines(point.bytes / 64)]).points[0].1;

@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use examples::guided::{GuidedOptions, run_guided};
-use examples::pipelines::power_frequency::accuracy::{self, Row, Table};
-use examples::pipelines::power_frequency::calibrate::{Calibration, INTERVAL};
-use examples::pipelines::power_frequency::counted::Setup;
-use examples::pipelines::power_frequency::modelled::TrafficModel;
-use examples::pipelines::power_frequency::{Args, run_until, suite};
-use examples::reference::ooo::{CoreSettings, Machine, nehalem_points, simulate};
+use examples::machines::ooo::{CoreSettings, Machine, nehalem_points, simulate};
+use examples::tools::power_frequency::accuracy::{self, Row, Table};
+use examples::tools::power_frequency::calibrate::{Calibration, INTERVAL};
+use examples::tools::power_frequency::counted::Setup;
+use examples::tools::power_frequency::modelled::TrafficModel;
+use examples::tools::power_frequency::{Args, run_until, suite};
 use powersleuth::Hertz;
 use powersleuth::analysis::{Goal, Objective};
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};

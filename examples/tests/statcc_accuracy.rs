@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use examples::pipelines::statcc_accuracy::suite::Suite;
-use examples::pipelines::statcc_accuracy::truth::Machine;
-use examples::pipelines::statcc_accuracy::{Args, Model, run, run_until};
-use examples::reference::chip::{CacheSettings, ChipSettings, CoreTiming};
+use examples::machines::chip::{CacheSettings, ChipSettings, CoreTiming};
+use examples::tools::statcc_accuracy::suite::Suite;
+use examples::tools::statcc_accuracy::truth::Machine;
+use examples::tools::statcc_accuracy::{Args, Model, run, run_until};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;

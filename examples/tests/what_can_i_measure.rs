@@ -5,7 +5,7 @@
 
 mod support;
 
-use examples::pipelines::what_can_i_measure::{Args, Counters, Report, Trial, Valgrind, run};
+use examples::tools::what_can_i_measure::{Args, Counters, Report, Trial, Valgrind, run};
 use serde_json::Value;
 use support::{Ended, run_pipeline};
 

@@ -6,7 +6,7 @@ use reuse_sampler::LineSize;
 
 use super::values::{line_size, not_negative};
 use super::{Failure, parse_bytes};
-use crate::reference::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy};
+use crate::machines::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy};
 
 /// The simulated chip: the machine of the StatCC paper unless told otherwise.
 #[derive(Clone, Debug, clap::Args)]

@@ -9,7 +9,7 @@ use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{Line, LineSize};
 
 use super::Failure;
-use crate::reference::chip::{Player, Recorder, Recording};
+use crate::machines::chip::{Player, Recorder, Recording};
 use crate::reference::exact::LineIds;
 use crate::traces::{TraceFile, format_of};
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::chip::Geometry;
+use crate::machines::chip::Geometry;
 
 /// Lines that are remembered of a set, in ways of the cache.
 const DEPTH: usize = 2;

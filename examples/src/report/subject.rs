@@ -4,7 +4,7 @@ use phase_detect::PhaseId;
 use reuse_sampler::LineSize;
 
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves};
-use crate::machine::DataCaches;
+use crate::machines::host::DataCaches;
 
 /// Everything a report is made of.
 #[derive(Debug)]

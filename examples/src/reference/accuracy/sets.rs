@@ -6,7 +6,7 @@ use statcache::StatCache;
 use statstack::StatStack;
 
 use super::{Samples, Settings};
-use crate::reference::chip::{Cache, Geometry, Policy};
+use crate::machines::chip::{Cache, Geometry, Policy};
 
 /// One policy at one number of ways.
 #[derive(Clone, Debug, Serialize)]

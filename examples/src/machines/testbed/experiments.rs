@@ -1,0 +1,355 @@
+//! The Cache Pirating paper's figures and tables on the simulated chip, where the truth is known.
+//!
+//! Everything is scaled to a chip with a shared cache of a chosen size: working sets, intervals and the private
+//! caches go with it (see [`scaled_nehalem`]). SPEC is replaced by the embedded
+//! kernels. What the paper could not know, the true cache of each size, is here a simulation of the target alone.
+
+use cache_pirate::{
+    CacheCurve, CurvePoint, Measurements, Pace, PirateError, PirateParams, SharedCache, Threads, measure,
+    measure_fixed,
+};
+
+use super::programs::{Micro, Recorded};
+use super::truth::{alone_with_ways, scaled_nehalem};
+use super::{PirateCore, SimulatedTestbed, stressmark};
+use crate::machines::chip::{
+    ChipError, ChipSettings, CoreSettings, Counters, Policy, PrefetcherSettings, Program,
+};
+use crate::workloads::{Kernel, Workload};
+
+/// What an experiment may stumble over.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// The chip.
+    #[error(transparent)]
+    Chip(#[from] ChipError),
+    /// The pirate.
+    #[error(transparent)]
+    Pirate(#[from] PirateError),
+    /// `StatStack`.
+    #[error(transparent)]
+    Model(#[from] statstack::Error),
+}
+
+/// A curve measured by a pirate beside the truth.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// Everything that was measured.
+    pub run: Measurements,
+    /// The curve.
+    pub curve: CacheCurve,
+    /// The target alone in a cache of each point's size.
+    pub truth: Vec<Counters>,
+    /// Where those follow accessed bits: the same if the last bit to be set clears itself too, which is the worst
+    /// that a pirate's touching the last line can do (section III.3.2).
+    pub worst_case: Option<Vec<Counters>>,
+}
+
+impl Compared {
+    /// Points with their truths.
+    pub fn points(&self) -> impl Iterator<Item = (&CurvePoint, &Counters)> {
+        self.curve.points().iter().zip(&self.truth)
+    }
+
+    /// Absolute errors of the fetch ratio at the trusted points.
+    pub fn fetch_errors(&self) -> impl Iterator<Item = f64> + '_ {
+        let trusted = self.points().filter(|(point, _)| point.is_trusted());
+        trusted.filter_map(|(point, truth)| Some((point.fetch_ratio? - truth.fetch_ratio()).abs()))
+    }
+
+    /// The same, to the range between [`truth`](Self::truth) and [`worst_case`](Self::worst_case).
+    pub fn fetch_errors_beyond(&self) -> impl Iterator<Item = f64> + '_ {
+        let worst = self.worst_case.as_deref().unwrap_or(&self.truth);
+        let trusted = self.points().zip(worst).filter(|((point, _), _)| point.is_trusted());
+        trusted.filter_map(|((point, truth), worst)| {
+            let (one, other) = (truth.fetch_ratio(), worst.fetch_ratio());
+            let found = point.fetch_ratio?;
+            Some((one.min(other) - found).max(found - one.max(other)).max(0.0))
+        })
+    }
+
+    /// Relative errors of the CPI at the trusted points.
+    pub fn cpi_errors(&self) -> impl Iterator<Item = f64> + '_ {
+        let trusted = self.points().filter(|(point, _)| point.is_trusted());
+        trusted.map(|(point, truth)| (point.cpi / truth.cpi() - 1.0).abs())
+    }
+
+    /// How much longer the run took than the target alone with the whole cache.
+    #[must_use]
+    pub fn overhead(&self) -> f64 {
+        self.truth.last().map_or(f64::NAN, |whole| self.run.overhead(whole.cpi()))
+    }
+}
+
+/// Mean and maximum.
+#[must_use]
+pub fn mean_and_max(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let (mut n, mut sum, mut max) = (0.0, 0.0, 0.0_f64);
+    for value in values {
+        n += 1.0;
+        sum += value;
+        max = max.max(value);
+    }
+    (sum / f64::max(n, 1.0), max)
+}
+
+/// Measures a curve at every number of ways, and plays the target alone at each for the truth: `measured`
+/// accesses after `skipped` ones.
+///
+/// # Errors
+/// [`ExperimentError`] for parameters out of range, or a target that ends before anything is measured.
+pub fn compare<P: Program>(
+    settings: &ChipSettings,
+    target: impl Fn() -> Result<CoreSettings<P>, ChipError>,
+    passes: u64,
+    threads: usize,
+    params: &PirateParams,
+    (skipped, measured): (u64, u64),
+) -> Result<Compared, ExperimentError> {
+    let geometry = settings.shared.geometry;
+    let cache = SharedCache { bytes: geometry.bytes(), line_size: settings.line_size().bytes() };
+    let plan = params.check(cache)?;
+    let mut testbed = SimulatedTestbed::new(settings, target()?, passes, threads, PirateCore::default())?;
+    let run = measure(&mut testbed, &plan)?;
+    let curve = run.curve()?;
+    let way = cache.bytes / geometry.ways();
+    let truth = |settings: &ChipSettings| {
+        let ways = curve.points().iter().map(|point| point.bytes.div_ceil(way));
+        ways.map(|ways| alone_with_ways(settings, ways, target()?, skipped, measured))
+            .collect::<Result<Vec<Counters>, ChipError>>()
+    };
+    let worst_case = (settings.shared.policy == Policy::Nehalem).then(|| {
+        let mut settings = settings.clone();
+        settings.shared.policy = Policy::NehalemWorstCase;
+        truth(&settings)
+    });
+    Ok(Compared { truth: truth(settings)?, worst_case: worst_case.transpose()?, run, curve })
+}
+
+/// Measures a recorded program: as many whole passes per interval as make `accesses` accesses or more, so that
+/// every size sees the same program, and `cycles` cycles.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_recorded(
+    settings: &ChipSettings,
+    program: &Recorded,
+    threads: Threads,
+    accesses: u64,
+    cycles: u64,
+) -> Result<Compared, ExperimentError> {
+    let pass = program.recording.references();
+    let passes = accesses.div_ceil(pass);
+    let interval = passes as f64 * program.instructions();
+    let params = PirateParams {
+        interval: Some(interval),
+        // One pass fills an LRU cache as the next one finds it.
+        target_warm_up: Some(program.instructions().max(0.25 * interval)),
+        threads,
+        cycles: Some(cycles),
+        pace: Pace::Continuous,
+        ..PirateParams::default()
+    };
+    let target = || Ok(CoreSettings::new(program.player()?));
+    compare(settings, target, u64::MAX, most(threads), &params, (2 * pass, passes * pass))
+}
+
+/// Cores for the pirate: the paper's machine has three beside the target's.
+const fn most(threads: Threads) -> usize {
+    match threads {
+        Threads::Fixed(threads) => threads,
+        Threads::Auto => 3,
+    }
+}
+
+/// The kernels with working sets from a quarter to one and a half times a cache of `bytes`.
+#[must_use]
+pub fn suite(bytes: u64) -> Vec<(&'static str, Workload)> {
+    let items = |each: u64| (bytes / each).max(1) as usize;
+    let side = ((bytes / 40) as f64).sqrt() as usize;
+    let kernels = [
+        Kernel::Quicksort { keys: items(16) },
+        Kernel::Mergesort { keys: items(24) },
+        Kernel::HashJoin { build: items(56), probe: items(14) },
+        Kernel::MatmulNaive { n: side },
+        Kernel::MatmulBlocked { n: side, tile: 8 },
+        Kernel::BTree { keys: items(40), lookups: items(40) },
+        Kernel::Bfs { vertices: items(64), degree: 8 },
+        Kernel::PageRank { vertices: items(80), degree: 8, iterations: 3 },
+        Kernel::KeyValue { keys: bytes / 100, requests: items(25), skew_percent: 99 },
+        Kernel::Stream { length: items(32), passes: 4 },
+        Kernel::PointerChase { nodes: items(128), hops: items(16) },
+        Kernel::Gather { length: items(6), picks: items(6) },
+    ];
+    kernels.into_iter().map(|kernel| (kernel.name(), Workload::kernel(kernel, 1, 1))).collect()
+}
+
+/// How the micro-benchmarks read their array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Uniformly at random.
+    Random,
+    /// In order, over and over.
+    Sequential,
+}
+
+/// Figure 5: an array as large as the cache of `bytes`, read at random or in order.
+///
+/// # Errors
+/// As [`compare`].
+pub fn figure_five(bytes: u64, policy: Policy, pattern: Pattern) -> Result<Compared, ExperimentError> {
+    let settings = scaled_nehalem(bytes, policy)?;
+    let lines = settings.shared.geometry.lines().0;
+    let accesses = 64 * lines;
+    let params = PirateParams {
+        interval: Some(4.0 * accesses as f64), // a read every fourth instruction
+        target_warm_up: Some(4.0 * 16.0 * lines as f64),
+        threads: Threads::Fixed(1),
+        cycles: Some(1),
+        ..PirateParams::default()
+    };
+    let target = || {
+        Ok(CoreSettings::new(match pattern {
+            Pattern::Random => Micro::random(lines, 1),
+            Pattern::Sequential => Micro::sequential(lines),
+        }))
+    };
+    compare(&settings, target, u64::MAX, 1, &params, (16 * lines, accesses))
+}
+
+/// Figure 9: the most that so many pirate threads can steal from a program, in bytes.
+///
+/// # Errors
+/// As [`compare`].
+pub fn stealable(
+    bytes: u64,
+    policy: Policy,
+    program: &Recorded,
+    threads: usize,
+) -> Result<u64, ExperimentError> {
+    let settings = scaled_nehalem(bytes, policy)?;
+    let pass = program.recording.references();
+    let passes = (4 * settings.shared.geometry.lines().0).div_ceil(pass);
+    let interval = passes as f64 * program.instructions();
+    let params = PirateParams {
+        interval: Some(interval),
+        target_warm_up: Some(program.instructions()),
+        threads: Threads::Fixed(threads),
+        cycles: Some(1),
+        ..PirateParams::default()
+    };
+    let cache = SharedCache { bytes, line_size: settings.line_size().bytes() };
+    let target = CoreSettings::new(program.player()?);
+    let mut testbed = SimulatedTestbed::new(&settings, target, u64::MAX, threads, PirateCore::default())?;
+    Ok(measure(&mut testbed, &params.check(cache)?)?.curve()?.stealable())
+}
+
+/// A row of table 2.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct OneRun {
+    /// Instructions per interval.
+    pub interval: f64,
+    /// Execution time above that of the target alone with the whole cache, as a fraction.
+    pub overhead: f64,
+    /// Part of the run in which the target stood still.
+    pub suspended: f64,
+    /// Relative error of the CPI against true caches: mean and maximum over the trusted sizes.
+    pub cpi_error: (f64, f64),
+    /// The same against a pirate that steals one size for a whole run, which is what the paper's table compares
+    /// with.
+    pub against_fixed: (f64, f64),
+    /// Sizes that are trusted.
+    pub trusted: usize,
+}
+
+/// Table 2: all sizes in one run of `program`, which starts over until `cycles` cycles are done, against whole
+/// passes in true caches and beside a pirate that keeps to one size.
+///
+/// # Errors
+/// As [`compare`].
+pub fn one_run(
+    settings: &ChipSettings,
+    program: &Recorded,
+    interval: f64,
+    pace: Pace,
+    cycles: u64,
+) -> Result<OneRun, ExperimentError> {
+    let params = PirateParams {
+        interval: Some(interval),
+        target_warm_up: Some(program.instructions().max(interval)),
+        threads: Threads::Fixed(1),
+        pace,
+        cycles: Some(cycles),
+        ..PirateParams::default()
+    };
+    let pass = program.recording.references();
+    let target = || Ok(CoreSettings::new(program.player()?));
+    let compared = compare(settings, target, u64::MAX, 1, &params, (2 * pass, pass))?;
+    let fixed = PirateParams { interval: Some(program.instructions()), cycles: Some(1), ..params };
+    let fixed = fixed.check(compared.curve.cache())?;
+    let mut errors = Vec::new();
+    for point in compared.curve.trusted() {
+        let mut testbed = SimulatedTestbed::new(settings, target()?, u64::MAX, 1, PirateCore::default())?;
+        let whole = measure_fixed(&mut testbed, &fixed, point.bytes)?.curve()?;
+        errors.extend(whole.points().iter().map(|whole| (point.cpi / whole.cpi - 1.0).abs()));
+    }
+    Ok(OneRun {
+        interval,
+        overhead: compared.overhead(),
+        suspended: compared.run.suspended / compared.run.total.elapsed,
+        cpi_error: mean_and_max(compared.cpi_errors()),
+        against_fixed: mean_and_max(errors),
+        trusted: compared.curve.trusted().count(),
+    })
+}
+
+/// The pirate and the Stressmark, each stealing half of the cache from the sequential micro-benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Rivals {
+    /// CPI of the target alone in half the cache.
+    pub true_cpi: f64,
+    /// As the pirate measures it.
+    pub pirate_cpi: f64,
+    /// As the Stressmark measures it.
+    pub stressmark_cpi: f64,
+    /// Share of the cache that the Stressmark believes to hold.
+    pub stressmark_share: f64,
+    /// Lines per cycle that the pirate took from memory.
+    pub pirate_fetches_per_cycle: f64,
+    /// Lines per cycle that the Stressmark took from memory.
+    pub stressmark_fetches_per_cycle: f64,
+}
+
+/// Section III.6: what it costs that the Stressmark misses. LRU, a cache of `bytes`, and prefetching, by which the
+/// sequential target needs the memory's whole bandwidth.
+///
+/// # Errors
+/// As [`compare`].
+pub fn stressmark_rival(bytes: u64) -> Result<Rivals, ExperimentError> {
+    let mut settings = scaled_nehalem(bytes, Policy::Lru)?;
+    settings.prefetcher = Some(PrefetcherSettings::default());
+    let lines = settings.shared.geometry.lines().0;
+    let accesses = (16 * lines, 16 * lines);
+    let target = || CoreSettings::new(Micro::sequential(lines));
+    let truth = alone_with_ways(&settings, 8, target(), accesses.0, accesses.1)?;
+    let params = PirateParams {
+        sizes: Some(vec![bytes / 2]),
+        interval: Some(4.0 * accesses.1 as f64),
+        target_warm_up: Some(4.0 * accesses.0 as f64),
+        threads: Threads::Fixed(1),
+        cycles: Some(1),
+        ..PirateParams::default()
+    };
+    let compared = compare(&settings, || Ok(target()), u64::MAX, 1, &params, accesses)?;
+    let interval = compared.run.intervals.first().map(|interval| interval.counts).unwrap_or_default();
+    let stressed = stressmark::holding(&settings, target, lines / 2, accesses, 1)?;
+    Ok(Rivals {
+        true_cpi: truth.cpi(),
+        pirate_cpi: interval.target.cpi(),
+        stressmark_cpi: stressed.target.cpi(),
+        stressmark_share: stressed.inferred_lines / lines as f64,
+        pirate_fetches_per_cycle: interval.pirate.fetches / interval.target.time,
+        stressmark_fetches_per_cycle: stressed.stressmark.fetches() as f64 / stressed.target.cycles,
+    })
+}

@@ -1,0 +1,118 @@
+//! Targets: the paper's two micro-benchmarks, and the embedded workloads as recordings.
+
+use std::sync::Arc;
+
+use reuse_sampler::replay::Event;
+use reuse_sampler::{Access, AccessKind, LineSize};
+
+use crate::machines::chip::{ChipError, Player, Program, Recording, Reference};
+use crate::workloads::Workload;
+
+/// The paper's micro-benchmarks (figure 5): an array of lines, read at random or in order. Never ends.
+#[derive(Clone, Debug)]
+pub struct Micro {
+    lines: u64, // >= 1
+    next: u64,
+    random: Option<u64>, // state of the generator
+    instructions: f64,
+}
+
+impl Micro {
+    /// Reads `lines` lines (at least 1) in order, over and over, every fourth instruction.
+    #[must_use]
+    pub const fn sequential(lines: u64) -> Self {
+        Self { lines: if lines == 0 { 1 } else { lines }, next: 0, random: None, instructions: 4.0 }
+    }
+
+    /// The same with a read only every so many instructions.
+    #[must_use]
+    pub const fn every(self, instructions: f64) -> Self {
+        Self { instructions, ..self }
+    }
+
+    /// Reads them at random.
+    #[must_use]
+    pub const fn random(lines: u64, seed: u64) -> Self {
+        Self { random: Some(seed), ..Self::sequential(lines) }
+    }
+}
+
+impl Program for Micro {
+    fn next_reference(&mut self) -> Option<Reference> {
+        let line = if let Some(state) = &mut self.random {
+            // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = *state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ (z >> 31)) % self.lines
+        } else {
+            let line = self.next;
+            self.next = (self.next + 1) % self.lines;
+            line
+        };
+        let (kind, instructions) = (AccessKind::Load, self.instructions);
+        Some(Reference { line, kind, instructions, dependent: false })
+    }
+
+    fn restart(&mut self) {
+        self.next = 0;
+    }
+}
+
+/// A recorded program.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its references.
+    pub recording: Arc<Recording>,
+    /// References per instruction.
+    pub mix: f64,
+}
+
+impl Recorded {
+    /// Records accesses, of which `mix` are made per instruction.
+    ///
+    /// # Errors
+    /// [`ChipError::NoAccesses`] if there are none, [`ChipError::Timing`] unless `mix` is finite and above 0.
+    pub fn new(
+        accesses: impl IntoIterator<Item = Access>,
+        line_size: LineSize,
+        mix: f64,
+    ) -> Result<Self, ChipError> {
+        let recording = Arc::new(Recording::new(accesses, line_size)?);
+        Player::new(Arc::clone(&recording), mix)?;
+        Ok(Self { recording, mix })
+    }
+
+    /// Records an embedded workload, with its own mix.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn workload(workload: &Workload, line_size: LineSize) -> Result<Self, ChipError> {
+        let mut instructions = 0_u64;
+        let mut accesses = Vec::new();
+        workload.run(&mut |event| match event {
+            Event::Access(access) => accesses.push(access),
+            Event::Block { instructions: more, .. } => instructions += u64::from(more),
+            _ => {}
+        });
+        let recording = Arc::new(Recording::new(accesses, line_size)?);
+        let mix = recording.references() as f64 / instructions.max(1) as f64;
+        Player::new(Arc::clone(&recording), mix)?;
+        Ok(Self { recording, mix })
+    }
+
+    /// A player at the beginning.
+    ///
+    /// # Errors
+    /// None: the mix was checked.
+    pub fn player(&self) -> Result<Player, ChipError> {
+        Player::new(Arc::clone(&self.recording), self.mix)
+    }
+
+    /// Instructions in a pass.
+    #[must_use]
+    pub fn instructions(&self) -> f64 {
+        self.recording.references() as f64 / self.mix
+    }
+}

@@ -1,0 +1,109 @@
+//! A trace or an embedded workload on the simulated chip.
+
+use std::path::Path;
+
+use cache_pirate::{SharedCache, Testbed, Threads, measure};
+use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::{Access, LineSize};
+
+use super::args::Args;
+use super::watched::Watched;
+use super::{Measured, nothing};
+use crate::cli::{Failure, Watch};
+use crate::machines::chip::CoreSettings;
+use crate::machines::testbed::programs::Recorded;
+use crate::machines::testbed::{PirateCore, SimulatedTestbed};
+use crate::traces::{TraceFile, format_of};
+use crate::workloads::{NAMES, Workload};
+
+/// Cores for the pirate where their number is not given: with the target's a quad-core, as in the paper.
+const PIRATE_CORES: usize = 3;
+/// Accesses in an interval at least, per line of the cache.
+const ACCESSES_PER_LINE: u64 = 4;
+/// Longest interval of whole passes, in accesses: programs beyond it are measured in parts, over more cycles.
+const LONGEST: u64 = 4_000_000;
+/// Instructions between two looks at the interrupt flag.
+const PIECE: f64 = 1e6;
+
+/// Measures what the command line names.
+pub fn simulate(args: &Args, watch: &Watch<'_>) -> Result<Measured, Failure> {
+    let settings = args.chip()?;
+    let (source, program) = program(args, watch)?;
+    let threads = match args.threads {
+        Threads::Fixed(threads) => threads,
+        Threads::Auto => PIRATE_CORES,
+    };
+    let target = CoreSettings::new(program.player().map_err(Failure::run)?);
+    let testbed = SimulatedTestbed::new(&settings, target, u64::MAX, threads, PirateCore::default());
+    let inner = testbed.map_err(Failure::usage)?;
+    let cache = inner.cache();
+
+    let mut params = args.params();
+    let pass = program.recording.references();
+    let interval = args.interval.unwrap_or_else(|| interval(&program, cache));
+    params.interval = Some(interval);
+    // After one pass an LRU cache is as every later pass finds it; longer programs fill it sooner.
+    params.target_warm_up = Some(program.instructions().min(LONGEST as f64 / program.mix).max(interval));
+    let sizes = params.check(cache).map_err(Failure::usage)?.sizes().len() as f64;
+    // Enough cycles that the intervals of all sizes together cover the program.
+    let covering = pass as f64 / program.mix / (interval * sizes);
+    params.cycles = Some(args.cycles.unwrap_or(covering.ceil().max(1.0) as u64));
+    let plan = params.check(cache).map_err(Failure::usage)?;
+    let mut testbed = Watched { inner, watch, piece: PIECE, runs: 0 };
+    let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
+    let curve = run.curve().map_err(|error| nothing(watch, &error))?;
+    let mut notes = Vec::new();
+    if let Some(choice) = run.threads.as_ref().filter(|choice| !choice.one_thread_holds) {
+        notes.push("one pirate thread could not hold even a little of the cache".to_owned());
+        debug_assert_eq!(choice.threads, 1);
+    }
+    // The target restarts until all is measured: it ends only by interruption.
+    Ok(Measured { source, curve, run: Some(run), work: "instruction", time: "cycle", notes })
+}
+
+/// Whole passes over at least so many accesses that every line of the cache could be used a few times.
+fn interval(program: &Recorded, cache: SharedCache) -> f64 {
+    let least = ACCESSES_PER_LINE * cache.bytes / u64::from(cache.line_size);
+    let pass = program.recording.references();
+    let accesses = if pass > LONGEST { LONGEST } else { least.div_ceil(pass) * pass };
+    accesses as f64 / program.mix
+}
+
+fn program(args: &Args, watch: &Watch<'_>) -> Result<(String, Recorded), Failure> {
+    let line_size = LineSize::B64;
+    if let Some(path) = &args.trace {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let format = args.format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage)?;
+        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        let accesses =
+            accesses(trace.stream, watch).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
+        if accesses.is_empty() {
+            return Err(Failure::Run(format!("{name}: no memory access was seen")));
+        }
+        let recorded = Recorded::new(accesses, line_size, args.mix).map_err(Failure::usage)?;
+        return Ok((name, recorded));
+    }
+    let name = &args.workload;
+    let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(|| {
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
+    })?;
+    let recorded = Recorded::workload(&workload, line_size).map_err(Failure::run)?;
+    Ok((format!("{name} (embedded)"), recorded))
+}
+
+fn accesses(
+    mut source: impl EventSource,
+    watch: &Watch<'_>,
+) -> Result<Vec<Access>, reuse_sampler::SamplerError> {
+    let mut accesses = Vec::new();
+    while let Some(event) = source.next_event()? {
+        if let Event::Access(access) = event {
+            accesses.push(access);
+            if accesses.len() % (1 << 16) == 0 && watch.is_interrupted() {
+                break;
+            }
+        }
+    }
+    Ok(accesses)
+}

@@ -1,0 +1,114 @@
+//! What all runs on the chip have in common: the chip, how windows are cut, and how programs are warmed up.
+
+use cachesharing::SharedCache;
+
+use crate::cli::{Failure, Recorded};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+
+/// The chip and how programs are played on it.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub settings: ChipSettings,
+    pub base_cpi: f64,
+    pub window: u64,       // accesses, at least 1
+    pub threshold: f64,    // of phases: mean relative difference of CPI
+    pub sizes: u64,        // of a curve, at most; at least 1
+    pub reuse_times: bool, // whether they are counted, too
+}
+
+/// Accesses of a warm-up, per line of the shared cache.
+const WARM_UP: u64 = 32;
+
+/// Windows of the longest program, unless something else is asked for: short beside the time in which the cache's lines
+/// are exchanged, so that what programs do between is not averaged.
+const WINDOWS: u64 = 500;
+
+impl Ground {
+    /// Accesses in a window, where the longest program makes so many.
+    pub fn window(longest: u64) -> u64 {
+        (longest / WINDOWS).max(1)
+    }
+
+    /// Accesses that a program makes before it is counted, so that it finds the cache as it leaves it: those at the
+    /// end of its recording, since programs start over.
+    pub fn warm_up(&self, played: &Recorded) -> u64 {
+        played.recording.references().min(WARM_UP * self.settings.shared.geometry.lines().0)
+    }
+
+    /// The shared cache as a prediction sees it.
+    pub fn cache(&self) -> Result<SharedCache, Failure> {
+        let geometry = self.settings.shared.geometry;
+        SharedCache::new(geometry.bytes())
+            .and_then(|cache| cache.with_ways(u32::try_from(geometry.ways()).unwrap_or(u32::MAX)))
+            .map_err(Failure::usage)
+    }
+
+    /// Sizes of the shared cache that are measured, rising to all of it: whole ways.
+    pub fn sizes(&self) -> Vec<u64> {
+        let geometry = self.settings.shared.geometry;
+        let way = geometry.bytes() / geometry.ways();
+        let count = geometry.ways().min(self.sizes);
+        (1..=count).map(|i| i * geometry.ways() / count * way).collect()
+    }
+
+    /// Accesses of each window of a pass. A last window of less than half the length goes with the one before it.
+    pub fn windows(&self, played: &Recorded) -> impl Iterator<Item = u64> + use<> {
+        let (all, window) = (played.recording.references(), self.window);
+        let count = ((all + window / 2) / window).max(1);
+        (0..count).map(move |number| if number + 1 < count { window } else { all - number * window })
+    }
+
+    /// A core that plays `played` from reference number `from`, over and over.
+    pub fn core(&self, played: &Recorded, from: u64) -> Result<CoreSettings<Player>, Failure> {
+        let timing = CoreTiming::InOrder { base_cpi: self.base_cpi };
+        Ok(CoreSettings { timing, ..CoreSettings::new(played.player()?.starting_at(from)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use reuse_sampler::LineSize;
+
+    use super::*;
+    use crate::machines::chip::Recording;
+
+    #[test]
+    fn windows_cover_a_pass() {
+        let settings = ChipSettings::paper().unwrap();
+        for (accesses, expected) in [(9, vec![9]), (14, vec![14]), (15, vec![10, 5]), (30, vec![10, 10, 10])]
+        {
+            let ground = Ground {
+                settings: settings.clone(),
+                base_cpi: 1.0,
+                window: 10,
+                threshold: 0.1,
+                sizes: 16,
+                reuse_times: false,
+            };
+            let recording = Arc::new(Recording::of_lines(0..accesses, LineSize::B64).unwrap());
+            let played = Recorded { name: String::new(), recording, mix: 1.0 };
+            assert_eq!(ground.windows(&played).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn sizes_are_whole_ways_and_end_with_the_cache() {
+        let settings = ChipSettings::paper().unwrap();
+        let way = settings.shared.geometry.bytes() / 16;
+        for (sizes, expected) in
+            [(1, vec![16]), (3, vec![5, 10, 16]), (16, (1..=16).collect()), (99, (1..=16).collect())]
+        {
+            let ground = Ground {
+                settings: settings.clone(),
+                base_cpi: 1.0,
+                window: 10,
+                threshold: 0.1,
+                sizes,
+                reuse_times: false,
+            };
+            assert_eq!(ground.sizes(), expected.iter().map(|ways| ways * way).collect::<Vec<u64>>());
+        }
+    }
+}

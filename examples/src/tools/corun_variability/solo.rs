@@ -1,0 +1,168 @@
+//! What each program does alone: a curve over the cache's size for every window of it.
+//!
+//! Three ways to measure, all of a program that has run before: the chip with fewer of the shared cache's ways, as
+//! cache partitioning would do it; a simulated pirate that steals the rest of the cache; and reuse profiles turned
+//! into curves by `StatStack`, which needs no machine.
+
+use std::num::NonZeroUsize;
+
+use cache_pirate::{Testbed, Until, Who};
+use cachesharing::{CacheCurve, CurvePoint, Program, Window};
+use phase_detect::{Clusterer, Pop, PopConfig, Signature};
+
+use super::Ground;
+use super::returns::reuse_times;
+use super::reuse::by_statstack;
+use crate::cli::Failure;
+use crate::cli::Recorded;
+use crate::machines::chip::{Chip, Counters};
+use crate::machines::testbed::{PirateCore, SimulatedTestbed};
+use crate::parallel::in_order;
+
+/// How curves are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Curves {
+    /// On the chip with fewer ways of its shared cache
+    Ways,
+    /// Beside a simulated pirate that steals part of the shared cache
+    Pirate,
+    /// Modelled by StatStack from the program's reuse
+    Statstack,
+}
+
+/// A pirate that fetches more of the lines it touches does not hold what it is to steal.
+const MOST_PIRATE_FETCHES: f64 = 0.01;
+
+/// One window of a program: its work and its curve.
+pub(super) type SoloWindow = (f64, CacheCurve);
+
+/// Measures every window of `played` and sorts the windows into phases.
+pub(super) fn profile(
+    ground: &Ground,
+    played: &Recorded,
+    curves: Curves,
+    threads: NonZeroUsize,
+) -> Result<Program<u64>, Failure> {
+    let cache = ground.settings.shared.geometry.bytes();
+    let mut windows = match curves {
+        Curves::Ways => by_size(ground, played, threads, |bytes| alone(ground, played, bytes))?,
+        Curves::Pirate => {
+            by_size(ground, played, threads, |bytes| beside_pirate(ground, played, cache - bytes))?
+        }
+        Curves::Statstack => by_statstack(ground, played)?,
+    };
+    if ground.reuse_times {
+        let all = reuse_times(ground, played)?;
+        for ((_, curve), times) in windows.iter_mut().zip(all) {
+            *curve = curve.clone().with_reuse_times(times).map_err(Failure::run)?;
+        }
+    }
+    phased(ground, played, windows)
+}
+
+/// What was counted in a window at one size, and whether it can be relied upon.
+struct Counted {
+    counters: Counters,
+    trusted: bool,
+}
+
+/// Measures each size in a pass of its own and puts the windows together.
+fn by_size(
+    ground: &Ground,
+    played: &Recorded,
+    threads: NonZeroUsize,
+    measure: impl Fn(u64) -> Result<Vec<Counted>, Failure> + Sync,
+) -> Result<Vec<SoloWindow>, Failure> {
+    let sizes = ground.sizes();
+    let passes = in_order(sizes.len(), threads, |i| measure(sizes[i]));
+    let passes = passes.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    let line = ground.settings.line_size().bytes();
+    ground
+        .windows(played)
+        .enumerate()
+        .map(|(number, accesses)| {
+            let points = sizes.iter().zip(&passes).filter_map(|(&bytes, pass)| {
+                let counted = pass.get(number)?;
+                counted.trusted.then(|| point(bytes, &counted.counters))
+            });
+            let curve = CacheCurve::new(points.collect(), played.mix, line).map_err(Failure::run)?;
+            Ok((accesses as f64 / played.mix, curve))
+        })
+        .collect()
+}
+
+/// Counts each window of a pass with `bytes` of the shared cache, in whole ways.
+fn alone(ground: &Ground, played: &Recorded, bytes: u64) -> Result<Vec<Counted>, Failure> {
+    let mut settings = ground.settings.clone();
+    let geometry = settings.shared.geometry;
+    let ways = bytes * geometry.ways() / geometry.bytes();
+    settings.shared.geometry = geometry.with_ways(ways).map_err(Failure::run)?;
+    let warm_up = ground.warm_up(played);
+    let core = ground.core(played, played.recording.references() - warm_up)?;
+    let mut chip = Chip::new(&settings, vec![core]).map_err(Failure::run)?;
+    chip.run_alone(0, warm_up);
+    let mut last = chip.counters(0);
+    let count = |accesses| {
+        chip.run_alone(0, accesses);
+        let counters = chip.counters(0) - last;
+        last = chip.counters(0);
+        Counted { counters, trusted: true }
+    };
+    Ok(ground.windows(played).map(count).collect())
+}
+
+/// Counts each window of a pass while a pirate steals `stolen` bytes.
+fn beside_pirate(ground: &Ground, played: &Recorded, stolen: u64) -> Result<Vec<Counted>, Failure> {
+    let warm_up = ground.warm_up(played);
+    let core = ground.core(played, played.recording.references() - warm_up)?;
+    let testbed = SimulatedTestbed::new(&ground.settings, core, u64::MAX, 1, PirateCore::default());
+    let mut testbed = testbed.map_err(Failure::run)?;
+    let who = if stolen > 0 { Who::Both } else { Who::Target };
+    testbed.steal(stolen, 1).map_err(Failure::run)?;
+    // The second walk finds what the first one brought in.
+    testbed.run(Who::Pirate, Until::Walks(2)).map_err(Failure::run)?;
+    testbed.run(who, Until::Work(warm_up as f64 / played.mix)).map_err(Failure::run)?;
+    let mut last = (testbed.target_counters(), testbed.read().map_err(Failure::run)?.pirate);
+    ground
+        .windows(played)
+        .map(|accesses| {
+            testbed.run(who, Until::Work(accesses as f64 / played.mix)).map_err(Failure::run)?;
+            let now = (testbed.target_counters(), testbed.read().map_err(Failure::run)?.pirate);
+            let touches = now.1.touches - last.1.touches;
+            let fetches = now.1.fetches - last.1.fetches;
+            let trusted = stolen == 0 || fetches <= MOST_PIRATE_FETCHES * touches;
+            let counters = now.0 - last.0;
+            last = now;
+            Ok(Counted { counters, trusted })
+        })
+        .collect()
+}
+
+fn point(bytes: u64, counters: &Counters) -> CurvePoint {
+    let hits = counters.shared_accesses - counters.shared_misses;
+    CurvePoint {
+        bytes,
+        cpi: counters.cpi(),
+        miss_ratio: counters.miss_ratio(),
+        fetch_ratio: counters.fetch_ratio(),
+        hit_rate: Some(hits as f64 / counters.cycles),
+    }
+}
+
+/// Puts windows of like speed at every size into one phase.
+///
+/// A trace has no code to tell phases by. What matters here is what a window does at each size of the cache, and that
+/// does not depend on who runs beside it.
+fn phased(ground: &Ground, played: &Recorded, windows: Vec<SoloWindow>) -> Result<Program<u64>, Failure> {
+    let sizes = ground.sizes();
+    let config = PopConfig { threshold: ground.threshold, capacity: None, ..PopConfig::default() };
+    let mut clusterer = Pop::new(config).map_err(Failure::usage)?;
+    let mut members = Vec::with_capacity(windows.len());
+    for (work, curve) in windows {
+        let speeds: Vec<f64> = sizes.iter().map(|&bytes| curve.cpi(bytes as f64)).collect();
+        let signature = Signature::raw(speeds).map_err(Failure::run)?;
+        let phase = clusterer.classify(&signature).map_err(Failure::run)?.phase;
+        members.push(Window::measured(work, phase.index() as u64, curve));
+    }
+    Program::new(&*played.name, [], members).map_err(Failure::run)
+}

@@ -1,0 +1,282 @@
+//! From events or windows to a curve.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::{
+    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, LineSize, Redraw, ReuseProfile, Sampler,
+    SamplerError, SetAssociative, Stratum, WindowPlan,
+};
+use statcache::StatCache;
+use statstack::StatStack;
+
+use super::args::Model;
+use super::bursts::{Bursts, Part};
+use super::spots::{Observer, Spots};
+use crate::cli::Failure;
+use crate::machines::chip::{Cache, Geometry, Policy};
+use crate::reference::exact::{ExactLru, ExactRandom};
+
+/// Accesses between two looks at the clock and the interrupt flag.
+const BATCH: u64 = 1 << 16;
+/// Combinations of size and seed that one simulation of random replacement takes.
+const RANDOM_CACHES: usize = 64;
+/// Random replacement is averaged over so many seeds where sizes leave room for them.
+const RANDOM_SEEDS: usize = 8;
+
+/// A curve, and what it was made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Memory accesses, one per line touched.
+    pub accesses: u64,
+    /// How many of them were sampled.
+    pub samples: u64,
+    /// Parts that a model was fitted to.
+    pub windows: usize,
+    /// Miss ratio by cache size.
+    pub points: Vec<(CacheLines, f64)>,
+    /// What chance in the choice of samples leaves open at each of them, where that was asked for.
+    pub intervals: Option<Vec<Interval>>,
+    /// Miss ratios of loads and of stores at each of them, where they can be told.
+    pub kinds: Option<Vec<[Option<f64>; 2]>>,
+    /// The instructions that miss most, where they were asked for.
+    pub spots: Option<Spots>,
+    /// The run was interrupted.
+    pub incomplete: bool,
+}
+
+/// How the run is watched over.
+pub struct Watch<'a> {
+    /// Set when the run is to end with what it has.
+    pub interrupted: &'a AtomicBool,
+    /// Told the number of accesses so far, now and then.
+    pub progress: &'a dyn Fn(u64),
+}
+
+impl Watch<'_> {
+    fn goes_on(&self, accesses: u64) -> bool {
+        (self.progress)(accesses);
+        !self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `sampler` to its end and divides what it saw into parts.
+pub fn sample(
+    sampler: &mut dyn Sampler,
+    plan: &WindowPlan,
+    mut bursts: Bursts,
+    observer: &mut Observer,
+    watch: &Watch<'_>,
+) -> Result<(Bursts, bool), SamplerError> {
+    let mut incomplete = false;
+    while let Some(window) = sampler.next_window(plan)? {
+        bursts.add(&window)?;
+        observer.add(&window);
+        if !incomplete && !watch.goes_on(bursts.accesses()) {
+            incomplete = true;
+            sampler.stop()?;
+        }
+    }
+    Ok((bursts, incomplete))
+}
+
+/// What is fitted, and to what end.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit<'a> {
+    /// StatStack or StatCache.
+    pub model: Model,
+    /// Cache sizes.
+    pub sizes: &'a [CacheLines],
+    /// Ways of a set; `None` for fully associative caches.
+    pub ways: Option<u32>,
+    /// How intervals are drawn, if at all.
+    pub bootstrap: Option<Bootstrap>,
+    /// What was seen of the code.
+    pub observer: &'a Observer,
+    /// The cache whose hot spots are asked for.
+    pub hot_spots: Option<CacheLines>,
+}
+
+/// Fits a model to each part and averages their curves.
+pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measured, Failure> {
+    let (accesses, samples) = (bursts.accesses(), bursts.samples());
+    let parts = bursts.into_parts().map_err(Failure::run)?;
+    if parts.is_empty() {
+        return Err(Failure::Run(match accesses {
+            0 => "no memory access was seen".to_owned(),
+            _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
+        }));
+    }
+    let Curve { points, intervals, kinds, spots } = match (settings.model, settings.ways) {
+        // Random replacement is the same in sets: see `SetAssociative`.
+        (Model::Statcache, _) => curve(&parts, StatCache::fit, StatCache::fit, settings)?,
+        (_, None) => curve(&parts, StatStack::fit, StatStack::fit, settings)?,
+        (_, Some(ways)) => {
+            let in_sets = |model: Result<StatStack, statstack::Error>| Ok(SetAssociative::new(model?, ways)?);
+            let fit = |part: &ReuseProfile| -> Result<_, statstack::Error> { in_sets(StatStack::fit(part)) };
+            // 128 sizes are asked of each model: only without a correction is that quick enough to be done 2,000 times.
+            let redrawn = |part: &ReuseProfile| -> Result<_, statstack::Error> {
+                in_sets(StatStack::fit_distances(part))
+            };
+            curve(&parts, fit, redrawn, settings)?
+        }
+    };
+    let (kinds, windows) = (Some(kinds), parts.len());
+    Ok(Measured { accesses, samples, windows, points, intervals, kinds, spots, incomplete })
+}
+
+/// What a model says.
+struct Curve {
+    points: Vec<(CacheLines, f64)>,
+    intervals: Option<Vec<Interval>>,
+    kinds: Vec<[Option<f64>; 2]>,
+    spots: Option<Spots>,
+}
+
+/// The mean curve of the parts' models, and by how much it varies if samples are redrawn and `redrawn` fitted to them.
+fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt::Display>(
+    parts: &[Part],
+    fit: impl Fn(&ReuseProfile) -> Result<M, E>,
+    redrawn: impl Fn(&ReuseProfile) -> Result<N, E>,
+    settings: &Fit<'_>,
+) -> Result<Curve, Failure> {
+    let profiles = || parts.iter().map(|part| &part.profile);
+    let model = Grouped::fit(profiles(), fit).map_err(Failure::run)?;
+    let points = model.curve(settings.sizes).points;
+    let kinds = settings.observer.kinds(parts, &model, settings.sizes);
+    let spots = settings.hot_spots.and_then(|size| settings.observer.spots(&model, size));
+    let Some(bootstrap) = &settings.bootstrap else {
+        return Ok(Curve { points, intervals: None, kinds, spots });
+    };
+    let stratum = |part| {
+        let part: &ReuseProfile = part;
+        let weight = if part.accesses() > 0 { part.accesses() } else { part.total_weight() } as f64;
+        Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
+    };
+    let strata: Vec<Stratum<'_>> = profiles().map(stratum).collect();
+    let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
+    // Around the curve that is shown, which the redrawn models need not share.
+    let around = |(&(size, miss_ratio), drawn): (&(CacheLines, f64), Interval)| Interval {
+        size,
+        miss_ratio,
+        low: (miss_ratio - (drawn.miss_ratio - drawn.low)).clamp(0.0, miss_ratio),
+        high: (miss_ratio + (drawn.high - drawn.miss_ratio)).clamp(miss_ratio, 1.0),
+    };
+    let intervals = points.iter().zip(drawn.average).map(around).collect();
+    Ok(Curve { points, intervals: Some(intervals), kinds, spots })
+}
+
+/// Simulated caches of so many ways.
+pub struct Sets(Vec<Cache>);
+
+impl Sets {
+    /// Empty caches of these sizes.
+    pub fn new(
+        sizes: &[CacheLines],
+        ways: u32,
+        line_size: LineSize,
+        policy: Policy,
+    ) -> Result<Self, Failure> {
+        let cache = |size: &CacheLines| {
+            let ways = u64::from(ways).min(size.0);
+            Ok(Cache::new(Geometry::new(size.bytes(line_size), ways, line_size)?, policy))
+        };
+        let caches: Result<_, crate::machines::chip::ChipError> = sizes.iter().map(cache).collect();
+        Ok(Self(caches.map_err(Failure::usage)?))
+    }
+
+    /// Plays all of `source` to them.
+    pub fn run(
+        mut self,
+        source: &mut impl EventSource,
+        line_size: LineSize,
+        sizes: &[CacheLines],
+        watch: &Watch<'_>,
+    ) -> Result<Measured, SamplerError> {
+        let mut misses = vec![0_u64; self.0.len()];
+        let (accesses, incomplete) = replay(source, line_size, watch, |line| {
+            for (cache, misses) in self.0.iter_mut().zip(&mut misses) {
+                if !cache.touch(line.0) {
+                    cache.insert(line.0);
+                    *misses += 1;
+                }
+            }
+        })?;
+        let ratio = |misses: u64| if accesses > 0 { misses as f64 / accesses as f64 } else { 0.0 };
+        let points = sizes.iter().copied().zip(misses.into_iter().map(ratio)).collect();
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
+    }
+}
+
+/// Exact LRU caches of all sizes.
+pub fn exact_lru(
+    source: &mut impl EventSource,
+    line_size: LineSize,
+    sizes: &[CacheLines],
+    watch: &Watch<'_>,
+) -> Result<Measured, SamplerError> {
+    let mut lru = ExactLru::new();
+    let (accesses, incomplete) = replay(source, line_size, watch, |line| lru.access(line))?;
+    let points = lru.total().curve(line_size, sizes).points;
+    Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
+}
+
+/// Simulated random replacement: the average over a few seeds derived from `seed`.
+pub struct RandomCaches(Vec<ExactRandom>);
+
+impl RandomCaches {
+    /// Empty caches of these sizes.
+    pub fn new(sizes: &[CacheLines], seed: u64) -> Result<Self, Failure> {
+        let seeds = (RANDOM_CACHES / sizes.len().clamp(1, RANDOM_CACHES)).clamp(1, RANDOM_SEEDS) as u64;
+        let seeds: Vec<u64> =
+            (0..seeds).map(|i| seed.wrapping_mul(RANDOM_SEEDS as u64).wrapping_add(i)).collect();
+        let caches = sizes.chunks(RANDOM_CACHES).map(|sizes| ExactRandom::new(sizes, &seeds));
+        Ok(Self(caches.collect::<Result<_, _>>().map_err(Failure::usage)?))
+    }
+
+    /// Plays all of `source` to them.
+    pub fn run(
+        mut self,
+        source: &mut impl EventSource,
+        line_size: LineSize,
+        sizes: &[CacheLines],
+        watch: &Watch<'_>,
+    ) -> Result<Measured, SamplerError> {
+        let (accesses, incomplete) = replay(source, line_size, watch, |line| {
+            for caches in &mut self.0 {
+                caches.access(line);
+            }
+        })?;
+        let misses = self.0.iter_mut().flat_map(|caches| caches.take_window().misses());
+        let ratio = |misses: f64| if accesses > 0 { misses / accesses as f64 } else { 0.0 };
+        let points = sizes.iter().copied().zip(misses.map(ratio)).collect();
+        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
+    }
+}
+
+/// Hands every line that is accessed to `access`. Answers their number, and whether it was interrupted.
+fn replay(
+    source: &mut impl EventSource,
+    line_size: LineSize,
+    watch: &Watch<'_>,
+    mut access: impl FnMut(reuse_sampler::Line),
+) -> Result<(u64, bool), SamplerError> {
+    let mut accesses = 0;
+    let mut batch_end = BATCH;
+    let mut touch = |event: &Access| {
+        let (first, last) = line_size.span(event);
+        (first..=last).for_each(|line| access(reuse_sampler::Line(line)));
+        accesses += last - first + 1;
+        if accesses >= batch_end {
+            batch_end = accesses + BATCH;
+            return watch.goes_on(accesses);
+        }
+        true
+    };
+    let stopped = source.drive(|event| match event {
+        Event::Access(event) if !touch(&event) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })?;
+    Ok((accesses, stopped.is_some()))
+}

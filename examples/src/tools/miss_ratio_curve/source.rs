@@ -1,0 +1,239 @@
+//! What the curve is of: a trace, an embedded workload or a program, and how each is run.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
+use reuse_sampler::trace::{TraceContent, TraceFormat};
+use reuse_sampler::{
+    Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
+};
+
+use super::args::{Args, CacheSide, Model};
+use super::bursts::Bursts;
+use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
+use super::spots::{Observer, Tap};
+use super::traced::Traced;
+use crate::cli::{Failure, Progress};
+use crate::machines::chip::Policy;
+use crate::target::{Outcome, Target, TargetOptions, command_name};
+use crate::traces::TraceFile;
+use crate::workloads::{NAMES, Workload, locate};
+
+/// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
+/// enough that returning windows costs little.
+const REPLAY_WINDOW: u64 = 16_384;
+/// Level of the intervals.
+pub const LEVEL: f64 = 0.95;
+/// Instructions in a window of a program.
+const PROGRAM_WINDOW: u64 = 1_000_000;
+
+/// The command line, checked.
+pub struct Settings<'a> {
+    args: &'a Args,
+    format: Option<TraceFormat>,
+    pub line_size: LineSize,
+    sizes: Vec<CacheLines>,
+    plan: WindowPlan,
+    bootstrap: Option<Bootstrap>,
+    hot_spots: Option<CacheLines>,
+}
+
+impl<'a> Settings<'a> {
+    /// Checks what `args` says.
+    pub fn new(args: &'a Args) -> Result<Self, Failure> {
+        args.refuse_counters()?;
+        let format = args.trace_format()?;
+        let line_size = args.line_size(format)?;
+        let hot_spots = args.hot_spots(line_size)?;
+        let rate = args.sample_rate();
+        // Counts of every access do not name the instructions; single samples do.
+        let reuse = if rate >= 1.0 && hot_spots.is_none() {
+            ReusePlan::Every
+        } else {
+            ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
+        };
+        let sizes = args.cache_sizes(line_size)?;
+        let bootstrap = match args.draws {
+            0 => None,
+            draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
+        };
+        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap, hot_spots })
+    }
+
+    /// Runs and measures whatever the command line names, until `interrupted` is set.
+    pub fn run(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        match (&self.args.trace, self.format) {
+            (Some(path), Some(format)) => self.trace(path, format, interrupted),
+            _ if self.args.program.is_empty() => self.workload(interrupted),
+            _ => self.program(interrupted),
+        }
+    }
+
+    fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        let bar = Progress::over(trace.bytes);
+        let watch =
+            Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses, "accesses") };
+        let failed = |error| Failure::Run(format!("{name}: {error}"));
+        let stream = trace.stream.side(self.args.side.into()).map_err(Failure::usage)?;
+        let measured = match stream.content(self.line_size).map_err(failed)? {
+            TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
+            TraceContent::Samples(mut samples) => {
+                self.refuse_exact(&name)?;
+                self.model(samples.as_mut(), &watch, failed)?
+            }
+        };
+        Ok(Run { source: name, measured, outcome: Outcome::Unknown, notes: Vec::new() })
+    }
+
+    /// Refuses the exact models for what does not give every access.
+    fn refuse_exact(&self, source: &str) -> Result<(), Failure> {
+        let model = self.args.model;
+        if model.is_exact() {
+            return Err(Failure::Usage(format!(
+                "{} needs every access in order, which {source} does not give: record a trace and give --trace",
+                model.name()
+            )));
+        }
+        Ok(())
+    }
+
+    fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let name = &self.args.workload;
+        let workload = Workload::by_name(name, self.args.common.seed, 1).ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
+        })?;
+        if self.args.side == CacheSide::Instruction {
+            return Err(Failure::usage(
+                "embedded workloads have no instructions to fetch: give a program (-- PROGRAM), or a din or lackey trace",
+            ));
+        }
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let events = workload.events().map_err(Failure::run)?;
+        let measured = self.replay(events, &watch, Failure::run, locate)?;
+        Ok(Run {
+            source: format!("{name} (embedded)"),
+            measured,
+            outcome: Outcome::Unknown,
+            notes: Vec::new(),
+        })
+    }
+
+    fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        if self.args.model.is_exact() || self.args.side == CacheSide::Instruction {
+            return self.traced_program(interrupted);
+        }
+        let options = TargetOptions {
+            window: PROGRAM_WINDOW,
+            line_size: self.line_size,
+            seed: self.args.common.seed,
+            output_to_stderr: self.args.common.json,
+            backend: self.args.backend,
+        };
+        let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
+        let mut target = target.map_err(Failure::run)?;
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
+        if let Some(spots) = &mut measured.spots {
+            spots.describe(|pc| target.locate(pc), None);
+        }
+        let outcome = target.outcome();
+        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        Ok(Run { source: target.name().to_owned(), measured, outcome, notes: target.notes() })
+    }
+
+    /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
+    fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
+        let traced = Traced::spawn(&self.args.program, self.args.side, self.args.common.json)?;
+        let bar = Progress::over(None);
+        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
+        let outcome = traced.outcome();
+        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        Ok(Run { source: command_name(&self.args.program), measured, outcome, notes: Vec::new() })
+    }
+
+    /// Measures a replayed source by whatever model was asked for.
+    fn replay(
+        &self,
+        mut source: impl EventSource,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+        locate: impl FnMut(u64) -> Option<String>,
+    ) -> Result<Measured, Failure> {
+        let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
+        let measured = match self.args.model {
+            Model::ExactLru | Model::ExactRandom if self.args.ways.is_some() => {
+                let policy =
+                    if self.args.model == Model::ExactLru { Policy::Lru } else { Policy::Random { seed } };
+                let caches = Sets::new(sizes, self.args.ways.unwrap_or(1), line_size, policy)?;
+                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            }
+            Model::ExactLru => exact_lru(&mut source, line_size, sizes, watch).map_err(failed)?,
+            Model::ExactRandom => {
+                let caches = RandomCaches::new(sizes, seed)?;
+                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            }
+            Model::Statstack | Model::Statcache => {
+                let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
+                let options = windows.line_size(line_size).seed(seed);
+                let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
+                let tapped = Tap::new(source, strides.clone());
+                let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
+                let mut measured = self.model(&mut sampler, watch, failed)?;
+                if let Some(spots) = &mut measured.spots {
+                    spots.describe(locate, strides.map(|strides| strides.borrow().clone()).as_ref());
+                }
+                measured
+            }
+        };
+        if measured.accesses == 0 {
+            return Err(Failure::Run("no memory access was seen".to_owned()));
+        }
+        Ok(measured)
+    }
+
+    /// Follows the strides of as many accesses as are sampled.
+    fn strides(&self) -> Result<Rc<RefCell<Strides>>, Failure> {
+        let gap = SampleGap::mean(1.0 / self.args.sample_rate()).map_err(Failure::usage)?;
+        Ok(Rc::new(RefCell::new(Strides::new(gap, self.args.common.seed))))
+    }
+
+    /// Samples to the end and fits the model.
+    fn model(
+        &self,
+        sampler: &mut dyn Sampler,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let bursts = Bursts::new(self.args.windows as usize, self.line_size);
+        let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
+        let sampled = sample(sampler, &self.plan, bursts, &mut observer, watch);
+        let (bursts, incomplete) = sampled.map_err(failed)?;
+        let settings = Fit {
+            model: self.args.model,
+            sizes: &self.sizes,
+            ways: self.args.ways,
+            bootstrap: self.bootstrap,
+            observer: &observer,
+            hot_spots: self.hot_spots,
+        };
+        fit(&settings, bursts, incomplete)
+    }
+}
+
+/// A curve, what it is of, and how the program ended if it was one.
+pub struct Run {
+    pub source: String,
+    pub measured: Measured,
+    pub outcome: Outcome,
+    /// What the user should know about it.
+    pub notes: Vec<String>,
+}

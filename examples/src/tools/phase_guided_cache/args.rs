@@ -1,0 +1,147 @@
+//! The command line.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use phase_detect::cluster::DEFAULT_THRESHOLD;
+use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
+
+use super::{Model, default_sizes};
+use crate::cli::values::sample_rate;
+use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+use crate::guided::THRESHOLD;
+use crate::machines::host::DataCaches;
+use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions};
+
+/// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
+const LONG_WINDOW: u64 = 5_000_000;
+/// Followed accesses per long window, times instructions per access (between 2 and 3 in most programs): the
+/// standard error of a miss ratio of 5 % is 0.2 points in one window, less where a phase has several, and following them costs less than reporting all accesses.
+const FOLLOWED: f64 = 25_000.0;
+
+/// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
+///
+/// Runs PROGRAM unmodified (under qemu-user, where the machine has no counters), detects its phases while it runs,
+/// and profiles only windows that tell something new. Without PROGRAM an embedded workload runs. The exit status is
+/// the program's own. With --json the program's output goes to standard error.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "phase_guided_cache", version)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Instructions in a window [default: 10000000 for programs, 500000 for embedded workloads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+    /// Share of the accesses of a profiled window that are followed, above 0 and at most 1 (1: every access) [default:
+    /// some 10000 in a window of a program, 0.0025 of those of 10000000 instructions; 1 for embedded workloads and
+    /// for short windows; 0.00001 under hardware counters]
+    #[arg(long, value_name = "R", value_parser = sample_rate)]
+    sample_rate: Option<f64>,
+    /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
+    #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
+    pub(super) gap_limit: f64,
+    /// Windows after a profiled one in which samples that are still open are followed on, at most
+    #[arg(long, value_name = "WINDOWS", default_value_t = 4)]
+    pub(super) follow: u32,
+    /// Cache model: statstack for LRU, statcache for random replacement
+    #[arg(long, value_enum, default_value = "statstack")]
+    pub(super) model: Model,
+    /// Cache sizes to model, for example 32KiB,1MiB [default: four an octave from 1 KiB on]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
+    sizes: Vec<u64>,
+    /// Cache line size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub(super) line_size: u32,
+    /// Largest distance at which a window still belongs to a phase, as a fraction of the largest possible one [default:
+    /// 0.1; 0.4 under hardware counters, which sample the code]
+    #[arg(long, value_name = "T")]
+    threshold: Option<f64>,
+    /// Embedded workload to run where no program is given
+    #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
+    workload: String,
+    /// How many times as long the embedded workload's phases are
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "program")]
+    scale: u32,
+    /// Redraws of the profiled windows for the 95 % intervals of the curves, 100 or more; 0 for no intervals
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) draws: usize,
+    /// What observes PROGRAM
+    #[arg(long, value_enum, default_value = "auto", requires = "program")]
+    backend: Backend,
+    /// The program to run, with its arguments
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl std::ops::Deref for Args {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Args {
+    /// Instructions in a window.
+    #[must_use]
+    pub fn window_length(&self) -> u64 {
+        self.window.unwrap_or(if self.program.is_empty() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW })
+    }
+
+    /// Whether hardware counters observe the program.
+    pub(super) fn sampled(&self) -> bool {
+        !self.program.is_empty() && self.backend.samples()
+    }
+
+    /// The threshold of phases, where code is sampled or not.
+    pub(super) fn threshold(&self, sampled: bool) -> f64 {
+        self.threshold.unwrap_or(if sampled { DEFAULT_THRESHOLD } else { THRESHOLD })
+    }
+
+    /// How reuse is observed in profiled windows.
+    pub(super) fn reuse(&self, sampled: bool) -> Result<ReusePlan, Failure> {
+        let window = self.window_length();
+        let chosen = match () {
+            () if sampled => 1.0 / SAMPLED_GAP,
+            () if self.program.is_empty() || window < LONG_WINDOW => 1.0,
+            () => FOLLOWED / window as f64,
+        };
+        let rate = self.sample_rate.unwrap_or(chosen);
+        if rate >= 1.0 {
+            return Ok(ReusePlan::Every);
+        }
+        Ok(ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?))
+    }
+
+    pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
+        let options = TargetOptions {
+            window: self.window_length(),
+            line_size,
+            seed: self.seed,
+            output_to_stderr: self.json,
+            backend: self.backend,
+        };
+        if self.program.is_empty() {
+            return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);
+        }
+        Target::program(&self.program, options).and_then(Target::in_accesses).map_err(Failure::run)
+    }
+
+    pub(super) fn cache_sizes(
+        &self,
+        line_size: LineSize,
+        caches: &DataCaches,
+    ) -> Result<Vec<CacheLines>, Failure> {
+        if self.sizes.is_empty() {
+            return Ok(default_sizes(line_size, caches));
+        }
+        cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
+    }
+}
+
+fn gap_limit(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|&gap: &f64| gap >= 1.0 && gap.is_finite())
+        .ok_or_else(|| "give a number of windows of at least 1".to_owned())
+}

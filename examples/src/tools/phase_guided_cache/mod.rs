@@ -1,0 +1,211 @@
+//! The main job: phases of a program, and its miss ratio at every moment and every cache size.
+
+mod args;
+mod report;
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reuse_sampler::{Bootstrap, CacheLines, LineSize, Sampler};
+
+pub use args::Args;
+
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
+use crate::machines::host::DataCaches;
+use crate::target::{Outcome, Target};
+
+/// Runs the pipeline: results go to `out`, remarks to `messages`. Answers the exit status: the program's own, or that
+/// of an interrupted run.
+///
+/// # Errors
+/// [`Failure`] if there is nothing to report.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    let line_size = LineSize::new(args.line_size).map_err(Failure::usage)?;
+    let caches = DataCaches::of_this_machine();
+    let sizes = args.cache_sizes(line_size, &caches)?;
+    let options = options(args, line_size)?;
+    // Found before the run, not after.
+    let folder = args.folder()?;
+    let interrupted = interrupt_flag()?;
+
+    let mut target = args.target(line_size)?;
+    let run = observe(&mut target, options, &interrupted)?;
+    let ended = target.outcome();
+    if let Some(problem) = too_short(args.window_length(), &run, &target) {
+        return Err(Failure::Run(problem));
+    }
+    let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
+    if args.draws > 0 {
+        let bootstrap = Bootstrap::new(report::LEVEL, args.draws, args.seed).map_err(Failure::usage)?;
+        curves.add_intervals(&run, args.model.into(), &bootstrap).map_err(Failure::run)?;
+    }
+    let mut subject = crate::report::Subject::new(
+        target.name().to_owned(),
+        args.model.title().to_owned(),
+        &run,
+        &curves,
+        &caches,
+        |address| target.locate(address),
+    );
+    subject.notes = target.notes();
+    if let Some(folder) = &folder {
+        report::write(&subject, folder)?;
+    }
+    report::tell(&subject, args.json, folder.as_ref(), out)?;
+    let (status, remark) = ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
+    if let Some(remark) = remark {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(messages, "phase_guided_cache: {remark}");
+    }
+    Ok(status)
+}
+
+fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
+    let sampled = args.sampled();
+    Ok(GuidedOptions {
+        reuse: args.reuse(sampled)?,
+        gap_limit: args.gap_limit,
+        follow: args.follow,
+        threshold: args.threshold(sampled),
+        line_size,
+        seed: args.seed,
+        ..GuidedOptions::default()
+    })
+}
+
+/// Runs `target` guided by its phases until its end or until `interrupted` is set.
+pub(super) fn observe(
+    target: &mut Target,
+    options: GuidedOptions,
+    interrupted: &AtomicBool,
+) -> Result<GuidedRun, Failure> {
+    let watch = Watch::new(interrupted);
+    let told = |progress: &Progress| {
+        watch.tell_with(|| {
+            format!(
+                "{} windows, {} profiled, {} phases, {} instructions",
+                progress.windows,
+                progress.profiled,
+                progress.phases,
+                crate::report::count(progress.instructions)
+            )
+        });
+        watch.is_interrupted()
+    };
+    let sampler: &mut dyn Sampler = target.sampler();
+    let run = run_guided(sampler, options, told);
+    watch.clear();
+    let mut run = run.map_err(Failure::run)?;
+    // A signal that ended the program ended the run before its end, too.
+    run.incomplete |=
+        interrupted.load(Ordering::Relaxed) || matches!(target.outcome(), Outcome::Signalled(_));
+    Ok(run)
+}
+
+/// A program that ends within its first window has neither phases nor a curve worth showing.
+pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option<String> {
+    let ended = &target.outcome();
+    if run.windows.len() > 1 || run.incomplete && !matches!(ended, Outcome::Signalled(_)) {
+        return None;
+    }
+    let instructions = run.instructions();
+    let how = match ended {
+        Outcome::Signalled(signal) => format!("was killed by {signal}"),
+        Outcome::Exited(code) if *code != 0 => format!("exited with status {code}"),
+        Outcome::Exited(_) | Outcome::Unknown => "ended".to_owned(),
+    };
+    let problem = if instructions == 0 {
+        format!("the program {how} before it executed anything")
+    } else {
+        let remedy = (instructions / 50).max(1_000);
+        format!(
+            "the program {how} after {instructions} instructions, within its first window of {window}: \
+             give shorter windows, for example --window {remedy}"
+        )
+    };
+    Some(target.notes().into_iter().fold(problem, |problem, note| format!("{problem}; {note}")))
+}
+
+/// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
+/// as a success. How the program ended says nothing once it was told to end.
+pub(super) fn ending(incomplete: bool, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
+    match ended {
+        _ if interrupted => {
+            (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
+        }
+        Outcome::Signalled(signal) => {
+            let remark = format!("the program was killed by {signal}; the report shows the run until then");
+            (signal.shell_status(), Some(remark))
+        }
+        Outcome::Exited(code) if *code != 0 => (u8::try_from(code & 0xFF).unwrap_or(1), None),
+        _ if incomplete => {
+            (INTERRUPTED, Some("the run is incomplete; the report shows it until then".to_owned()))
+        }
+        _ => (0, None),
+    }
+}
+
+/// From 1 KiB to twice the largest cache, at least 64 MiB and at most 1 GiB, four sizes an octave.
+pub(super) fn default_sizes(line_size: LineSize, caches: &DataCaches) -> Vec<CacheLines> {
+    let largest = caches.levels.iter().map(|level| level.bytes).max().unwrap_or(0);
+    let last = (2 * largest).next_power_of_two().clamp(64 << 20, 1 << 30);
+    let line = u64::from(line_size.bytes());
+    let octaves = (last.max(1024) / 1024).ilog2();
+    let mut sizes: Vec<CacheLines> = (0..=4 * octaves)
+        .map(|k| CacheLines(((1024.0 * 2_f64.powf(f64::from(k) / 4.0)) / line as f64).round() as u64))
+        .filter(|size| size.0 > 0)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Which model draws the curves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Model {
+    /// LRU replacement.
+    Statstack,
+    /// Random replacement.
+    Statcache,
+}
+
+impl Model {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Statstack => "LRU (StatStack)",
+            Self::Statcache => "random-replacement (StatCache)",
+        }
+    }
+}
+
+impl From<Model> for Replacement {
+    fn from(model: Model) -> Self {
+        match model {
+            Model::Statstack => Self::Lru,
+            Model::Statcache => Self::Random,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_told_to_end_says_so_however_the_program_took_it() {
+        let run = GuidedRun {
+            windows: Vec::new(),
+            phases: Vec::new(),
+            line_size: LineSize::B64,
+            incomplete: true,
+            predictions: (0, 0),
+        };
+        for ended in [Outcome::Unknown, Outcome::Exited(0), Outcome::Exited(1)] {
+            let (status, remark) = ending(run.incomplete, &ended, true);
+            assert_eq!(status, INTERRUPTED);
+            assert!(remark.is_some_and(|remark| remark.starts_with("interrupted")));
+        }
+        assert_eq!(ending(run.incomplete, &Outcome::Exited(7), false), (7, None));
+        assert_eq!(ending(false, &Outcome::Exited(0), false), (0, None));
+    }
+}

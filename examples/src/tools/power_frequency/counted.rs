@@ -1,0 +1,153 @@
+//! An embedded program on the reference core: profiled at one frequency on four counters, predicted at all, and
+//! run at all to see what is true.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use powersleuth::analysis::Analysis;
+use powersleuth::multiplex::{CollectorError, CounterGroups, Filling, PerPhase};
+use powersleuth::power::OperatingPoints;
+use powersleuth::{Error, Hertz};
+
+use super::calibrate::{Calibration, CalibrationError, INTERVAL};
+use super::events::{EVENTS, roles};
+use super::study::{CodeOf, Study};
+use super::{judge, observe};
+use crate::machines::ooo::{CoreSettings, Machine, Run, simulate};
+use crate::workloads::{self, Workload};
+
+/// How an embedded program is observed.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The frequencies asked about, ascending.
+    pub frequencies: Vec<Hertz>,
+    /// The clock of the profiling run.
+    pub profiled_at: Hertz,
+    /// Counters that the nine events share.
+    pub counters: usize,
+    /// Seed of everything drawn.
+    pub seed: u64,
+}
+
+/// Why an embedded program could not be studied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The machine could not be calibrated, or the program not run on it.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+    /// Something could not be predicted.
+    #[error(transparent)]
+    Analysis(#[from] Error),
+    /// The counters gave what cannot be.
+    #[error(transparent)]
+    Counters(#[from] CollectorError<Infallible>),
+    /// No phases were found.
+    #[error(transparent)]
+    Phases(#[from] phase_detect::Error),
+    /// The program ended too soon.
+    #[error(
+        "the program ended within its first interval of {INTERVAL} instructions: give a longer one (--scale)"
+    )]
+    TooShort,
+}
+
+/// Frequencies at which the reference core is calibrated: where it is profiled, and the ends of the range.
+#[must_use]
+pub fn calibrated_at(points: &OperatingPoints, profiled_at: Hertz) -> Vec<Hertz> {
+    let ends = points.frequencies().next().into_iter().chain(points.frequencies().last());
+    ascending(ends.chain([profiled_at]).collect())
+}
+
+/// Each once, in order.
+#[must_use]
+pub fn ascending(mut frequencies: Vec<Hertz>) -> Vec<Hertz> {
+    frequencies.sort_by(|a, b| a.0.total_cmp(&b.0));
+    frequencies.dedup();
+    frequencies
+}
+
+/// Studies `workload`, called `name`, until its end or until `interrupted` is set.
+///
+/// # Errors
+/// [`StudyError`] if there is nothing to report.
+pub fn study(
+    name: &str,
+    workload: &Workload,
+    calibration: &Calibration,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    progress: impl Fn(u64),
+) -> Result<Study, StudyError> {
+    let run = run(workload, setup, interrupted, progress).map_err(StudyError::Calibration)?;
+    if run.intervals.is_empty() {
+        return Err(if interrupted.load(Ordering::Relaxed) {
+            StudyError::Calibration(CalibrationError::Interrupted)
+        } else {
+            StudyError::TooShort
+        });
+    }
+    let phases = observe::phases(&run, setup.seed)?;
+    let points = calibration.points();
+    let truth = judge::truth(&run, &phases, points, &setup.frequencies, setup.seed)?;
+    let clock = observe::clock_at(&run, setup.profiled_at)
+        .ok_or(Error::UnknownFrequency { hertz: setup.profiled_at.0 })?;
+    let groups = CounterGroups::round_robin(EVENTS.len(), setup.counters)?;
+    let rotation = PerPhase::new(groups.as_slice().len());
+    let record = observe::multiplexed(&run, &phases, clock, groups, rotation)?;
+    let complete = record.interpolate(Filling::default())?;
+    let profile = complete.profile(setup.profiled_at, &roles())?;
+    let (power, _) = calibration.power(setup.seed)?;
+    let stalls = calibration.stalls(setup.profiled_at)?;
+    let predicted = Analysis::predict(&profile, &stalls, &power, &setup.frequencies)?;
+
+    let mut code = CodeOf::new();
+    for (interval, &phase) in run.intervals.iter().zip(&phases) {
+        for &(block, instructions) in &interval.code {
+            *code.entry(phase).or_default().entry(block).or_default() += instructions;
+        }
+    }
+    let basis = format!(
+        "Counted on the simulated out-of-order core at {:.2} GHz: {} events on {} counters, turned phase by phase. All other \
+         frequencies are predicted; the core really ran at them too, to tell what is true.",
+        setup.profiled_at.ghz(),
+        EVENTS.len(),
+        setup.counters.min(EVENTS.len())
+    );
+    Ok(Study {
+        program: format!("{name} (embedded)"),
+        basis,
+        source: "simulated core",
+        modelled: false,
+        interval: INTERVAL,
+        profiled_at: setup.profiled_at,
+        views: Study::views(&predicted, &code, workloads::locate)?,
+        predicted,
+        truth: Some(truth),
+        notes: Vec::new(),
+        incomplete: interrupted.load(Ordering::Relaxed),
+    })
+}
+
+fn run(
+    workload: &Workload,
+    setup: &Setup,
+    interrupted: &AtomicBool,
+    progress: impl Fn(u64),
+) -> Result<Run, CalibrationError> {
+    let clocks = setup.frequencies.iter().copied().chain([setup.profiled_at]);
+    let machine = Machine {
+        core: CoreSettings::default(),
+        frequencies: ascending(clocks.collect()),
+        interval: INTERVAL,
+    };
+    let mut seen = 0_u64;
+    let events = workload.events()?.take_while(|_| {
+        seen += 1;
+        if seen % (1 << 16) == 0 {
+            progress(seen);
+        }
+        !interrupted.load(Ordering::Relaxed)
+    });
+    Ok(simulate(events, &machine, usize::MAX)?)
+}

@@ -1,0 +1,99 @@
+//! A run, interval by interval.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use phase_detect::{CodeVector, Detector, PhaseId};
+use powersleuth::linux::{EnergyMeter, Files};
+use powersleuth::multiplex::{Collector, CollectorError, PerPhase, Record};
+use powersleuth::{Error, Joules};
+
+use super::choose::Choice;
+use super::{IntervalSource, Supplied};
+use crate::tools::power_frequency::study::CodeOf;
+
+/// What was counted of a program.
+#[derive(Debug)]
+pub struct Observed {
+    /// Per interval its phase, instructions, cycles, and what was counted of the quantities.
+    pub record: Record<PhaseId>,
+    /// Where its phases execute.
+    pub code: CodeOf,
+    /// Cycles per second of the program's own time in each interval.
+    pub clocks: Vec<f64>,
+    /// What the machine drew meanwhile and for how long, where it has a meter.
+    pub drawn: Option<Result<(Joules, Duration), Error>>,
+    /// Intervals whose phase was predicted, and those of them for which it was right.
+    pub predicted: [usize; 2],
+}
+
+/// Why a run ended before anything was seen of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserveError<E: std::error::Error + 'static> {
+    /// The counters, or the program.
+    #[error(transparent)]
+    Counters(#[from] CollectorError<E>),
+    /// The program.
+    #[error(transparent)]
+    Program(E),
+    /// No phase can be told.
+    #[error(transparent)]
+    Phases(#[from] phase_detect::Error),
+    /// The counters cannot be grouped.
+    #[error(transparent)]
+    Groups(#[from] Error),
+}
+
+/// Lets `source` run to its end, or until `interrupted` is set, and counts each interval what `choice` says, on
+/// `counters` counters in the turn of the phase that is predicted for it. The source comes back.
+///
+/// # Errors
+/// [`ObserveError`] where the program cannot run or its events not be counted.
+pub fn observe<S>(
+    source: S,
+    choice: &Choice,
+    counters: usize,
+    seed: u64,
+    mut meter: Option<EnergyMeter<impl Files>>,
+    interrupted: &AtomicBool,
+    mut progress: impl FnMut(usize),
+) -> Result<(Observed, S), ObserveError<S::Error>>
+where
+    S: IntervalSource<Error: std::error::Error + 'static>,
+{
+    let groups = choice.groups(counters)?;
+    let rotation = PerPhase::new(groups.as_slice().len());
+    let mut collector = Collector::new(Supplied::new(source, choice), groups, rotation);
+    let mut vector = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?;
+    let mut detector = Detector::default();
+    let (mut code, mut predicted, mut next) = (CodeOf::new(), [0, 0], None);
+    let begin = Instant::now();
+    while !interrupted.load(Ordering::Relaxed) {
+        collector.begin(next)?;
+        let Some(seen) = collector.source_mut().run().map_err(ObserveError::Program)? else { break };
+        for &(block, weight) in &seen {
+            vector.add(block, weight);
+        }
+        let detection = detector.observe(0, &vector.finish()?)?;
+        // Without a reduced sample rate every window has a phase.
+        let Some(phase) = detection.phase else { continue };
+        collector.end(phase)?;
+        predicted[0] += usize::from(next.is_some());
+        predicted[1] += usize::from(next == Some(phase));
+        next = detection.prediction.map(|prediction| prediction.phase);
+        let blocks = code.entry(phase).or_default();
+        for (block, weight) in seen {
+            *blocks.entry(block).or_default() += weight.round() as u64;
+        }
+        // Often enough that no wrap of the meter goes unseen.
+        if let Some(meter) = &mut meter {
+            let _ = meter.read();
+        }
+        progress(collector.record().len());
+    }
+    let drawn = meter.map(|mut meter| meter.read().map(|joules| (joules, begin.elapsed())));
+    let (record, supplied) = collector.finish();
+    let clocks = supplied.clocks().to_vec();
+    Ok((Observed { record, code, clocks, drawn, predicted }, supplied.into_source()))
+}

@@ -1,0 +1,258 @@
+//! What follows from a run that was counted: every frequency of this machine.
+
+use phase_detect::PhaseId;
+use powersleuth::analysis::Analysis;
+use powersleuth::linux::{Files, machine_name, policies, voltages};
+use powersleuth::multiplex::{Complete, Filling, Roles, Source};
+use powersleuth::performance::{Event, StallBased};
+use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};
+use powersleuth::{Error, Hertz, Seconds};
+
+use super::IntervalSource;
+use super::choose::{Choice, MISSES, QUANTITIES, STALLS, Supply};
+use super::observe::Observed;
+use crate::machines::ooo::nehalem_points;
+use crate::report::{percent, quantity};
+use crate::tools::power_frequency::study::Study;
+
+/// What is known of the machine besides its counters.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// A power model fitted to it.
+    pub power: Option<PowerModel>,
+    /// Latency of its memory.
+    pub latency: Seconds,
+    /// Frequencies that are asked about; its own where none are.
+    pub frequencies: Vec<Hertz>,
+}
+
+/// How the run was set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The program, as a person would write it.
+    pub program: &'a str,
+    /// Instructions in an interval.
+    pub window: u64,
+    /// Counters that the events shared.
+    pub counters: usize,
+    /// The run was stopped before its end.
+    pub incomplete: bool,
+}
+
+/// The clock during most of the intervals.
+fn median(clocks: &[f64]) -> Option<Hertz> {
+    let mut clocks = clocks.to_vec();
+    clocks.sort_by(f64::total_cmp);
+    clocks.get(clocks.len() / 2).map(|&hertz| Hertz(hertz))
+}
+
+/// Everything that `observed` says about the frequencies of the machine below `files`.
+///
+/// # Errors
+/// [`Error`] if nothing was counted, the power model belongs to another machine or reads what is not counted, or a
+/// frequency lies beyond its points.
+pub fn study(
+    observed: &Observed,
+    choice: &Choice,
+    machine: &Machine,
+    files: &impl Files,
+    run: Run<'_>,
+    source: &mut impl IntervalSource,
+) -> Result<Study, Error> {
+    let mut notes = choice.notes.clone();
+    let clock = median(&observed.clocks).ok_or(Error::Empty { what: "intervals" })?;
+    let frequencies = frequencies(machine, files, clock, &mut notes);
+    let power = match &machine.power {
+        Some(model) => {
+            model.check_machine(&machine_name(files)?)?;
+            model.clone()
+        }
+        None => example(files, &frequencies, &mut notes)?,
+    };
+    let silent = silent(observed, choice);
+    let complete = observed.record.clone().interpolate(Filling::default())?;
+    let roles = roles(&power)?;
+    let profile = complete.profile(clock, &roles)?;
+    let predicted = Analysis::predict(&profile, &StallBased::new(machine.latency)?, &power, &frequencies)?;
+
+    notes.extend(silent);
+    notes.push(turns(observed, &complete));
+    notes.push(drawn(observed, &predicted, clock));
+    let fitted = if machine.power.is_some() {
+        "Power by the model that was fitted to this machine."
+    } else {
+        "Power by coefficients of another processor (Nehalem, the paper's table V.1), an example and not this machine's: \
+         fit your own (powersleuth::power::TrainingSet) and give it with --power-model."
+    };
+    let basis = format!(
+        "Counted by this machine's own counters at {:.2} GHz: {} of {} events, at most {} at a time, in the turn of the \
+         predicted phase. Time at other frequencies by the stall-based model, with a memory latency of {}. {fitted}",
+        clock.ghz(),
+        choice.counted(),
+        QUANTITIES.len(),
+        run.counters,
+        quantity(machine.latency.0, "s"),
+    );
+    Ok(Study {
+        program: run.program.to_owned(),
+        basis,
+        source: "counters",
+        modelled: false,
+        interval: run.window,
+        profiled_at: clock,
+        views: Study::views(&predicted, &observed.code, |address| source.locate(address))?,
+        predicted,
+        truth: None,
+        notes,
+        incomplete: run.incomplete,
+    })
+}
+
+/// Those asked about, or the machine's, or nine below its clock.
+fn frequencies(machine: &Machine, files: &impl Files, clock: Hertz, notes: &mut Vec<String>) -> Vec<Hertz> {
+    const STEPS: u32 = 8;
+    if !machine.frequencies.is_empty() {
+        return machine.frequencies.clone();
+    }
+    let between = |low: Hertz, high: Hertz| -> Vec<Hertz> {
+        (0..=STEPS).map(|k| low + (high - low) * (f64::from(k) / f64::from(STEPS))).collect()
+    };
+    match policies(files) {
+        Ok(policies) => {
+            // The cores of one kind; a program that moves between kinds has no one clock.
+            let policy = &policies[0];
+            if policies.len() > 1 && policies.iter().any(|other| other.range != policy.range) {
+                notes.push(format!(
+                    "cores of several kinds: frequencies are those of policy {} (cores {:?})",
+                    policy.number, policy.cpus
+                ));
+            }
+            match policy.frequencies.as_slice() {
+                [] => between(policy.range.0, policy.range.1),
+                listed => listed.to_vec(),
+            }
+        }
+        Err(error) => {
+            notes.push(format!("{error}; frequencies shown: 60 to 100 % of the clock of this run"));
+            // As they would be written.
+            let round = |hertz: f64| Hertz((hertz / 1e6).round() * 1e6);
+            between(round(0.6 * clock.0), round(clock.0))
+        }
+    }
+}
+
+/// The paper's coefficients, with the reference core's voltages and static powers stretched over `frequencies`
+/// except where the system tells voltages.
+fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -> Result<PowerModel, Error> {
+    let bundled = nehalem_points()?;
+    let ends = |of: &[Hertz]| -> Result<(f64, f64), Error> {
+        let at = |hertz: Option<&Hertz>| hertz.map(|f| f.0).ok_or(Error::Empty { what: "frequencies" });
+        Ok((at(of.first())?, at(of.last())?))
+    };
+    let known: Vec<Hertz> = bundled.frequencies().collect();
+    let ((low, high), (from, to)) = (ends(&known)?, ends(frequencies)?);
+    let told = voltages(files, 0).unwrap_or_default();
+    let mut here = 0;
+    let mut points = Vec::new();
+    for &frequency in frequencies {
+        let place = if to > from { (frequency.0 - from) / (to - from) } else { 1.0 };
+        let alike = bundled.at(Hertz((low + (high - low) * place).clamp(low, high)))?;
+        let voltage = told.iter().find(|(f, _)| (f.0 - frequency.0).abs() < 1e3).map(|&(_, volts)| volts);
+        here += usize::from(voltage.is_some());
+        points.push(OperatingPoint { frequency, voltage: voltage.unwrap_or(alike.voltage), ..alike });
+    }
+    notes.push(if here == points.len() {
+        "voltages are this machine's, static power is an example's".to_owned()
+    } else {
+        "voltages and static power are an example's, stretched over these frequencies".to_owned()
+    });
+    Ok(PowerModel::new("an example", OperatingPoints::new(points)?, nehalem::effective_capacitance()?))
+}
+
+/// What of the quantities the models read.
+fn roles(power: &PowerModel) -> Result<Roles, Error> {
+    let source = |event: &Event| {
+        let paper = nehalem::COEFFICIENTS.iter().position(|(name, ..)| *name == event.name);
+        let own = || QUANTITIES.iter().position(|name| *name == event.name);
+        if event.name == "instructions" {
+            return Ok((event.clone(), Source::Instructions));
+        }
+        match paper.or_else(own) {
+            Some(number) => Ok((event.clone(), Source::Event(number))),
+            None => Err(Error::NotCounted { interval: 0, what: "an event of the power model" }),
+        }
+    };
+    Ok(Roles {
+        stall_cycles: STALLS,
+        llc_misses: MISSES,
+        leading_misses: None,
+        resource_stalls: None,
+        power: power.capacitance().events().iter().map(source).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Events that read 0 in every interval: mostly counters that are only there in name.
+fn silent(observed: &Observed, choice: &Choice) -> Vec<String> {
+    let record = &observed.record;
+    let mut notes = Vec::new();
+    for (number, supply) in choice.supplies.iter().enumerate() {
+        let Supply::Counted(code) = *supply else { continue };
+        let counts: Vec<f64> =
+            (0..record.len()).filter_map(|interval| record.count(interval, number)).collect();
+        if counts.is_empty() || counts.iter().any(|&count| count > 0.0) {
+            continue;
+        }
+        let meaning = match number {
+            STALLS => "; times are predicted as if nothing waited for memory",
+            MISSES => "; times are predicted as if nothing went to memory",
+            _ => "",
+        };
+        notes.push(format!(
+            "{} ({:?}) read 0 in all {} intervals that counted it, which a counter that is only there in name does \
+             too{meaning}",
+            QUANTITIES[number],
+            choice.codes[code],
+            counts.len()
+        ));
+    }
+    notes
+}
+
+fn turns(observed: &Observed, complete: &Complete<PhaseId>) -> String {
+    use powersleuth::multiplex::Step;
+    let all = observed.record.len() * QUANTITIES.len();
+    let share = |step| percent(complete.count(step) as f64 / all as f64);
+    let [predicted, right] = observed.predicted;
+    format!(
+        "of the counts {} were counted in their interval, {} in the same instance of the phase, {} in another, {} only in \
+         other phases; the next phase was predicted rightly {right} times of {predicted}",
+        share(Step::Interval),
+        share(Step::Instance),
+        share(Step::Phase),
+        share(Step::Program)
+    )
+}
+
+/// Measured power beside predicted power.
+fn drawn(observed: &Observed, predicted: &Analysis<PhaseId>, clock: Hertz) -> String {
+    match &observed.drawn {
+        None => "no energy was measured: this machine shows no energy counter (powercap)".to_owned(),
+        Some(Err(error)) => format!("no energy was measured: {error}"),
+        Some(Ok((joules, time))) => {
+            let apart = |f: &Hertz| (f.0 - clock.0).abs();
+            let costs = predicted.program_costs().iter().zip(predicted.frequencies());
+            let near = costs.min_by(|a, b| apart(a.1).total_cmp(&apart(b.1)));
+            let told = near.map_or(String::new(), |(cost, frequency)| {
+                format!(
+                    "; the model says {} for one core at {:.2} GHz",
+                    quantity(cost.power().0, "W"),
+                    frequency.ghz()
+                )
+            });
+            format!(
+                "the whole package drew {} on average (measured, RAPL){told}",
+                quantity(joules.0 / time.as_secs_f64(), "W")
+            )
+        }
+    }
+}

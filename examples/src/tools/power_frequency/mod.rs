@@ -1,0 +1,200 @@
+//! Time, power and energy of each phase at each frequency, and which one to run it at.
+//!
+//! - [`suite`]: the programs that models are fitted on, and those they are judged by;
+//! - [`calibrate`]: what is measured once per machine;
+//! - [`events`], [`observe`]: what a run shows on few counters;
+//! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
+//! - [`live`]: the same on this machine's own counters;
+//! - [`judge`], [`accuracy`]: predictions against the truth.
+
+pub mod accuracy;
+mod args;
+pub mod calibrate;
+pub mod counted;
+pub mod events;
+mod figures;
+mod files;
+pub mod judge;
+pub mod live;
+pub mod modelled;
+pub mod observe;
+mod page;
+pub mod study;
+pub mod suite;
+mod told;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use powersleuth::analysis::Hysteresis;
+use powersleuth::power::OperatingPoints;
+use reuse_sampler::LineSize;
+
+pub use self::args::Args;
+use self::calibrate::Calibration;
+use self::counted::Setup;
+use self::live::native::can_count;
+use self::modelled::TrafficModel;
+use self::study::{Advice, Study};
+use super::phase_guided_cache;
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::guided::{GuidedOptions, GuidedRun};
+use crate::machines::ooo::nehalem_points;
+use crate::output::OutputDir;
+use crate::target::{Backend, Target, TargetOptions};
+
+/// Runs the pipeline until its end or Ctrl-C: results go to `out`, remarks to `messages`. Answers the exit status.
+///
+/// # Errors
+/// [`Failure`] if there is nothing to report.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    run_until(&interrupt_flag()?, args, out, messages)
+}
+
+/// The same until `interrupted` is set.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    interrupted: &Arc<AtomicBool>,
+    args: &Args,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    let counting = !args.program.is_empty() && !args.modelled;
+    let cannot = if counting { can_count(&[]).err() } else { None };
+    if let Some(reason) = cannot.as_ref().filter(|_| args.counted) {
+        return Err(Failure::Run(reason.to_string()));
+    }
+    let points = nehalem_points().map_err(Failure::run)?;
+    // Mistakes are found before the run, not after.
+    args.goal(powersleuth::Watts(0.0))?;
+    let hysteresis = args.hysteresis()?;
+    let folder = args.common.folder()?;
+    let watch = Watch::new(interrupted);
+    if counting && cannot.is_none() {
+        let (study, ending) = live::count(args, interrupted, &watch)?;
+        watch.clear();
+        return tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages);
+    }
+    let setup = args.setup(&points)?;
+    if args.accuracy {
+        let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
+        watch.clear();
+        return told::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
+    }
+    let (mut study, ending) = if args.program.is_empty() && !args.modelled {
+        let (name, workload) = args.workload()?;
+        let calibration = calibrate(points, &setup, &watch)?;
+        let progress = |events| watch.tell_with(|| format!("{} events", crate::report::count(events)));
+        let study = counted::study(name, &workload, &calibration, &setup, interrupted, progress);
+        let study = study.map_err(Failure::run)?;
+        let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
+        (study, ending)
+    } else {
+        let mut target = target(args, &setup)?;
+        let options = GuidedOptions { seed: setup.seed, ..GuidedOptions::default() };
+        let run = phase_guided_cache::observe(&mut target, options, interrupted)?;
+        let ended = target.outcome();
+        if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &target) {
+            return Err(Failure::Run(problem));
+        }
+        // What was seen of the program is told even after an interruption.
+        let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
+        (
+            model(&calibration, &setup, args.window(), &run, &mut target)?,
+            phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed)),
+        )
+    };
+    watch.clear();
+    if let Some(reason) = cannot {
+        study.notes.insert(0, format!("not counted, because: {reason}"));
+    }
+    tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages)
+}
+
+/// What to do about it, told.
+fn tell(
+    args: &Args,
+    study: &Study,
+    hysteresis: Option<Hysteresis>,
+    folder: Option<&OutputDir>,
+    (status, remark): (u8, Option<String>),
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
+    let advice = Advice::give(study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
+    let report =
+        told::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
+    if let Some(folder) = folder {
+        report.write(folder)?;
+    }
+    report.tell(args.common.json, folder, out)?;
+    if let Some(remark) = remark {
+        // Whoever closed standard error does not want to know.
+        let _ = writeln!(messages, "power_frequency: {remark}");
+    }
+    Ok(status)
+}
+
+fn interrupted_ending() -> (u8, Option<String>) {
+    (INTERRUPTED, Some("interrupted; the report shows the run until then".to_owned()))
+}
+
+/// What is run where nothing counts its cycles.
+fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
+    let options = TargetOptions {
+        window: args.window(),
+        line_size: LineSize::B64,
+        seed: setup.seed,
+        output_to_stderr: args.common.json,
+        backend: Backend::Qemu,
+    };
+    if args.program.is_empty() {
+        let (name, workload) = args.workload()?;
+        return Target::workload(name, &workload, options).map_err(Failure::usage);
+    }
+    Target::program(&args.program, options).map_err(Failure::run)
+}
+
+fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {
+    watch.tell("calibrating on the training programs");
+    let frequencies = counted::calibrated_at(&points, setup.profiled_at);
+    Calibration::run(points, frequencies, setup.seed, watch.flag()).map_err(Failure::run)
+}
+
+/// A study of what was guided through.
+fn model(
+    calibration: &Calibration,
+    setup: &Setup,
+    window: u64,
+    run: &GuidedRun,
+    target: &mut Target,
+) -> Result<Study, Failure> {
+    let mut notes = target.notes();
+    let model = TrafficModel::fit(calibration, setup.seed).map_err(Failure::run)?;
+    let (predicted, code) = model.predict(run, &setup.frequencies).map_err(Failure::run)?;
+    let threads = run.windows.iter().map(|w| w.thread).collect::<std::collections::BTreeSet<_>>().len();
+    if threads > 1 {
+        notes.push(format!("{threads} threads: times are those of one core that runs them in turn"));
+    }
+    let basis = "Modelled, not measured: nothing counted cycles here. What misses each cache comes from the reuse of \
+                 the program's data (StatStack); what that costs in time and power, from a simulated out-of-order core \
+                 with 32 KiB, 256 KiB and 2 MiB of cache. On programs whose truth is known, the effect of the clock is \
+                 within a tenth and time itself within a factor of three, or more where misses wait for each other.";
+    Ok(Study {
+        program: target.name().to_owned(),
+        basis: basis.to_owned(),
+        source: "reuse",
+        modelled: true,
+        interval: window,
+        profiled_at: model.frequency(),
+        views: Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?,
+        predicted,
+        truth: None,
+        notes,
+        incomplete: run.incomplete,
+    })
+}

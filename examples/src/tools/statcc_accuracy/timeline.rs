@@ -1,0 +1,419 @@
+//! StatCC through time: the equations of the model with the interleaving that really was, not a steady one.
+//!
+//! StatCC stretches a program's reuse distances by the accesses that the others make meanwhile, at CPIs that
+//! follow from the misses. Where programs start with empty caches, have phases, or could settle in more than one
+//! way, those CPIs are not the present ones but those of the time since the last access to the line. Here
+//! time is walked through in short steps. What each program has done so far is known, so that nothing needs to
+//! be solved for: the lines touched by all programs in the last T cycles fill the cache, and an access that
+//! reaches back further misses. The misses give the CPIs of the step. With random replacement an access misses
+//! with the probability that one of the replacements since took its line (StatCache).
+
+use statcc::CpiModel;
+
+use super::sets::at_least;
+use super::subject::Known;
+use crate::machines::chip::Geometry;
+use crate::machines::chip::corun::Until;
+
+/// Steps in the time that the longest program takes, at most, give or take those that end passes.
+const MOST_STEPS: f64 = 6_000.0;
+/// Steps in a window of the program whose windows are shortest.
+const STEPS_PER_WINDOW: f64 = 3.0;
+/// Probabilities to be gone between which ages matter.
+const GONE: (f64, f64) = (1e-3, 1.0 - 1e-3);
+/// Ages looked at between those.
+const AGES: u32 = 14;
+/// Points of a distribution at which random replacement is asked for.
+const POINTS: usize = 96;
+
+/// How the shared cache is modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The line touched longest ago goes.
+    Lru,
+    /// Any line goes.
+    Random,
+}
+
+/// What becomes of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Predicted {
+    /// Accesses made.
+    pub accesses: f64,
+    /// Those of them that missed in the shared cache.
+    pub misses: f64,
+    /// Cycles taken.
+    pub cycles: f64,
+    /// Instructions executed.
+    pub instructions: f64,
+    /// Sum over cycles of the lines of the shared cache held.
+    pub line_cycles: f64,
+}
+
+impl Predicted {
+    /// Misses per access.
+    #[must_use]
+    pub fn miss_ratio(&self) -> f64 {
+        self.misses / self.accesses
+    }
+
+    /// Cycles per instruction.
+    #[must_use]
+    pub fn cpi(&self) -> f64 {
+        self.cycles / self.instructions
+    }
+
+    /// Lines of the shared cache held, averaged over time.
+    #[must_use]
+    pub fn lines(&self) -> f64 {
+        self.line_cycles / self.cycles
+    }
+}
+
+/// A program on its way.
+struct Runner<'a> {
+    known: &'a Known,
+    cpi_error: f64,
+    position: f64,  // accesses made
+    pace: f64,      // cycles per access, as it competes
+    path: Vec<f64>, // accesses made at each moment of `Timeline::moments`
+    lines: f64,     // held
+    unbooked: f64,  // cycles for which lines held are not in `so_far` yet
+    so_far: Predicted,
+}
+
+impl Runner<'_> {
+    fn passes(&self) -> f64 {
+        (self.position / self.known.accesses()).floor()
+    }
+}
+
+/// All programs and what they did so far.
+struct Timeline<'a> {
+    size: f64, // lines of the shared cache
+    sets: f64,
+    ways: u64,
+    replacement: Replacement,
+    moments: Vec<f64>,  // cycles, increasing, from 0
+    replaced: Vec<f64>, // lines replaced until then
+    filled: f64,        // lines that have come in where none had to leave, at most `size`
+    age: f64,           // at which lines were last found to be evicted; 0 before the cache is full
+    runners: Vec<Runner<'a>>,
+}
+
+/// Walks `programs` through time in a shared cache of `geometry`, from empty caches until `until`. Where
+/// `cpi_errors` gives a factor for each program, they compete at CPIs that are wrong by it.
+#[must_use]
+pub fn predict(
+    programs: &[&Known],
+    geometry: Geometry,
+    replacement: Replacement,
+    until: Until,
+    cpi_errors: &[f64],
+) -> Vec<Predicted> {
+    let mut timeline = Timeline::new(programs, geometry, replacement, cpi_errors);
+    while !timeline.is_over(until) {
+        timeline.step(until);
+    }
+    timeline.finish()
+}
+
+/// Misses per access that a program is predicted to have alone, in each window of each of `passes` passes.
+#[must_use]
+pub fn alone(known: &Known, geometry: Geometry, replacement: Replacement, passes: u64) -> Vec<Vec<f64>> {
+    let mut timeline = Timeline::new(&[known], geometry, replacement, &[]);
+    let until = Until::Accesses(known.accesses() as u64 * passes);
+    let mut sums: Vec<Vec<(f64, f64)>> = Vec::new();
+    let so_far = |timeline: &Timeline<'_>| {
+        timeline.runners.first().map_or((0.0, 0.0), |runner| (runner.position, runner.so_far.misses))
+    };
+    while !timeline.is_over(until) {
+        let before = so_far(&timeline);
+        timeline.step(until);
+        let after = so_far(&timeline);
+        known.attribute((before.0, after.0), after.1 - before.1, &mut sums);
+    }
+    let ratio = |&(misses, accesses): &(f64, f64)| if accesses > 0.0 { misses / accesses } else { 0.0 };
+    sums.iter().map(|pass| pass.iter().map(ratio).collect()).collect()
+}
+
+impl<'a> Timeline<'a> {
+    fn new(programs: &[&'a Known], geometry: Geometry, replacement: Replacement, cpi_errors: &[f64]) -> Self {
+        let runners = programs.iter().enumerate().map(|(k, &known)| {
+            let cpi_error = cpi_errors.get(k).copied().unwrap_or(1.0);
+            let pace = known.cpi_model(0.0).cpi(1.0) * cpi_error / known.mix();
+            Runner {
+                known,
+                cpi_error,
+                position: 0.0,
+                pace,
+                path: vec![0.0],
+                lines: 0.0,
+                unbooked: 0.0,
+                so_far: Predicted::default(),
+            }
+        });
+        Self {
+            size: geometry.lines().0 as f64,
+            sets: geometry.sets() as f64,
+            ways: geometry.ways(),
+            replacement,
+            moments: vec![0.0],
+            replaced: vec![0.0],
+            filled: 0.0,
+            age: 0.0,
+            runners: runners.collect(),
+        }
+    }
+}
+
+impl Timeline<'_> {
+    fn is_over(&self, until: Until) -> bool {
+        let mut passes = self.runners.iter().map(Runner::passes);
+        match until {
+            Until::AllEnded => passes.all(|passes| passes >= 1.0),
+            Until::FirstEnded => self.runners.is_empty() || passes.any(|passes| passes >= 1.0),
+            Until::Ended { core } => passes.nth(core).is_none_or(|passes| passes >= 1.0),
+            Until::Accesses(n) => {
+                self.runners.is_empty() || self.runners.iter().any(|r| r.position >= n as f64 * (1.0 - 1e-9))
+            }
+        }
+    }
+
+    /// What became of the programs, the last step's lines included.
+    fn finish(self) -> Vec<Predicted> {
+        let booked = |mut runner: Runner<'_>| {
+            runner.so_far.line_cycles += runner.unbooked * runner.lines;
+            runner.so_far
+        };
+        self.runners.into_iter().map(booked).collect()
+    }
+
+    /// Length of the next step at the paces of the last one.
+    fn cycles(&self, until: Until) -> f64 {
+        let longest = self.runners.iter().map(|r| r.known.accesses() * r.pace).fold(0.0, f64::max);
+        let window = |r: &Runner<'_>| r.known.window() / STEPS_PER_WINDOW * r.pace;
+        let shortest = self.runners.iter().map(window).fold(f64::INFINITY, f64::min);
+        let cycles = shortest.max(longest / MOST_STEPS);
+        // First passes, and with them cold misses, end where a step does.
+        let ends = self.runners.iter().filter(|r| r.position < r.known.accesses());
+        let ends = ends.map(|r| (r.known.accesses() - r.position) * r.pace);
+        let limit = match until {
+            Until::Accesses(n) => {
+                self.runners.iter().map(|r| (n as f64 - r.position) * r.pace).fold(f64::INFINITY, f64::min)
+            }
+            _ => f64::INFINITY,
+        };
+        ends.fold(cycles.min(limit), f64::min)
+    }
+
+    fn step(&mut self, until: Until) {
+        let expected = self.cycles(until);
+        let misses: Vec<f64> = match self.replacement {
+            Replacement::Lru => self.misses_at_lru(expected),
+            Replacement::Random => self.misses_at_random(expected),
+        };
+        for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
+            let cpi = runner.known.cpi_model(runner.position).cpi(misses);
+            runner.pace = cpi * runner.cpi_error / runner.known.mix();
+        }
+        let cycles = self.cycles(until).min(2.0 * expected);
+        let mut replaced = 0.0;
+        for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
+            let length = runner.known.accesses();
+            let before = runner.position;
+            let to_end = length - before;
+            let mut accesses = cycles / runner.pace;
+            if to_end > 0.0 && accesses >= to_end * (1.0 - 1e-9) {
+                accesses = to_end;
+                runner.position = length;
+            } else {
+                runner.position += accesses;
+            }
+            replaced += accesses * misses;
+            let so_far = &mut runner.so_far;
+            let true_cycles = accesses * runner.pace / runner.cpi_error;
+            so_far.accesses += accesses;
+            so_far.misses += accesses * misses;
+            so_far.cycles += true_cycles;
+            so_far.instructions += accesses / runner.known.mix();
+            runner.unbooked += true_cycles;
+        }
+        self.settle(replaced, &misses, cycles);
+        let now = self.moments.last().copied().unwrap_or(0.0) + cycles;
+        self.moments.push(now);
+        for runner in &mut self.runners {
+            runner.path.push(runner.position);
+        }
+    }
+
+    /// Books `fetched` lines of a step: into empty places first, then replacing others.
+    fn settle(&mut self, fetched: f64, misses: &[f64], cycles: f64) {
+        let fills = fetched.min(self.size - self.filled);
+        self.filled += fills;
+        let replaced = fetched - fills;
+        if self.replacement == Replacement::Random {
+            // Of a program's lines, as many go as of any other's.
+            let stay = (-replaced / self.size).exp();
+            for (runner, &misses) in self.runners.iter_mut().zip(misses) {
+                let came = cycles / runner.pace * misses;
+                let before = runner.lines;
+                runner.lines = (before * stay + came * f64::midpoint(1.0, stay)).min(self.size);
+                runner.so_far.line_cycles += runner.unbooked * f64::midpoint(before, runner.lines);
+                runner.unbooked = 0.0;
+            }
+        }
+        self.replaced.push(self.replaced.last().copied().unwrap_or(0.0) + replaced);
+    }
+
+    /// Probability that a line last touched `age` cycles ago is gone, for a line of each program.
+    fn gone(&self, age: f64) -> Vec<f64> {
+        let lines =
+            self.runners.iter().map(|r| r.known.lines_touched(r.position, self.accesses_within(r, age)));
+        let per_set: Vec<(f64, f64)> = lines
+            .zip(&self.runners)
+            .map(|(lines, r)| (lines / self.sets, r.known.dispersion().variance(lines, self.sets)))
+            .collect();
+        let mean: f64 = per_set.iter().map(|set| set.0).sum();
+        let variance: f64 = per_set.iter().map(|set| set.1).sum();
+        // A line is more likely to be where its program has many, and does not count itself.
+        let others = |&(own, own_variance): &(f64, f64)| {
+            if own > 0.0 { mean + own_variance / own - 1.0 } else { mean }
+        };
+        per_set.iter().map(|set| at_least(self.ways, others(set), variance)).collect()
+    }
+
+    /// Ages, and for a line of each program the probability to be gone at each, both increasing, from hardly to
+    /// certainly, or to the age of the oldest line.
+    fn ages(&self) -> Vec<(f64, Vec<f64>)> {
+        let now = self.moments.last().copied().unwrap_or(0.0);
+        let most = self.gone(now);
+        if highest(&most) < GONE.0 {
+            return Vec::new();
+        }
+        // Where all that the programs have does not fill the cache, older lines are no more likely to be gone.
+        let oldest = self.where_gone(GONE.1 * lowest(&most), now, lowest);
+        let youngest = self.where_gone(GONE.0, oldest, highest);
+        let ratio = oldest / youngest;
+        let mut last = vec![0.0_f64; self.runners.len()];
+        (0..=AGES)
+            .map(|k| {
+                let age = youngest * ratio.powf(f64::from(k) / f64::from(AGES));
+                for (last, gone) in last.iter_mut().zip(self.gone(age)) {
+                    *last = last.max(gone);
+                }
+                (age, last.clone())
+            })
+            .collect()
+    }
+
+    /// Age up to `limit`, at which it holds, from which on `of` the probabilities to be gone is `least`.
+    fn where_gone(&self, least: f64, limit: f64, of: impl Fn(&[f64]) -> f64) -> f64 {
+        let (mut low, mut high) = (0.0, limit);
+        // Near the age found last.
+        let (mut below, mut above) = (self.age / 1.2, self.age * 1.2);
+        while high - low > 2e-3 * high {
+            let age = if below > low && below < high {
+                below
+            } else if above > low && above < high {
+                above
+            } else {
+                f64::midpoint(low, high)
+            };
+            if of(&self.gone(age)) < least {
+                low = age;
+                above *= 1.2;
+            } else {
+                high = age;
+                below /= 1.2;
+            }
+        }
+        high
+    }
+
+    /// Accesses that a program made in the last `age` cycles.
+    fn accesses_within(&self, runner: &Runner<'_>, age: f64) -> f64 {
+        let now = self.moments.last().copied().unwrap_or(0.0);
+        runner.position - along(&self.moments, &runner.path, now - age)
+    }
+
+    /// Misses per access of each program in the next `cycles`.
+    fn misses_at_lru(&mut self, cycles: f64) -> Vec<f64> {
+        let ages = self.ages();
+        let now = self.moments.last().copied().unwrap_or(0.0);
+        self.age = ages.iter().find(|age| highest(&age.1) >= 0.5).map_or(0.0, |age| age.0);
+        let mut misses = Vec::with_capacity(self.runners.len());
+        let mut held = Vec::with_capacity(self.runners.len());
+        for (k, runner) in self.runners.iter().enumerate() {
+            // In own accesses, when its lines leave, and what part of them then.
+            let mut leaving = Vec::with_capacity(ages.len());
+            let mut before = (0.0, 0.0);
+            for (age, gone) in &ages {
+                let gone = gone[k];
+                if gone > before.1 {
+                    let middle = if before.1 > 0.0 { f64::midpoint(before.0, *age) } else { *age };
+                    leaving.push((self.accesses_within(runner, middle), gone - before.1));
+                }
+                before = (*age, gone);
+            }
+            if before.1 >= GONE.1 {
+                if let Some(last) = leaving.last_mut() {
+                    last.1 += 1.0 - before.1;
+                }
+            }
+            let stays = 1.0 - leaving.iter().map(|leaving| leaving.1).sum::<f64>();
+            let known = runner.known;
+            misses.push(known.average(runner.position, cycles / runner.pace, |window| {
+                let reaching: f64 = leaving.iter().map(|&(n, part)| part * window.reaching_beyond(n)).sum();
+                reaching + stays * window.reaching_beyond(f64::INFINITY)
+            }));
+            let lines = |n: f64| known.lines_touched(runner.position, n);
+            let all = if stays > 0.0 { stays * lines(self.accesses_within(runner, now)) } else { 0.0 };
+            held.push(leaving.iter().map(|&(n, part)| part * lines(n)).sum::<f64>() + all);
+        }
+        for (runner, held) in self.runners.iter_mut().zip(held) {
+            // The time since it was last looked at, with what it held then and holds now.
+            runner.so_far.line_cycles += runner.unbooked * f64::midpoint(runner.lines, held);
+            runner.unbooked = 0.0;
+            runner.lines = held;
+        }
+        misses
+    }
+
+    /// The same where any line may have left.
+    fn misses_at_random(&self, cycles: f64) -> Vec<f64> {
+        let total = self.replaced.last().copied().unwrap_or(0.0);
+        let stay = (-self.size.recip()).ln_1p(); // logarithm of the probability to survive one replacement
+        let of = |r: &Runner<'_>| {
+            let missing = |back: f64| {
+                let then = along(&r.path, &self.replaced, r.position - back);
+                if self.size > 1.0 {
+                    -((total - then) * stay).exp_m1()
+                } else {
+                    f64::from(u8::from(total > then))
+                }
+            };
+            r.known.average(r.position, cycles / r.pace, |window| window.missing(POINTS, missing))
+        };
+        self.runners.iter().map(of).collect()
+    }
+}
+
+fn highest(of: &[f64]) -> f64 {
+    of.iter().copied().fold(0.0, f64::max)
+}
+
+fn lowest(of: &[f64]) -> f64 {
+    of.iter().copied().fold(1.0, f64::min)
+}
+
+/// Linear interpolation of `ys` over increasing `xs`, clamped to both ends.
+fn along(xs: &[f64], ys: &[f64], x: f64) -> f64 {
+    let next = xs.partition_point(|&known| known <= x);
+    let (Some(before), Some(after)) = (next.checked_sub(1), xs.get(next)) else {
+        let end = if next == 0 { ys.first() } else { ys.last() };
+        return end.copied().unwrap_or(0.0);
+    };
+    let part = (x - xs[before]) / (after - xs[before]);
+    ys[before] + part * (ys[next] - ys[before])
+}
