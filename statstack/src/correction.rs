@@ -16,7 +16,7 @@ use reuse_sampler::{DistanceMass, ReuseDistance, ReuseProfile, StackEstimate};
 use crate::expected::ExpectedStack;
 
 /// Neighbouring bins are put together until they have so many samples.
-const SAMPLES: u64 = 32;
+const SAMPLES: f64 = 32.0;
 /// Counted samples that speak for no deviation, so that none counted is no infinite one.
 const PRIOR: f64 = 3.0;
 /// Share of the noise of a mean, which takes the samples inside one epoch for one count where epochs overlap in
@@ -149,6 +149,9 @@ fn prior_variance(measured: impl Iterator<Item = Measured>) -> f64 {
 
 /// The deviation to expect after an estimate of it.
 fn believed(measured: Measured, prior_variance: f64, share: f64) -> f64 {
+    if prior_variance.is_infinite() {
+        return measured.value; // all the noise is too large for a number, or none is
+    }
     measured.value * prior_variance / (prior_variance + share * measured.noise)
 }
 
@@ -157,7 +160,7 @@ fn believed(measured: Measured, prior_variance: f64, share: f64) -> f64 {
 struct Group {
     shortest: u64,
     longest: u64,
-    samples: u64,
+    samples: f64,
     gap: f64, // sums over samples, this and those below
     mean: f64,
     factorial: f64,
@@ -165,22 +168,22 @@ struct Group {
 
 impl Group {
     fn add(&mut self, estimate: &StackEstimate) {
-        if self.samples == 0 {
+        if self.samples == 0.0 {
             self.shortest = estimate.shortest.0;
         }
         self.longest = estimate.longest.0;
         let n = estimate.samples as f64;
-        self.samples += estimate.samples;
+        self.samples += n;
         self.gap += n * estimate.gap;
         self.mean += n * estimate.mean;
         self.factorial += n * estimate.factorial;
     }
 
     fn seen(&self, masses: &[DistanceMass], expected: &ExpectedStack, accesses: f64) -> Option<Seen> {
-        if self.samples == 0 {
+        if self.samples == 0.0 {
             return None;
         }
-        let n = self.samples as f64;
+        let n = self.samples;
         let (gap, mean, factorial) = (self.gap / n, self.mean / n, self.factorial / n);
         let (first, second) = self.expected(masses, expected);
         // The counts behind the mean, and those expected without deviation.

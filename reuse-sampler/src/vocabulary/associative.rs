@@ -95,7 +95,8 @@ impl<M: CacheModel> SetAssociative<M> {
         let stratum = |k: u32| {
             let middle = (f64::from(k) + 0.5) / f64::from(STRATA);
             let mut high = low.saturating_mul(2).max(ways);
-            while conflict.probability(high) < middle {
+            // A stratum beyond the largest number of lines stands there.
+            while high < u64::MAX && conflict.probability(high) < middle {
                 high = high.saturating_mul(2);
             }
             while high - low > 1 {

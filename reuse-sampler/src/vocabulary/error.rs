@@ -77,6 +77,12 @@ pub enum Error {
         /// The weight given.
         weight: f64,
     },
+    /// A share of observed windows that is not between 0 and 1.
+    #[error("{covered} of the windows were observed: give a share from 0 to 1")]
+    CoveredShare {
+        /// The share given.
+        covered: f64,
+    },
     /// A window added to two groups.
     #[error("window {index} was added before: add each window once")]
     WindowTwice {

@@ -1,18 +1,11 @@
-//! Confidence intervals of miss ratios, by bootstrap over the windows that were sampled.
-//!
-//! The windows of a run that were profiled are a sample of all its windows. Drawing as many from them again,
-//! with replacement, and combining their models anew shows how much the miss ratio depends on which they were.
-//! What a model gets wrong in every window alike is no part of it.
-//!
-//! Where a run was not sampled by windows chosen at random, but all of it sparsely, or phase by phase, `strata` has
-//! what to redraw.
+//! Confidence intervals of miss ratios, by bootstrap over the samples or the windows of each part of a run.
 
 mod strata;
 
 pub use strata::{Redraw, Stratified, Stratum};
 
 use crate::engine::random::Random;
-use crate::{CacheLines, CacheModel, Error, Grouped};
+use crate::{CacheLines, Error};
 
 /// How intervals are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,88 +43,41 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl<M: CacheModel> Grouped<M> {
-    /// A confidence interval for the miss ratio at each of `sizes`, if the groups are windows chosen at random
-    /// among those of the run, one group for each.
-    ///
-    /// # Formula
-    /// m* = sum of w m / sum of w over n windows drawn from the n with replacement; the interval reaches from
-    /// the quantiles (1 - level) / 2 to (1 + level) / 2 of m*, its distances from m widened by
-    /// sqrt(n / (n - 1)) t / z, because the spread of n windows is less than that of those they are drawn from.
-    ///
-    /// # Limits
-    /// A single window leaves everything open, from 0 to 1. With fewer than 20 or so, and where few windows
-    /// carry most of the misses, the true level is lower. Errors that the model makes in all windows, and
-    /// phases that no window fell into, are not covered. Neighbouring windows that are alike count as
-    /// independent: choose windows apart.
-    ///
-    /// # Cost
-    /// A curve of each window, and (windows x sizes) operations per draw.
-    ///
-    /// # References
-    /// Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13; Hesterberg, *What Teachers
-    /// Should Know About the Bootstrap*, The American Statistician 69 (2015), on the widening.
-    #[must_use]
-    pub fn intervals(&self, sizes: &[CacheLines], bootstrap: &Bootstrap) -> Vec<Interval> {
-        let parts = self.parts();
-        let n = parts.len();
-        let curves: Vec<(f64, Vec<f64>)> = parts
-            .iter()
-            .map(|(share, model)| {
-                (*share, model.curve(sizes).points.into_iter().map(|point| point.1).collect())
-            })
-            .collect();
-        let mut drawn: Vec<Vec<f64>> = vec![Vec::with_capacity(bootstrap.resamples); sizes.len()];
-        let mut random = Random::from_state(bootstrap.seed);
-        let mut sums = vec![0.0; sizes.len()];
-        for _ in 0..bootstrap.resamples {
-            sums.fill(0.0);
-            let mut weight = 0.0;
-            for _ in 0..n {
-                let (share, curve) = &curves[random.below(n)];
-                weight += share;
-                for (sum, ratio) in sums.iter_mut().zip(curve) {
-                    *sum += share * ratio;
-                }
-            }
-            for (draws, sum) in drawn.iter_mut().zip(&sums) {
-                draws.push(sum / weight);
-            }
-        }
-        let widening = widening(bootstrap.level, n);
-        let points = self.curve(sizes).points.into_iter().zip(drawn);
-        points
-            .map(|((size, miss_ratio), mut draws)| {
-                draws.sort_unstable_by(f64::total_cmp);
-                let end = |probability: f64| {
-                    let at = (probability * (draws.len() - 1) as f64).round() as usize;
-                    miss_ratio + widening * (draws[at] - miss_ratio)
-                };
-                let (low, high) = if n > 1 {
-                    let tail = 0.5 - 0.5 * bootstrap.level;
-                    (end(tail).clamp(0.0, miss_ratio), end(1.0 - tail).clamp(miss_ratio, 1.0))
-                } else {
-                    (0.0, 1.0)
-                };
-                Interval { size, miss_ratio, low, high }
-            })
-            .collect()
-    }
+/// The quantile of a standard normal variable that leaves (1 - `level`) / 2 above it, within 5e-4.
+///
+/// # References
+/// Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.2.23.
+fn quantile(level: f64) -> f64 {
+    let t = (-2.0 * ((1.0 - level) / 2.0).ln()).sqrt();
+    t - (2.515_517 + t * (0.802_853 + t * 0.010_328))
+        / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)))
 }
 
-/// By how much quantiles of Student's distribution, of an unbiased variance, exceed the bootstrap's.
+/// By how much quantiles of Student's distribution with the unbiased variance of `n` windows exceed the bootstrap's:
+/// the spread of n windows is less than that of those they are drawn from (Hesterberg, *What Teachers Should Know About
+/// the Bootstrap*, The American Statistician 69, 2015).
 fn widening(level: f64, n: usize) -> f64 {
     if n < 2 {
         return 1.0;
     }
     let freedom = (n - 1) as f64;
-    // The normal quantile z, within 5e-4 (Abramowitz and Stegun, 26.2.23), and Student's to first order
-    // (26.7.5): t = z + z (z^2 + 1) / (4 freedom).
-    let t = (-2.0 * ((1.0 - level) / 2.0).ln()).sqrt();
-    let z = t
-        - (2.515_517 + t * (0.802_853 + t * 0.010_328))
-            / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)));
+    let z = quantile(level);
+    // Student's quantile to first order (Abramowitz and Stegun, 26.7.5).
     (n as f64 / freedom).sqrt() * (1.0 + (z * z + 1.0) / (4.0 * freedom))
+}
+
+/// How far below and above `share` the true share may lie, if `share` of `n` samples miss: Wilson's interval, and where
+/// all samples are alike the exact one of the binomial distribution.
+fn of_counts(share: f64, n: f64, level: f64) -> (f64, f64) {
+    if n.is_infinite() {
+        return (0.0, 0.0);
+    }
+    let z2 = quantile(level).powi(2);
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
+    let unseen = 1.0 - (0.5 - 0.5 * level).powf(1.0 / n);
+    let alike = |all: bool| if all { unseen } else { 0.0 };
+    ((share - middle + half).max(alike(share >= 1.0)), (middle + half - share).max(alike(share <= 0.0)))
 }
 
 /// A number with a Poisson distribution of this mean; from 64 on, the normal one in its place, not below 0.

@@ -4,7 +4,7 @@
 //! is redrawn depends on what chance decided. Where a part was observed throughout and one access in so many was
 //! chosen, these are the *samples*; where some of its windows were chosen and observed, these are the *windows*.
 
-use super::{Bootstrap, Interval, poisson, widening};
+use super::{Bootstrap, Interval, of_counts, poisson, widening};
 use crate::engine::random::Random;
 use crate::{CacheLines, CacheModel, Error, ReuseProfile};
 
@@ -50,6 +50,7 @@ struct Drawn {
     share: f64,
     miss_ratios: Vec<f64>,
     deviations: Option<Vec<f64>>, // draw by draw, the sizes of each
+    least: Vec<(f64, f64)>,       // by size, how far the interval reaches down and up at least
 }
 
 impl Bootstrap {
@@ -59,19 +60,20 @@ impl Bootstrap {
     /// # Formula
     /// Samples: each bin of the profile is redrawn from a Poisson distribution, its deviation times
     /// sqrt(1 - 1/m) where one access in m was chosen, and the model is fitted anew. Windows: n windows are drawn
-    /// from the n with replacement, merged and fitted; deviations are multiplied by sqrt(1 - covered), and widened as
-    /// [`Grouped::intervals`](crate::Grouped::intervals) widens them. The interval is the miss ratio of the original
-    /// fit plus the (1 - level) / 2 and (1 + level) / 2 quantiles of the deviations; for the whole, of the weighted
-    /// sums of the parts' deviations.
+    /// from the n with replacement, merged and fitted; deviations are multiplied by sqrt(1 - covered), and widened by
+    /// sqrt(n / (n - 1)) t / z with Student's quantile t, because n windows spread less than those they are drawn from.
+    /// The interval is the miss ratio of the original fit plus the (1 - level) / 2 and (1 + level) / 2 quantiles of the
+    /// deviations; for the whole, of the weighted sums of the parts' deviations. It reaches at least as far as Wilson's
+    /// interval for the number of samples, of the whole as far as the root of the sum of their squares: samples that
+    /// are all alike do not show that all accesses are.
     ///
     /// # Errors
     /// What `fit` answers; [`Error::NoGroups`] if no part has a sample, [`Error::GroupWeight`] for a weight that is
-    /// negative or not finite, [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for windows that cannot be
+    /// negative or not finite, [`Error::CoveredShare`], [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for windows that cannot be
     /// merged.
     ///
     /// # Limits
-    /// What no sample has seen is not covered: a miss ratio of 0 has an interval of width 0, and phases that no window
-    /// fell into have none. Nor is what a model gets wrong alike in every draw: a systematic error of StatStack or
+    /// Phases that no window fell into have no interval. Nor is what a model gets wrong alike in every draw: a systematic error of StatStack or
     /// StatCache moves the interval with the miss ratio. Fewer than some ten windows, or misses that sit in few
     /// samples, make the true level lower than the one asked for.
     ///
@@ -90,16 +92,25 @@ impl Bootstrap {
         if let Some(stratum) = strata.iter().find(|s| !(s.weight.is_finite() && s.weight >= 0.0)) {
             return Err(Error::GroupWeight { weight: stratum.weight }.into());
         }
+        for stratum in strata {
+            match stratum.redraw {
+                Redraw::Windows { covered } if !(0.0..=1.0).contains(&covered) => {
+                    return Err(Error::CoveredShare { covered }.into());
+                }
+                _ => {}
+            }
+        }
         let sampled = |s: &&Stratum<'_>| s.weight > 0.0 && s.windows.iter().any(|w| !w.is_empty());
-        let total: f64 = strata.iter().filter(sampled).map(|s| s.weight).sum();
-        if total <= 0.0 {
+        let largest = strata.iter().filter(sampled).map(|s| s.weight).fold(0.0, f64::max);
+        if largest <= 0.0 {
             return Err(Error::NoGroups.into());
         }
+        let total: f64 = strata.iter().filter(sampled).map(|s| s.weight / largest).sum();
         let mut random = Random::from_state(self.seed);
         let mut parts = Vec::with_capacity(strata.len());
         for stratum in strata {
             let drawn = if sampled(&stratum) {
-                Some(self.draw(stratum, stratum.weight / total, &fit, sizes, &mut random)?)
+                Some(self.draw(stratum, stratum.weight / largest / total, &fit, sizes, &mut random)?)
             } else {
                 None
             };
@@ -129,13 +140,17 @@ impl Bootstrap {
         };
         let miss_ratios = ratios(&whole)?;
         let n = windows.len();
-        let factor = match stratum.redraw {
-            Redraw::Samples => 1.0,
+        let (factor, covered) = match stratum.redraw {
+            Redraw::Samples => (1.0, 1.0),
             Redraw::Windows { covered } if covered < 1.0 && n < 2 => {
-                return Ok(Drawn { share, miss_ratios, deviations: None });
+                return Ok(Drawn { share, miss_ratios, deviations: None, least: Vec::new() });
             }
-            Redraw::Windows { covered } => (1.0 - covered.clamp(0.0, 1.0)).sqrt() * widening(self.level, n),
+            Redraw::Windows { covered } => ((1.0 - covered).sqrt() * widening(self.level, n), covered),
         };
+        // Of a finite number of accesses, those that are samples leave nothing open.
+        let sampled = covered * whole.samples() as f64 / whole.total_weight().max(1) as f64;
+        let independent = whole.samples() as f64 / (1.0 - sampled.min(1.0));
+        let least = miss_ratios.iter().map(|&ratio| of_counts(ratio, independent, self.level)).collect();
         let mut deviations = Vec::with_capacity(self.resamples * sizes.len());
         for _ in 0..self.resamples {
             let drawn = match stratum.redraw {
@@ -152,14 +167,14 @@ impl Bootstrap {
                 None => deviations.extend(sizes.iter().map(|_| 0.0)),
             }
         }
-        Ok(Drawn { share, miss_ratios, deviations: Some(deviations) })
+        Ok(Drawn { share, miss_ratios, deviations: Some(deviations), least })
     }
 
     fn part(&self, drawn: &Drawn, sizes: &[CacheLines]) -> Option<Vec<Interval>> {
         let deviations = drawn.deviations.as_ref()?;
         let interval = |(k, &size): (usize, &CacheLines)| {
             let column = (0..self.resamples).map(|draw| deviations[draw * sizes.len() + k]).collect();
-            self.interval(size, drawn.miss_ratios[k], column)
+            self.interval(size, drawn.miss_ratios[k], column, drawn.least[k])
         };
         Some(sizes.iter().enumerate().map(interval).collect())
     }
@@ -175,23 +190,35 @@ impl Bootstrap {
                 };
                 parts().filter_map(deviation).sum()
             };
-            self.interval(size, miss_ratio.clamp(0.0, 1.0), (0..self.resamples).map(of_draw).collect())
+            let squares = parts()
+                .filter_map(|part| part.least.get(k).map(|least| (part.share, least)))
+                .fold((0.0, 0.0), |sum, (share, least)| {
+                    (sum.0 + (share * least.0).powi(2), sum.1 + (share * least.1).powi(2))
+                });
+            let deviations = (0..self.resamples).map(of_draw).collect();
+            self.interval(size, miss_ratio.clamp(0.0, 1.0), deviations, (squares.0.sqrt(), squares.1.sqrt()))
         };
         sizes.iter().enumerate().map(interval).collect()
     }
 
-    fn interval(&self, size: CacheLines, miss_ratio: f64, mut deviations: Vec<f64>) -> Interval {
+    fn interval(
+        &self,
+        size: CacheLines,
+        miss_ratio: f64,
+        mut deviations: Vec<f64>,
+        least: (f64, f64),
+    ) -> Interval {
         deviations.sort_unstable_by(f64::total_cmp);
         let tail = 0.5 - 0.5 * self.level;
         let end = |probability: f64| {
             let at = (probability * (deviations.len() - 1) as f64).round() as usize;
-            miss_ratio + deviations[at]
+            deviations[at]
         };
         Interval {
             size,
             miss_ratio,
-            low: end(tail).clamp(0.0, miss_ratio),
-            high: end(1.0 - tail).clamp(miss_ratio, 1.0),
+            low: (miss_ratio + end(tail).min(-least.0)).clamp(0.0, miss_ratio),
+            high: (miss_ratio + end(1.0 - tail).max(least.1)).clamp(miss_ratio, 1.0),
         }
     }
 }

@@ -1,0 +1,102 @@
+//! Extreme input: every value a caller can pass gives a number between 0 and 1, an interval with a width, or an error.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::AnyProfile;
+use quickcheck::quickcheck;
+use reuse_sampler::{
+    Bootstrap, CacheLines, CacheModel, Error, LineSize, Outcome, Redraw, ReuseDistance, ReuseOverlap,
+    ReuseProfile, SetAssociative, Stratum, WindowIndex,
+};
+use statstack::StatStack;
+
+/// 0 and the largest number turn up as often as those between.
+fn extreme(number: u64) -> u64 {
+    match number % 4 {
+        0 => u64::MAX,
+        1 => number % 7,
+        _ => number,
+    }
+}
+
+fn sizes() -> Vec<CacheLines> {
+    [0, 1, 2, 9, 64, 1 << 20, 1 << 40, u64::MAX - 1, u64::MAX].map(CacheLines).to_vec()
+}
+
+fn falls(ratios: &[f64]) -> bool {
+    ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)) && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
+}
+
+quickcheck! {
+    /// Weights, counts and distances up to the largest number, with and without overlaps.
+    fn saturated_weights_give_ratios(outcomes: Vec<(u8, u64, u64, u64)>, overlaps: Vec<(u64, u64, u64, u64)>) -> bool {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        profile.record(Outcome::Reused(ReuseDistance(5)), 1);
+        for (kind, at, count, weight) in outcomes {
+            let outcome = match kind % 3 {
+                0 => Outcome::Dangling,
+                1 => Outcome::Censored { at_least: extreme(at) },
+                _ => Outcome::Reused(ReuseDistance(extreme(at))),
+            };
+            profile.record_many(outcome, extreme(count), extreme(weight));
+        }
+        for (distance, weight, open, pairs) in overlaps {
+            let shortest = ReuseDistance(extreme(distance));
+            let (weight, open, pairs) = (extreme(weight), extreme(open), extreme(pairs));
+            let samples = extreme(distance ^ pairs);
+            profile.record_overlap(&ReuseOverlap { started_in: WindowIndex(0), shortest, longest: shortest, weight, samples, open, pairs });
+        }
+        let bootstrap = Bootstrap::new(0.95, 100, 1).unwrap();
+        let fits = [StatStack::fit, StatStack::fit_distances, StatStack::fit_published];
+        fits.into_iter().all(|fit| {
+            let model = fit(&profile).unwrap();
+            let ratios: Vec<f64> = sizes().into_iter().map(|size| model.miss_ratio(size)).collect();
+            falls(&ratios)
+        }) && {
+            let part = Stratum { weight: f64::MAX, windows: std::slice::from_ref(&profile), redraw: Redraw::Samples };
+            let found = bootstrap.stratified(&[part, part], StatStack::fit_distances, &sizes()).unwrap();
+            found.average.iter().all(|i| 0.0 <= i.low && i.low <= i.high && i.high <= 1.0)
+        }
+    }
+
+    fn sets_return_for_every_size_and_never_rise(profile: AnyProfile, ways: u8) -> bool {
+        let model = SetAssociative::new(StatStack::fit(&profile.0).unwrap(), u32::from(ways) + 1).unwrap();
+        falls(&sizes().into_iter().map(|size| model.miss_ratio(size)).collect::<Vec<_>>())
+    }
+
+    /// Where accesses were left out, what was not sampled may differ from what was.
+    fn no_interval_without_a_width_unless_every_access_was_measured(samples: u8, miss: bool, gap: u8) -> bool {
+        let (samples, gap) = (u64::from(samples) + 1, u64::from(gap) + 1);
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        let outcome = if miss { Outcome::Dangling } else { Outcome::Reused(ReuseDistance(3)) };
+        profile.record_many(outcome, samples, gap);
+        let windows = std::slice::from_ref(&profile);
+        let part = Stratum { weight: 1.0, windows, redraw: Redraw::Samples };
+        let bootstrap = Bootstrap::new(0.95, 100, 1).unwrap();
+        let found = bootstrap.stratified(&[part], StatStack::fit, &[CacheLines(64)]).unwrap();
+        // n samples that are all alike leave a share of 1 - 0.05^(1/n) of others likely; those that were measured are
+        // none of them.
+        let width = found.average[0].high - found.average[0].low;
+        let open = samples as f64 / (1.0 - 1.0 / gap as f64);
+        let likely = 1.0 - 0.05_f64.powf(1.0 / open);
+        if gap == 1 { width == 0.0 } else { width >= likely }
+    }
+}
+
+#[test]
+fn a_share_of_observed_windows_that_is_no_share_is_refused() {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    profile.record(Outcome::Dangling, 1);
+    let windows = [profile.clone(), profile];
+    let bootstrap = Bootstrap::new(0.95, 100, 1).unwrap();
+    for covered in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+        let part = Stratum { weight: 1.0, windows: &windows, redraw: Redraw::Windows { covered } };
+        let refused = bootstrap.stratified(&[part], StatStack::fit, &[CacheLines(64)]).unwrap_err();
+        let statstack::Error::Grouping(Error::CoveredShare { covered: found }) = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(found.to_bits(), covered.to_bits());
+    }
+}
