@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use examples::tools::detect_phases::{Args, run_until};
 use phase_detect::metrics::adjusted_rand_index;
-use phase_detect::simpoint::{read_bb, read_labels, read_points};
+use phase_detect::simpoint::{bb_windows, read_labels, read_points};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
@@ -362,9 +362,8 @@ fn a_file_of_valgrind_is_classified_as_without_hashing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(bb) = recorded(&folder) else { return };
     let text = fs::read_to_string(&bb).unwrap();
-    let windows: Vec<BTreeMap<u64, f64>> = read_bb(text.as_bytes())
-        .unwrap()
-        .iter()
+    let windows: Vec<BTreeMap<u64, f64>> = bb_windows(text.as_bytes())
+        .map(Result::unwrap)
         .map(|window| window.blocks().iter().map(|&(block, count)| (block, count / window.total())).collect())
         .collect();
     assert!(windows.len() > 50, "{}", windows.len());

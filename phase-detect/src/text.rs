@@ -53,34 +53,55 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Calls `f` for each line that is neither blank nor a comment (`#`).
-pub(crate) fn for_each_line(
-    mut reader: impl BufRead,
-    mut f: impl FnMut(Line<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    let mut number = 0;
-    loop {
-        bytes.clear();
-        number += 1;
-        if reader.read_until(b'\n', &mut bytes)? == 0 {
-            return Ok(());
-        }
-        let text = match std::str::from_utf8(&bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                return Err(Error::Parse {
-                    line: number,
-                    column: error.valid_up_to() + 1,
-                    what: "expected text",
-                });
+/// The lines of a file that are neither blank nor a comment (`#`), one buffer for all.
+pub(crate) struct Lines<R> {
+    reader: R,
+    bytes: Vec<u8>,
+    number: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, bytes: Vec::new(), number: 0 }
+    }
+
+    /// What `f` makes of the next line; `None` at the end.
+    pub(crate) fn next_with<T>(
+        &mut self,
+        f: impl FnOnce(Line<'_>) -> Result<T, Error>,
+    ) -> Option<Result<T, Error>> {
+        loop {
+            self.bytes.clear();
+            self.number += 1;
+            match self.reader.read_until(b'\n', &mut self.bytes) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Err(error.into())),
             }
-        };
-        let text = text.trim_end();
-        // what some spreadsheets put before the first character
-        let text = if number == 1 { text.trim_start_matches('\u{feff}') } else { text };
-        if !text.trim_start().is_empty() && !text.trim_start().starts_with('#') {
-            f(Line { number, text, position: 0 })?;
+            let text = match std::str::from_utf8(&self.bytes) {
+                Ok(text) => text.trim_end(),
+                Err(error) => {
+                    let column = error.valid_up_to() + 1;
+                    return Some(Err(Error::Parse { line: self.number, column, what: "expected text" }));
+                }
+            };
+            // what some spreadsheets put before the first character
+            let text = if self.number == 1 { text.trim_start_matches('\u{feff}') } else { text };
+            if !text.trim_start().is_empty() && !text.trim_start().starts_with('#') {
+                return Some(f(Line { number: self.number, text, position: 0 }));
+            }
         }
     }
+}
+
+/// Calls `f` for each line that is neither blank nor a comment.
+pub(crate) fn for_each_line(
+    reader: impl BufRead,
+    mut f: impl FnMut(Line<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut lines = Lines::new(reader);
+    while let Some(result) = lines.next_with(&mut f) {
+        result?;
+    }
+    Ok(())
 }

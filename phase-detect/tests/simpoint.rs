@@ -5,7 +5,8 @@
 
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::simpoint::{
-    BlockVector, Projection, SimPointConfig, read_bb, read_labels, read_points, read_simpoints, write_bb,
+    BlockVector, Projection, SimPoint, SimPointConfig, bb_windows, read_labels, read_points, read_simpoints,
+    simpoints_file, weights_file, write_bb,
 };
 use phase_detect::{Clusterer, Error, PhaseId, Signature};
 
@@ -15,6 +16,14 @@ fn random(seed: u64) -> impl FnMut() -> f64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as f64 / (1_u64 << 31) as f64
     }
+}
+
+fn read_bb(file: &[u8]) -> Result<Vec<BlockVector>, Error> {
+    bb_windows(file).collect()
+}
+
+fn fit(config: SimPointConfig, windows: &[BlockVector]) -> Result<SimPoint, Error> {
+    config.fit_blocks(windows.iter().map(Ok))
 }
 
 /// Windows of a program with `phases` phases, each a mix of its own over 200 blocks, disturbed by up to `noise`.
@@ -42,9 +51,8 @@ fn finds_the_phases_of_synthetic_programs() {
     for phases in [2, 4, 7] {
         for seed in 1..4 {
             let (windows, truth) = program(phases, 0.1, seed);
-            let found = SimPointConfig { max_clusters: 20, seed, ..SimPointConfig::default() }
-                .fit_blocks(&windows)
-                .unwrap();
+            let config = SimPointConfig { max_clusters: 20, seed, ..SimPointConfig::default() };
+            let found = fit(config, &windows).unwrap();
             assert_eq!(found.points().len(), phases, "seed {seed}");
             assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0);
             for point in found.points() {
@@ -84,10 +92,10 @@ fn one_phase_of_even_noise_is_not_split() {
 #[test]
 fn exact_repetition_is_no_trouble() {
     let (windows, truth) = program(5, 0.0, 1);
-    let found = SimPointConfig::default().fit_blocks(&windows).unwrap();
+    let found = fit(SimPointConfig::default(), &windows).unwrap();
     assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0);
     assert_eq!(found.points().len(), 5);
-    let one = SimPointConfig::default().fit_blocks(&windows[..1]).unwrap();
+    let one = fit(SimPointConfig::default(), &windows[..1]).unwrap();
     assert_eq!(one.points().len(), 1);
 }
 
@@ -118,7 +126,7 @@ fn classifies_further_windows() {
 fn few_windows_are_not_a_phase_each() {
     for seed in 1..6 {
         let (windows, truth) = program(2, 0.1, seed);
-        let found = SimPointConfig::default().fit_blocks(&windows[..19]).unwrap();
+        let found = fit(SimPointConfig::default(), &windows[..19]).unwrap();
         assert_eq!(found.scores().len(), 10);
         let (phases, of) = (found.points().len(), adjusted_rand_index(found.labels(), &truth[..19]).unwrap());
         assert!(phases <= 4 && of > 0.5, "{phases} phases, {of}");
@@ -134,12 +142,13 @@ fn parameters_are_checked() {
         SimPointConfig { max_clusters: 0, ..good },
         SimPointConfig { restarts: 0, ..good },
         SimPointConfig { max_iterations: 0, ..good },
+        SimPointConfig { sample: 0, ..good },
         SimPointConfig { bic_share: 1.5, ..good },
         SimPointConfig { bic_share: f64::NAN, ..good },
     ] {
-        assert!(matches!(bad.fit_blocks(&windows), Err(Error::Parameter { .. })), "{bad:?}");
+        assert!(matches!(fit(bad, &windows), Err(Error::Parameter { .. })), "{bad:?}");
     }
-    assert!(matches!(good.fit_blocks(&[]), Err(Error::NoWindows)));
+    assert!(matches!(fit(good, &[]), Err(Error::NoWindows)));
     assert!(matches!(good.fit(&[]), Err(Error::NoWindows)));
     assert!(Projection::new(0, 1).is_err());
 }
@@ -161,19 +170,18 @@ fn bb_files_survive_a_round_trip() {
 /// A line as valgrind's exp-bbv writes it, with comments, blank lines and Windows line ends around it.
 #[test]
 fn bb_files_of_other_tools() {
-    let file = "# a comment\n\nT:12:300   :7:20 \r\n  T :1:5\nT:1:0 :2:7\n";
+    let file = "# a comment\n\nT:12:300   :7:20 \r\nD skipped :1:2\n:1:2\n  T :1:5\nT:1:0 :2:7.5\n";
     let windows = read_bb(file.as_bytes()).unwrap();
     assert_eq!(windows[0].blocks(), [(12, 300.0), (7, 20.0)]);
     assert_eq!(windows[0].total(), 320.0);
     assert_eq!(windows[1].blocks(), [(1, 5.0)]);
-    assert_eq!(windows[2].blocks(), [(2, 7.0)]);
+    assert_eq!(windows[2].blocks(), [(2, 7.5)]);
+    assert_eq!(windows.len(), 3);
 }
 
 #[test]
 fn malformed_bb_files_name_line_and_column() {
     for (file, line, column) in [
-        ("T:1:2\nX:1:2\n", 2, 1),
-        ("  :1:2\n", 1, 3),
         ("T:1:2 3:4\n", 1, 7),
         ("T:1:2 :3\n", 1, 9),
         ("T:1:2 :3:\n", 1, 10),
@@ -211,16 +219,63 @@ fn readers_never_panic() {
     quickcheck::QuickCheck::new().tests(2000).quickcheck(law as fn(Vec<u8>, Vec<u8>) -> bool);
 }
 
+/// Weights and distances are written with six digits, as SimPoint does.
 #[test]
 fn simpoint_files_survive_a_round_trip() {
     let (windows, _) = program(4, 0.1, 2);
-    let found = SimPointConfig::default().fit_blocks(&windows).unwrap();
-    let points = read_points(found.simpoints_file().as_bytes(), found.weights_file().as_bytes()).unwrap();
-    assert_eq!(points, found.points());
+    let found = fit(SimPointConfig::default(), &windows).unwrap();
+    let (simpoints, weights) = (simpoints_file(found.points()), weights_file(found.points()));
+    let points = read_points(simpoints.as_bytes(), weights.as_bytes()).unwrap();
+    assert_eq!(points.len(), found.points().len());
+    for (read, point) in points.iter().zip(found.points()) {
+        assert_eq!((read.phase, read.window), (point.phase, point.window));
+        assert!((read.weight / point.weight - 1.0).abs() < 1e-5);
+    }
     let labels = read_labels(found.labels_file().as_bytes()).unwrap();
     assert_eq!(labels.iter().map(|l| l.phase).collect::<Vec<_>>(), found.labels());
-    assert_eq!(labels.iter().map(|l| l.distance.unwrap()).collect::<Vec<_>>(), found.distances());
+    let distances = labels.iter().map(|l| l.distance.unwrap());
+    assert!(distances.zip(found.distances()).all(|(a, b)| (a - b).abs() <= 1e-5 * b));
     assert_eq!(read_labels(&b"3\n"[..]).unwrap()[0].distance, None);
+}
+
+/// The largest phases first, until the share is reached.
+#[test]
+fn coverage_leaves_out_the_smallest_phases() {
+    let mut windows = Vec::new();
+    for (phase, count) in [(0, 50), (1, 10), (2, 40)] {
+        windows.extend((0..count).map(|_| BlockVector::new([(phase, 1.0)]).unwrap()));
+    }
+    let found = fit(SimPointConfig::default(), &windows).unwrap();
+    for (share, starts) in [(1.0, &[0, 50, 60][..]), (0.95, &[0, 50, 60]), (0.9, &[0, 60]), (0.5, &[0])] {
+        let points = found.covering(share);
+        assert_eq!(points.iter().map(|p| p.window).collect::<Vec<_>>(), starts, "{share}");
+        assert!((points.iter().map(|p| p.weight).sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+    assert!((found.covering(0.9)[0].weight - 50.0 / 90.0).abs() < 1e-12);
+}
+
+/// Six clean phases whose windows differ by 0.3 % of their instructions: that is no reason for more phases.
+#[test]
+fn clean_phases_are_not_split_by_trifles() {
+    for seed in 0..5 {
+        let (windows, truth) = program(6, 0.003, seed);
+        let found = fit(SimPointConfig { seed, ..SimPointConfig::default() }, &windows).unwrap();
+        assert_eq!(found.points().len(), 6, "seed {seed}");
+        assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0);
+    }
+}
+
+/// A tenth of the windows is enough to find the phases of all.
+#[test]
+fn a_sample_of_the_windows_finds_the_same_phases() {
+    for seed in 0..5 {
+        let (windows, truth) = program(5, 0.1, seed);
+        let config = SimPointConfig { sample: 60, max_clusters: 10, seed, ..SimPointConfig::default() };
+        let found = fit(config, &windows).unwrap();
+        assert_eq!(found.labels().len(), windows.len());
+        assert_eq!(adjusted_rand_index(found.labels(), &truth).unwrap(), 1.0, "seed {seed}");
+        assert!((found.points().iter().map(|p| p.weight).sum::<f64>() - 1.0).abs() < 1e-12);
+    }
 }
 
 #[test]

@@ -4,7 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use phase_detect::Error;
-use phase_detect::simpoint::{read_bb, write_bb};
+use phase_detect::simpoint::{BlockVector, bb_windows, write_bb};
+
+fn read_bb(input: &[u8]) -> Result<Vec<BlockVector>, Error> {
+    bb_windows(input).collect()
+}
 
 fuzz_target!(|input: &[u8]| match read_bb(input) {
     Ok(windows) => {

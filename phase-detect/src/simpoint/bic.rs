@@ -6,42 +6,40 @@
 use super::BicScore;
 use crate::cluster::kmeans::{Fit, Points};
 
-/// Variance of a cluster, relative to that of all windows, below which differences are rounding. Without a floor,
-/// windows that repeat exactly would have an infinite likelihood.
-const SMALLEST_VARIANCE: f64 = 1e-12;
+/// Smallest variance within clusters, as a share of the variance of all windows. The likelihood grows without limit as
+/// the variance within clusters goes to 0, so that clean phases would be split by differences that nobody asks about.
+const SMALLEST_VARIANCE: f64 = 1e-2;
 
 /// The score of one clustering of `windows` points.
 ///
 /// # Formula
-/// `sum_i R_i ln(R_i / R) - (R d / 2) ln(2 pi v) - d (R - k) / 2 - (p / 2) ln R` with `R_i` of `R` windows in cluster
-/// `i`, `d` dimensions, `v = inertia / (d (R - k))` the variance per dimension, and `p = k + k d` parameters (k - 1
-/// shares, k centres, one variance).
+/// `sum_i R_i ln(R_i / R) - (R d / 2) ln(2 pi v) - inertia / (2 v) - (p / 2) ln R` with `R_i` of `R` windows in cluster
+/// `i`, `d` dimensions, `v = max(inertia / (d (R - k)), floor)` the variance per dimension, and `p = k + k d` parameters
+/// (k - 1 shares, k centres, one variance).
 ///
 /// References: Pelleg, Moore, *X-means*, ICML 2000; Sherwood et al., ASPLOS 2002, section 4. The variance is per
 /// dimension, as a spherical Gaussian has it; the first paper leaves the dimension out in one place.
-pub(super) fn score(fit: &Fit, windows: usize, dimensions: usize, points: &Points) -> f64 {
+pub(super) fn score(fit: &Fit, windows: usize, dimensions: usize, floor: f64) -> f64 {
     let (r, d) = (windows as f64, dimensions as f64);
     let k = fit.clusters() as f64;
     let free = d * (r - k).max(1.0);
-    let floor = SMALLEST_VARIANCE * total_variance(points, d) + f64::MIN_POSITIVE;
     let variance = (fit.inertia() / free).max(floor);
     let shares: f64 = fit.members().iter().map(|&m| m as f64 * (m as f64 / r).ln()).sum();
-    // where the floor is in force, the exponent is what is left of it
     let exponent = fit.inertia() / (2.0 * variance);
     let likelihood = shares - r * d / 2.0 * (2.0 * std::f64::consts::PI * variance).ln() - exponent;
     let parameters = k + k * d;
     likelihood - parameters / 2.0 * r.ln()
 }
 
-/// Variance per dimension of all points around their mean.
-fn total_variance(points: &Points, dimensions: f64) -> f64 {
+/// Smallest variance per dimension within clusters of `points`; positive.
+pub(super) fn variance_floor(points: &Points, dimensions: usize) -> f64 {
     let n = points.len() as f64;
     let mut mean = vec![0.0; points.width()];
     for row in points.rows() {
         mean.iter_mut().zip(row).for_each(|(m, v)| *m += v / n);
     }
     let squares: f64 = (0..points.len()).map(|i| points.distance(i, &mean).powi(2)).sum();
-    squares / (n * dimensions)
+    SMALLEST_VARIANCE * squares / (n * dimensions as f64) + f64::MIN_POSITIVE
 }
 
 /// Index of the first score that reaches `share` of the way from the lowest to the highest; 0 without scores.
@@ -93,7 +91,7 @@ mod tests {
         let mut seeding = Seeding::new(&points, 1);
         for _ in 0..5 {
             let fit = lloyd(&points, &seeding, 50);
-            let (got, want) = (score(&fit, 50, 6, &points), by_density(&fit, &rows));
+            let (got, want) = (score(&fit, 50, 6, 0.0), by_density(&fit, &rows));
             // the same terms in another order
             assert!((got - want).abs() < 1e-9 * want.abs(), "{} clusters: {got} {want}", fit.clusters());
             assert!(seeding.choose());

@@ -1,13 +1,14 @@
 //! The files SimPoint reads and writes.
 //!
-//! `.bb`: one line per window, `T` followed by `:block:count` pairs (valgrind's exp-bbv, gem5, QEMU's bbv plugin).
+//! `.bb`: one line per window, `T` followed by `:block:count` pairs (valgrind's exp-bbv, gem5, QEMU's bbv plugin); other lines
+//! are skipped.
 //! `.simpoints`: `window phase` per simulation point. `.weights`: `weight phase`. `.labels`: `phase distance` per
 //! window. Readers name the line and column of what they do not understand, both counted from 1.
 
 use std::fmt::Display;
 use std::io::{BufRead, Write};
 
-use crate::text::{Line, for_each_line};
+use crate::text::{Line, Lines, for_each_line};
 use crate::{CodeVector, Error, PhaseId};
 
 /// How often each block was executed in a window, times its instructions.
@@ -68,29 +69,38 @@ pub struct LabelledWindow {
     pub distance: Option<f64>,
 }
 
-/// Reads the windows of a `.bb` file.
+/// The windows of a `.bb` file, one after the other. Lines that do not begin with `T` are skipped, as SimPoint does.
 ///
 /// # Errors
 /// [`Error::Parse`] with line and column of what is malformed, also for a window without a positive count;
 /// [`Error::Read`] if reading fails.
-pub fn read_bb(reader: impl BufRead) -> Result<Vec<BlockVector>, Error> {
-    let mut windows = Vec::new();
-    for_each_line(reader, |mut line| {
-        let (start, first) = line.piece().unwrap_or((0, ""));
-        if !first.starts_with('T') {
-            return Err(line.error(start, "expected a window: T followed by :block:count pairs"));
+pub fn bb_windows(reader: impl BufRead) -> impl Iterator<Item = Result<BlockVector, Error>> {
+    let mut lines = Lines::new(reader);
+    std::iter::from_fn(move || {
+        loop {
+            match lines.next_with(|mut line| window(&mut line))? {
+                Ok(None) => {}
+                Ok(Some(window)) => return Some(Ok(window)),
+                Err(error) => return Some(Err(error)),
+            }
         }
-        line.go_to(start + 1); // the first pair may follow the T at once
-        let mut blocks = Vec::new();
-        while let Some((start, piece)) = line.piece() {
-            blocks.push(pair(&line, start, piece)?);
-        }
-        let window = BlockVector::new(blocks)
-            .map_err(|_| line.error(start, "a window needs at least one block with a count above 0"))?;
-        windows.push(window);
-        Ok(())
-    })?;
-    Ok(windows)
+    })
+}
+
+/// The window of a line that begins with `T`.
+fn window(line: &mut Line<'_>) -> Result<Option<BlockVector>, Error> {
+    let (start, first) = line.piece().unwrap_or((0, ""));
+    if !first.starts_with('T') {
+        return Ok(None);
+    }
+    line.go_to(start + 1); // the first pair may follow the T at once
+    let mut blocks = Vec::new();
+    while let Some((start, piece)) = line.piece() {
+        blocks.push(pair(line, start, piece)?);
+    }
+    BlockVector::new(blocks)
+        .map(Some)
+        .map_err(|_| line.error(start, "a window needs at least one block with a count above 0"))
 }
 
 /// A `:block:count` pair that begins at `start`.
@@ -180,4 +190,45 @@ pub fn read_labels(reader: impl BufRead) -> Result<Vec<LabelledWindow>, Error> {
 /// Two columns separated by a blank.
 pub(super) fn lines<A: Display, B: Display>(rows: impl Iterator<Item = (A, B)>) -> String {
     rows.fold(String::new(), |file, (a, b)| file + &format!("{a} {b}\n"))
+}
+
+/// A number as C and C++ print it by default (`%g`): six significant digits, without trailing zeros.
+pub(super) fn general(value: f64) -> String {
+    let scientific = format!("{value:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => digits.to_owned(),
+    };
+    if (-4..6).contains(&exponent) {
+        trimmed(&format!("{value:.*}", (5 - exponent) as usize))
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", trimmed(digits), exponent.unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `printf("%g")` gives.
+    #[test]
+    fn numbers_look_as_in_c() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.25, "0.25"),
+            (1.0 / 3.0, "0.333333"),
+            (0.999_999_9, "1"),
+            (123_456.7, "123457"),
+            (1_234_567.0, "1.23457e+06"),
+            (0.000_123_456_78, "0.000123457"),
+            (0.000_012_345, "1.2345e-05"),
+            (1e-100, "1e-100"),
+        ] {
+            assert_eq!(general(value), text);
+        }
+    }
 }

@@ -8,13 +8,15 @@ mod bic;
 mod files;
 mod projection;
 
+use std::borrow::Borrow;
 use std::io::BufRead;
 
-pub use files::{BlockVector, LabelledWindow, read_bb, read_labels, read_simpoints, write_bb};
+pub use files::{BlockVector, LabelledWindow, bb_windows, read_labels, read_simpoints, write_bb};
 pub use projection::Projection;
 
 use crate::cluster::kmeans::{Fit, Points, Seeding, at_least_one, lloyd, restart_seed};
 use crate::cluster::{Classification, Clusterer, Distance, Frozen, Shape};
+use crate::rng::{SplitMix64, mix};
 use crate::{Error, PhaseId, Signature, SignatureKind};
 
 /// Parameters of the search for simulation points. The defaults are those of the published tool.
@@ -32,14 +34,25 @@ pub struct SimPointConfig {
     pub bic_share: f64,
     /// Iterations after which a start of k-means is ended, at least 1.
     pub max_iterations: usize,
-    /// Seed of the projection and of k-means.
+    /// Windows that k-means looks at, at least 1. Of a longer run so many are drawn, and each of the others joins the
+    /// nearest phase afterwards, which bounds the time of the search.
+    pub sample: usize,
+    /// Seed of the projection, of k-means and of the sample.
     pub seed: u64,
 }
 
 impl Default for SimPointConfig {
-    /// 15 dimensions, up to 30 phases, 5 restarts, 90 % of the range of scores, 100 iterations.
+    /// 15 dimensions, up to 30 phases, 5 restarts, 90 % of the range of scores, 100 iterations, 20,000 windows.
     fn default() -> Self {
-        Self { dimensions: 15, max_clusters: 30, restarts: 5, bic_share: 0.9, max_iterations: 100, seed: 0 }
+        Self {
+            dimensions: 15,
+            max_clusters: 30,
+            restarts: 5,
+            bic_share: 0.9,
+            max_iterations: 100,
+            sample: 20_000,
+            seed: 0,
+        }
     }
 }
 
@@ -115,25 +128,36 @@ impl SimPointConfig {
         for signature in signatures {
             shape.check(signature)?;
         }
-        self.search(Some(shape), signatures.len(), |projection| {
-            let matrix = projection.matrix(shape.len);
-            signatures.iter().map(|s| matrix.project(s.values())).collect()
-        })
+        self.check()?;
+        let projection = Projection::new(self.dimensions, self.seed)?;
+        let matrix = projection.matrix(shape.len);
+        let mut points = Points::empty(self.dimensions);
+        signatures.iter().try_for_each(|s| points.push(&matrix.project(s.values())))?;
+        self.search(projection, Some(shape), &points)
     }
 
-    /// Finds the phases of windows given as block vectors, such as [`read_bb`] reads.
+    /// Finds the phases of windows given as block vectors, one after the other: `bb_windows(reader)` need not be held
+    /// in memory.
     ///
     /// Each is divided by its sum before it is projected, so that only the mix of blocks counts.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a parameter outside its range, [`Error::NoWindows`] without windows.
-    pub fn fit_blocks(&self, windows: &[BlockVector]) -> Result<SimPoint, Error> {
-        if windows.is_empty() {
-            return Err(Error::NoWindows);
+    /// [`Error::Parameter`] for a parameter outside its range, [`Error::NoWindows`] without windows, and the first error
+    /// among the windows.
+    ///
+    /// # Cost
+    /// Memory: 8 bytes for each window and dimension.
+    pub fn fit_blocks<W: Borrow<BlockVector>>(
+        &self,
+        windows: impl IntoIterator<Item = Result<W, Error>>,
+    ) -> Result<SimPoint, Error> {
+        self.check()?;
+        let projection = Projection::new(self.dimensions, self.seed)?;
+        let mut points = Points::empty(self.dimensions);
+        for window in windows {
+            points.push(&projection.project_blocks(window?.borrow()))?;
         }
-        self.search(None, windows.len(), |projection| {
-            windows.iter().map(|w| projection.project_blocks(w)).collect()
-        })
+        self.search(projection, None, &points)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -141,6 +165,7 @@ impl SimPointConfig {
         at_least_one("max_clusters", self.max_clusters)?;
         at_least_one("restarts", self.restarts)?;
         at_least_one("max_iterations", self.max_iterations)?;
+        at_least_one("sample", self.sample)?;
         if (0.0..=1.0).contains(&self.bic_share) {
             Ok(())
         } else {
@@ -152,28 +177,25 @@ impl SimPointConfig {
         }
     }
 
-    fn search(
-        &self,
-        shape: Option<Shape>,
-        windows: usize,
-        project: impl Fn(&Projection) -> Vec<Vec<f64>>,
-    ) -> Result<SimPoint, Error> {
-        self.check()?;
-        let projection = Projection::new(self.dimensions, self.seed)?;
-        let projected = project(&projection);
-        let points = Points::new(self.dimensions, projected.iter().map(|p| &p[..]))?;
-        let most = self.max_clusters.min(windows.div_ceil(2));
+    fn search(&self, projection: Projection, shape: Option<Shape>, all: &Points) -> Result<SimPoint, Error> {
+        if all.len() == 0 {
+            return Err(Error::NoWindows);
+        }
+        let drawn = (self.sample < all.len()).then(|| all.select(&sample(all.len(), self.sample, self.seed)));
+        let points = drawn.as_ref().unwrap_or(all);
+        let most = self.max_clusters.min(points.len().div_ceil(2));
         let mut seedings: Vec<Seeding<'_>> = (0..self.restarts)
-            .map(|restart| Seeding::new(&points, restart_seed(self.seed, restart)))
+            .map(|restart| Seeding::new(points, restart_seed(self.seed, restart)))
             .collect();
+        let floor = bic::variance_floor(points, self.dimensions);
         let mut scores = Vec::new();
         let mut fits: Vec<Fit> = Vec::new();
         for clusters in 1..=most {
             let runs = seedings.iter_mut().filter_map(|seeding| {
                 // a seeding that has run out of different points has nothing new to offer
                 (seeding.chosen() >= clusters || seeding.choose()).then(|| {
-                    let fit = lloyd(&points, seeding, self.max_iterations);
-                    (bic::score(&fit, windows, self.dimensions, &points), fit)
+                    let fit = lloyd(points, seeding, self.max_iterations);
+                    (bic::score(&fit, points.len(), self.dimensions, floor), fit)
                 })
             });
             let Some((score, fit)) = runs.max_by(|a, b| a.0.total_cmp(&b.0)) else {
@@ -183,8 +205,22 @@ impl SimPointConfig {
             fits.push(fit);
         }
         let chosen = bic::smallest_sufficient(&scores, self.bic_share);
-        SimPoint::new(projection, shape, &points, &fits[chosen], scores)
+        SimPoint::new(projection, shape, all, &fits[chosen], scores)
     }
+}
+
+/// `count` different numbers below `of`, ascending.
+///
+/// Reference: Knuth, *The Art of Computer Programming*, volume 2, 3.4.2, algorithm S.
+fn sample(of: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut rng = SplitMix64::new(mix(seed ^ of as u64));
+    let mut chosen = Vec::with_capacity(count);
+    for index in 0..of {
+        if rng.unit() * ((of - index) as f64) < (count - chosen.len()) as f64 {
+            chosen.push(index);
+        }
+    }
+    chosen
 }
 
 impl SimPoint {
@@ -195,37 +231,41 @@ impl SimPoint {
         fit: &Fit,
         scores: Vec<BicScore>,
     ) -> Result<Self, Error> {
-        let labels = fit.labels();
         let dimensions = projection.dimensions();
-        let centres: Vec<(PhaseId, u64, Vec<f64>)> =
-            fit.phases().map(|(id, members, c)| (id, members, c.to_vec())).collect();
-        let distances: Vec<f64> = labels
+        let mut number: Vec<Option<PhaseId>> = vec![None; fit.clusters()];
+        let mut phases: Vec<(PhaseId, u64, Vec<f64>)> = Vec::new();
+        let mut nearest: Vec<usize> = Vec::new();
+        let mut labels = Vec::with_capacity(points.len());
+        let mut distances: Vec<f64> = Vec::with_capacity(points.len());
+        for (window, row) in points.rows().enumerate() {
+            let (cluster, distance) = fit.nearest(row);
+            let phase = *number[cluster].get_or_insert_with(|| {
+                phases.push((
+                    PhaseId::new(phases.len() as u32),
+                    0,
+                    fit.centre(cluster)[..dimensions].to_vec(),
+                ));
+                nearest.push(window);
+                PhaseId::new(phases.len() as u32 - 1)
+            });
+            phases[phase.index()].1 += 1;
+            labels.push(phase);
+            distances.push(distance);
+            let best = &mut nearest[phase.index()];
+            if distance < distances[*best] {
+                *best = window;
+            }
+        }
+        let weight = |members: u64| members as f64 / labels.len() as f64;
+        let simulation_points = phases
             .iter()
-            .enumerate()
-            .map(|(window, label)| points.distance(window, &centres[label.index()].2))
-            .collect();
-        let simulation_points = centres
-            .iter()
-            .filter_map(|&(phase, members, _)| {
-                (0..labels.len())
-                    .filter(|&w| labels[w] == phase)
-                    .min_by(|&a, &b| distances[a].total_cmp(&distances[b]))
-                    .map(|window| SimulationPoint {
-                        phase,
-                        window,
-                        weight: members as f64 / labels.len() as f64,
-                    })
-            })
+            .zip(nearest)
+            .map(|(&(phase, members, _), window)| SimulationPoint { phase, window, weight: weight(members) })
             .collect();
         Ok(Self {
             projection,
             shape,
-            centres: Frozen::new(
-                Distance::Euclidean,
-                SignatureKind::Raw,
-                1.0,
-                centres.into_iter().map(|(id, members, c)| (id, members, c[..dimensions].to_vec())),
-            )?,
+            centres: Frozen::new(Distance::Euclidean, SignatureKind::Raw, 1.0, phases)?,
             labels,
             distances,
             points: simulation_points,
@@ -264,19 +304,27 @@ impl SimPoint {
         self.points.iter().map(|p| p.weight * value(p.window)).sum()
     }
 
-    /// The contents of a `.simpoints` file: window and phase of each simulation point.
-    pub fn simpoints_file(&self) -> String {
-        files::lines(self.points.iter().map(|p| (p.window, p.phase)))
-    }
-
-    /// The contents of a `.weights` file: weight and phase of each simulation point.
-    pub fn weights_file(&self) -> String {
-        files::lines(self.points.iter().map(|p| (p.weight, p.phase)))
+    /// The points of the largest phases that together reach `share` of the windows, in the order of phases; their
+    /// weights sum to 1 again. SimPoint's `-coveragePct`.
+    pub fn covering(&self, share: f64) -> Vec<SimulationPoint> {
+        let mut chosen = self.points.clone();
+        chosen.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let mut covered = 0.0;
+        // a share that is reached up to rounding is reached
+        chosen.retain(|p| {
+            covered < share - 1e-9 && {
+                covered += p.weight;
+                true
+            }
+        });
+        chosen.iter_mut().for_each(|p| p.weight /= covered);
+        chosen.sort_by_key(|p| p.phase);
+        chosen
     }
 
     /// The contents of a `.labels` file: phase and distance from its centre of each window.
     pub fn labels_file(&self) -> String {
-        files::lines(self.labels.iter().zip(&self.distances))
+        files::lines(self.labels.iter().zip(self.distances.iter().map(|&d| files::general(d))))
     }
 
     /// The nearest phase of a block vector and its distance in the projected space.
@@ -305,6 +353,16 @@ impl Clusterer for SimPoint {
     fn nearest(&self, signature: &Signature) -> Result<Option<(PhaseId, f64)>, Error> {
         self.centres.nearest(&self.project(signature)?)
     }
+}
+
+/// The contents of a `.simpoints` file: window and phase of each point.
+pub fn simpoints_file(points: &[SimulationPoint]) -> String {
+    files::lines(points.iter().map(|p| (p.window, p.phase)))
+}
+
+/// The contents of a `.weights` file: weight, to six digits as SimPoint writes it, and phase of each point.
+pub fn weights_file(points: &[SimulationPoint]) -> String {
+    files::lines(points.iter().map(|p| (files::general(p.weight), p.phase)))
 }
 
 /// Reads a `.simpoints` and a `.weights` file that belong together.

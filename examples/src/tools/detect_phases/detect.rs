@@ -208,8 +208,11 @@ impl Detection {
             Batch::SimPoint(config) => {
                 let blocks: Vec<BlockVector> = waiting.iter().filter_map(|w| w.blocks.clone()).collect();
                 // Blocks are projected as they are, as the published tool does it; ready signatures have none.
-                let fit =
-                    if blocks.is_empty() { config.fit(&signatures)? } else { config.fit_blocks(&blocks)? };
+                let fit = if blocks.is_empty() {
+                    config.fit(&signatures)?
+                } else {
+                    config.fit_blocks(blocks.iter().map(Ok))?
+                };
                 let labels = fit.labels().to_vec();
                 self.found.simpoint = Some(fit);
                 Ok(labels)

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use phase_detect::PhaseId;
 use phase_detect::metrics::phases_for_coverage;
+use phase_detect::simpoint::{simpoints_file, weights_file};
 use serde_json::{Value, json};
 
 use super::args::Args;
@@ -193,8 +194,8 @@ impl Report<'_> {
             .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))
             .map_err(Failure::run)?;
         if let Some(simpoint) = &self.found.simpoint {
-            text("phases.simpoints", &simpoint.simpoints_file())
-                .and_then(|()| text("phases.weights", &simpoint.weights_file()))
+            text("phases.simpoints", &simpoints_file(simpoint.points()))
+                .and_then(|()| text("phases.weights", &weights_file(simpoint.points())))
                 .and_then(|()| text("phases.labels", &simpoint.labels_file()))
                 .map_err(Failure::run)?;
         }

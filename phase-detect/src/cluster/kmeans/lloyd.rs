@@ -38,6 +38,17 @@ impl Fit {
         &self.members
     }
 
+    pub(crate) fn centre(&self, cluster: usize) -> &[f64] {
+        &self.centres[cluster * self.width..][..self.width]
+    }
+
+    /// The cluster nearest to a (padded) row, and the distance to its centre.
+    pub(crate) fn nearest(&self, row: &[f64]) -> (usize, f64) {
+        let squares = self.centres.chunks_exact(self.width).map(|centre| squared_euclidean(row, centre));
+        let nearest = squares.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        nearest.map_or((0, 0.0), |(cluster, square)| (cluster, square.sqrt()))
+    }
+
     pub(crate) fn labels(&self) -> Vec<PhaseId> {
         self.labels.iter().map(|&l| PhaseId::new(l)).collect()
     }

@@ -17,17 +17,29 @@ pub(crate) struct Points {
 }
 
 impl Points {
+    /// No points yet, for rows of `len` entries.
+    pub(crate) fn empty(len: usize) -> Self {
+        Self { width: len.max(1).next_multiple_of(PAD), rows: Vec::new() }
+    }
+
     pub(crate) fn new<'a>(len: usize, rows: impl Iterator<Item = &'a [f64]>) -> Result<Self, Error> {
-        let width = len.max(1).next_multiple_of(PAD);
-        let mut points = Self { width, rows: Vec::new() };
-        for row in rows {
-            if let Some(&value) = row.iter().find(|v| v.abs() > LARGEST) {
-                return Err(Error::TooLarge { value, limit: LARGEST });
-            }
-            points.rows.extend_from_slice(row);
-            points.rows.resize(points.rows.len().next_multiple_of(width), 0.0);
-        }
+        let mut points = Self::empty(len);
+        rows.into_iter().try_for_each(|row| points.push(row))?;
         Ok(points)
+    }
+
+    pub(crate) fn push(&mut self, row: &[f64]) -> Result<(), Error> {
+        if let Some(&value) = row.iter().find(|v| v.abs() > LARGEST) {
+            return Err(Error::TooLarge { value, limit: LARGEST });
+        }
+        self.rows.extend_from_slice(row);
+        self.rows.resize(self.rows.len().next_multiple_of(self.width), 0.0);
+        Ok(())
+    }
+
+    /// Copies of the rows at `indices`.
+    pub(crate) fn select(&self, indices: &[usize]) -> Self {
+        Self { width: self.width, rows: indices.iter().flat_map(|&i| self.row(i)).copied().collect() }
     }
 
     pub(crate) fn len(&self) -> usize {
