@@ -71,6 +71,11 @@ impl SharedCache {
         self.bytes *= factor;
         self
     }
+
+    /// The same with `factor` times the size in as many sets.
+    pub(crate) fn resized(self, factor: f64) -> Self {
+        Self { ways: self.ways.map(|ways| ways * factor), ..self.scaled(factor) }
+    }
 }
 
 /// Bytes per unit of time that memory delivers, and who waits when more are wanted.

@@ -16,7 +16,8 @@ mod variability;
 
 pub use cache::{MemoryLimit, SharedCache, Waiting};
 pub use corun::{
-    BandwidthDistribution, CoPhase, CoRun, Method, Outcome, Settings, Step, Trajectory, TrajectoryBin, Until,
+    BandwidthDistribution, CoPhase, CoRun, Method, Outcome, Settings, Slowdown, Step, Trajectory,
+    TrajectoryBin, Until,
 };
 pub use curve::{CacheCurve, CurvePoint, Rates, Reuse, ReuseTimes};
 pub use decide::{

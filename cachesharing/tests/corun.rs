@@ -217,7 +217,7 @@ fn the_result_is_the_same_on_any_number_of_threads() {
 
 #[test]
 fn very_many_sets_of_phases_are_remembered_too() {
-    // 40^4 sets are more than a table; 60^12 more than can be numbered.
+    // 60^12 sets are more than can be numbered.
     let programs: Vec<Program<u64>> = (0..12).map(|i| program("p", 20 + i, 60, 60)).collect();
     for count in [4, 12] {
         let list: Vec<&Program<u64>> = programs.iter().take(count).collect();
@@ -228,7 +228,7 @@ fn very_many_sets_of_phases_are_remembered_too() {
         let b = window.run(&offsets, Until::TargetEnds, |_| {});
         assert!((a.time / b.time - 1.0).abs() < 1e-9);
         assert_eq!(phase.co_phases().len(), phase.co_phases_solved());
-        assert_eq!(phase.co_phases_solved() > 0, count == 4);
+        assert!(phase.co_phases_solved() > 0, "{count}");
     }
 }
 

@@ -1,9 +1,10 @@
-//! The step in time: the window that ends first decides how far everyone goes.
+//! Runs over time: each step lasts until the first program ends its window.
 
 use std::hash::Hash;
+use std::sync::Arc;
 
 use super::CoRun;
-use super::timeline::Segment;
+use super::place::{Observer, Places};
 use crate::{Share, Sharing, SharingModel};
 
 /// When a run is over.
@@ -37,14 +38,19 @@ pub struct Step<'a> {
 pub struct Outcome {
     /// Time that passed.
     pub time: f64,
+    /// The same if the target always ran in the fastest stable state found, where settled states are on a cliff.
+    pub low: f64,
+    /// The same in the slowest one.
+    pub high: f64,
     /// Time of one pass of the target alone with the whole cache.
     pub time_alone: f64,
     /// Work of each program.
     pub work: Vec<f64>,
-    /// Sets of windows that met.
+    /// Steps in time: one for each set of windows that met, more where what programs hold changes meanwhile, fewer
+    /// where passes of a short co-runner repeat.
     pub steps: u64,
-    /// Times the model was solved by a method that remembers nothing; else 0, see
-    /// [`CoRun::co_phases_solved`].
+    /// Times the model was solved, or the speeds of programs computed from what they hold; solutions that a method
+    /// remembers are not among them, see [`CoRun::co_phases_solved`].
     pub invocations: u64,
     /// Share of the time in which the target stood on a cliff (seen with
     /// [`Probes::Cliffs`](crate::Probes::Cliffs) only).
@@ -59,23 +65,6 @@ impl Outcome {
     }
 }
 
-/// Where a program is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    segment: usize,
-    left: f64, // work in the segment, > 0
-}
-
-/// Who wants to see each step, if anybody does.
-pub(super) struct Observer<'a>(Option<&'a mut dyn FnMut(&Step<'_>)>);
-
-impl Observer<'_> {
-    /// Whether anybody looks.
-    pub(super) const fn looks(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// Runs the programs, each interferer beginning after the given fraction of its work, and shows each step.
     ///
@@ -83,179 +72,89 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// all programs beyond the end of `offsets`. Of an offset only the fractional part counts; one that is not a
     /// number is taken as 0.
     ///
+    /// Passes of a co-runner that repeat the one before are skipped; of a co-runner whose pass is far shorter than a
+    /// step, or than a millionth of the target's pass, the average over its pass is used.
+    ///
     /// # Cost
-    /// Per step, an invocation of the model (window methods) or a lookup (phase method). Where shares are followed over
+    /// Per step, an invocation of the model (window methods) or a lookup (phase methods). Where shares are followed over
     /// time ([`SharingModel::evicts_by_age`]), some ten steps for each exchange of the cache's lines, at half a
-    /// microsecond each for two programs; the phase method looks up how a settled set of phases gives way to the next,
-    /// and blends such changes where the set before had not settled.
+    /// microsecond each for two programs, until programs have settled.
     ///
     /// # References
     /// Sandberg and others, HPCA 2013, section 3.
     pub fn run(&self, offsets: &[f64], until: Until, mut observe: impl FnMut(&Step<'_>)) -> Outcome {
-        self.observed(offsets, until, &mut Observer(Some(&mut observe)))
+        self.observed(offsets, until, &mut Observer::new(Some(&mut observe)))
     }
 
-    /// The same with nobody looking.
+    /// The same without an observer.
     pub(crate) fn outcome(&self, offsets: &[f64], until: Until) -> Outcome {
-        self.observed(offsets, until, &mut Observer(None))
+        self.observed(offsets, until, &mut Observer::new(None))
     }
 
-    fn observed(&self, offsets: &[f64], until: Until, observe: &mut Observer<'_>) -> Outcome {
+    fn observed(&self, offsets: &[f64], until: Until, observer: &mut Observer<'_>) -> Outcome {
         if self.model.evicts_by_age() {
-            return self.follow(offsets, until, observe);
+            return self.follow(&self.cache, None, offsets, until, observer);
         }
-        let mut pass = Pass::new(self, offsets, until);
+        let mut places = Places::new(self, offsets, until);
+        for (i, timeline) in self.timelines.iter().enumerate() {
+            let is_short = timeline.time_alone() < SHORT * self.timelines[0].time_alone();
+            if let Some(whole) = timeline.whole().filter(|_| is_short) {
+                places.follow_whole(i, Some(whole));
+            }
+        }
         let mut held = vec![0.0; self.timelines.len()];
-        let mut sharing = Sharing::default();
+        let mut scratch = Sharing::default();
         loop {
-            let remembered;
-            let shares = if let Some(memory) = &self.memory {
-                // What is remembered must not depend on who asked first.
-                remembered = memory.get(&pass.curves, |sharing| self.solve(&pass.curves, &[], sharing));
-                remembered.nearest(&held)
+            let solution: Arc<Sharing>;
+            let shares = if self.memory.is_some() {
+                solution = self.remembered(&places.curves);
+                solution.shares()
             } else {
-                self.solve(&pass.curves, &held, &mut sharing);
-                pass.outcome.invocations += 1;
-                sharing.shares()
+                self.solve(&places.curves, &held, &mut scratch);
+                places.outcome.invocations += 1;
+                scratch.shares()
             };
             held.clear();
             held.extend(shares.iter().map(|share| share.bytes));
-            let time = pass.time(shares);
-            if !pass.go(self, time, shares, observe) {
-                return pass.outcome;
+            let time = places.time(|program| shares[program].cpi);
+            if !settled_step(&mut places, time, shares, observer) {
+                return places.outcome;
+            }
+            places.skip_passes(&held, 0.0, observer);
+        }
+    }
+
+    /// The solution of a set of curves, which depends on the set alone.
+    pub(super) fn remembered(&self, curves: &[usize]) -> Arc<Sharing> {
+        let solve = |sharing: &mut Sharing| self.solve(curves, &[], sharing);
+        match &self.memory {
+            Some(memory) => memory.get(curves, solve),
+            None => {
+                let mut sharing = Sharing::default();
+                solve(&mut sharing);
+                Arc::new(sharing)
             }
         }
     }
 }
 
-/// A run on its way.
-pub(super) struct Pass {
-    places: Vec<Place>,
-    until: Until,
-    /// Numbers of the curves that hold now.
-    pub curves: Vec<usize>,
-    phases: Vec<usize>,
-    /// Whether a program came into another segment last.
-    pub changed: bool,
-    /// What came of it so far.
-    pub outcome: Outcome,
-}
+/// A pass shorter than this part of the target's is averaged.
+const SHORT: f64 = 1e-6;
 
-impl Pass {
-    pub(super) fn new<P, M>(run: &CoRun<'_, P, M>, offsets: &[f64], until: Until) -> Self {
-        let count = run.timelines.len();
-        let places: Vec<Place> = (0..count)
-            .map(|i| place_at(run.timelines[i].segments(), offsets.get(i).copied().unwrap_or(0.0)))
-            .collect();
-        let segment = |i: usize| run.timelines[i].segments()[places[i].segment];
-        let curves = (0..count).map(|i| segment(i).curve).collect();
-        let phases = (0..count).map(|i| segment(i).phase).collect();
-        let outcome = Outcome {
-            time: 0.0,
-            time_alone: run.timelines[0].time_alone(),
-            work: vec![0.0; count],
-            steps: 0,
-            invocations: 0,
-            time_on_cliff: 0.0,
-        };
-        Self { places, until, curves, phases, changed: true, outcome }
-    }
-
-    /// Time until a program with these shares comes to the end of its segment, or the run does.
-    pub(super) fn time(&self, shares: &[Share]) -> f64 {
-        self.time_until(|program, work| work * shares[program].cpi)
-    }
-
-    /// The same where `when` tells when a program has done so much work.
-    #[inline]
-    pub(super) fn time_until(&self, when: impl Fn(usize, f64) -> f64) -> f64 {
-        let end = match self.until {
-            Until::TargetEnds => f64::INFINITY,
-            Until::Time(time) => time - self.outcome.time,
-        };
-        self.places.iter().enumerate().map(|(program, place)| when(program, place.left)).fold(end, f64::min)
-    }
-
-    /// Goes on by `time`, at most [`time`](Self::time); answers whether the run goes on.
-    pub(super) fn go<P, M>(
-        &mut self,
-        run: &CoRun<'_, P, M>,
-        time: f64,
-        shares: &[Share],
-        observe: &mut Observer<'_>,
-    ) -> bool {
-        self.show(run, 0.0, time, shares, observe);
-        self.advance(run, time, shares[0].on_cliff, |program| time / shares[program].cpi)
-    }
-
-    /// Shows what happens from `after` from now on for `time`.
-    #[inline]
-    pub(super) fn show<P, M>(
-        &self,
-        run: &CoRun<'_, P, M>,
-        after: f64,
-        time: f64,
-        shares: &[Share],
-        observe: &mut Observer<'_>,
-    ) {
-        let Some(observe) = &mut observe.0 else { return };
-        if time > 0.0 && time.is_finite() {
-            let start = self.outcome.time + after;
-            let cpi_alone = run.timelines[0].cpi_alone(self.curves[0]);
-            observe(&Step { start, time, phases: &self.phases, shares, cpi_alone });
-        }
-    }
-
-    /// Goes on by `time`, in which each program does the work it is told to; answers whether the run goes on.
-    #[inline]
-    pub(super) fn advance<P, M>(
-        &mut self,
-        run: &CoRun<'_, P, M>,
-        time: f64,
-        on_cliff: bool,
-        work: impl Fn(usize) -> f64,
-    ) -> bool {
-        if time <= 0.0 || !time.is_finite() {
-            return false;
-        }
-        self.outcome.time += time;
-        self.outcome.steps += 1;
-        if on_cliff {
-            self.outcome.time_on_cliff += time;
-        }
-        self.changed = false;
-        let mut over = false;
-        for (i, place) in self.places.iter_mut().enumerate() {
-            let segments = run.timelines[i].segments();
-            let work = work(i);
-            self.outcome.work[i] += work;
-            place.left -= work;
-            // What rounding leaves of a window that ended with another is not a window.
-            if place.left <= 1e-9 * segments[place.segment].work {
-                self.changed = true;
-                place.segment += 1;
-                if place.segment == segments.len() {
-                    over |= i == 0 && self.until == Until::TargetEnds;
-                    place.segment = 0;
-                }
-                let segment = segments[place.segment];
-                place.left = segment.work;
-                (self.curves[i], self.phases[i]) = (segment.curve, segment.phase);
-            }
-        }
-        !over
-    }
-}
-
-/// The place after `offset` of all work.
-fn place_at(segments: &[Segment], offset: f64) -> Place {
-    let fraction = if offset.is_finite() { offset.rem_euclid(1.0) } else { 0.0 };
-    let mut left = fraction * segments.iter().map(|s| s.work).sum::<f64>();
-    for (segment, s) in segments.iter().enumerate() {
-        if left < s.work * (1.0 - 1e-9) {
-            return Place { segment, left: s.work - left };
-        }
-        left = (left - s.work).max(0.0);
-    }
-    Place { segment: 0, left: segments[0].work }
+/// Goes on by `time` with settled shares; returns whether the run goes on.
+pub(super) fn settled_step(
+    places: &mut Places<'_>,
+    time: f64,
+    shares: &[Share],
+    observer: &mut Observer<'_>,
+) -> bool {
+    places.show(time, shares, observer);
+    let target = &shares[0];
+    let range = if target.on_cliff {
+        places.outcome.time_on_cliff += time;
+        (target.cpi_range.0 / target.cpi, target.cpi_range.1 / target.cpi)
+    } else {
+        (1.0, 1.0)
+    };
+    places.advance(time, |program| shares[program].cpi, range)
 }

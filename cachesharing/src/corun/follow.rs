@@ -1,233 +1,269 @@
-//! Programs together over time, with what they hold of the cache followed from window to window.
+//! Co-runs over time with what each program holds of the cache followed from step to step.
 //!
-//! A cache is exchanged slowly: after a change of phase a program still finds what it left there, and what comes back
-//! to data older than a window finds what others left of it. The window methods follow that all the way; the phase
-//! method looks up what it followed before ([`blend`](super::blend)), where that can be looked up.
+//! A cache is exchanged slowly: after a change of phase a program still finds what it left there, and a program that
+//! reuses data older than a window finds what its co-runners left of it. A step lasts until a small part of the cache is
+//! exchanged, however many windows that spans: where windows end, only speeds change. So it makes no difference how a
+//! program is cut into windows, and each change of the cache, however small, accumulates.
 
 use std::hash::Hash;
 
 use super::CoRun;
-use super::advance::{Observer, Outcome, Pass, Until};
+use super::advance::{Outcome, Until, settled_step};
+use super::place::{Calm, Observer, Places};
 use super::recency::Recency;
-use crate::curve::Met;
+use super::timeline::Timeline;
 use crate::{Allocation, CacheCurve, Share, SharedCache, Sharing, SharingModel};
 
-/// Little moves where programs hold as much as a step ago to within this part of the cache.
-const STILL: f64 = 1e-3;
-/// By how much longer steps become, at most, where little moves.
-const LONGEST: f64 = 2.0;
-/// Programs are where the settled state has them that hold as much of the cache as there to within this part of it.
+/// Programs have settled where the model says if they hold as much to within this part of the cache.
 const SAME: f64 = 0.01;
+/// A pass shorter than this part of the time in which the cache's lines are exchanged is averaged: what programs hold
+/// hardly changes from one phase to the next.
+const SHORT: f64 = 0.5;
 
-/// What comes after a set of windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
-    /// The end of the run.
-    Nothing,
-    /// Another set; this one had settled as it was first solved.
-    Settled,
-    /// Another set; the cache holds something else.
-    Moving,
+/// What a curve does in the present state of the cache.
+#[derive(Clone, Copy, Default)]
+struct Speed {
+    computed: u64, // number of the state it was computed for; 0 for never
+    now: Allocation,
+    time: f64,     // per access at the beginning of the step
+    pace: f64,     // time per access, waiting for memory included, when it last ran; 0 for never
+    accesses: f64, // in this step
 }
 
-/// Follows what the programs hold, set of windows by set of windows.
-pub(super) struct Follower<'a> {
-    cache: &'a SharedCache,
-    curves: Vec<&'a CacheCurve>,
+/// The cache over time.
+struct Follower<'r> {
+    cache: &'r SharedCache,
+    timelines: &'r [Timeline],
     state: Recency,
+    number: u64, // of the state
     held: Vec<f64>,
-    before: Vec<f64>, // what was held a step ago
-    times: Vec<f64>,  // per access
-    scratch: Vec<Allocation>,
-    age: f64,      // of the oldest lines
-    elapsed: f64,  // in these windows
-    stride: f64,   // in [1, LONGEST]
-    counted: bool, // reuse times of any program
+    speeds: Vec<Vec<Speed>>,  // by program and curve
+    ran: Vec<Vec<usize>>,     // curves that each program ran in this step
+    present: Vec<Allocation>, // of the present curves
+    age: f64,                 // of the oldest lines
+    calm: Calm,
 }
 
-impl<'a> Follower<'a> {
-    /// Begins at a state.
-    pub(super) fn new(cache: &'a SharedCache, programs: usize, state: Recency) -> Self {
+impl<'r> Follower<'r> {
+    fn new(cache: &'r SharedCache, timelines: &'r [Timeline], state: Recency) -> Self {
+        let programs = timelines.len();
         Self {
             cache,
-            curves: Vec::with_capacity(programs),
+            timelines,
             state,
+            number: 0,
             held: vec![0.0; programs],
-            before: vec![0.0; programs],
-            times: vec![0.0; programs],
-            scratch: vec![Allocation::default(); programs],
+            speeds: timelines.iter().map(|t| vec![Speed::default(); t.numbers()]).collect(),
+            ran: vec![Vec::new(); programs],
+            present: vec![Allocation::default(); programs],
             age: 0.0,
-            elapsed: 0.0,
-            stride: 1.0,
-            counted: false,
+            calm: Calm::default(),
         }
     }
 
-    /// Goes on with these curves.
-    pub(super) fn enter(&mut self, curves: impl Iterator<Item = &'a CacheCurve>) {
-        self.curves.clear();
-        self.curves.extend(curves);
-        // Where the last search ended says nothing of another curve.
-        self.scratch.fill(Allocation::default());
-        self.held.fill(f64::INFINITY);
-        self.elapsed = 0.0;
-        self.stride = 1.0;
-        self.counted = crate::sharing::tell_reuse(self.cache, &self.curves);
+    /// Computes what each program holds at time `now`; returns whether that has hardly changed while all lines of the
+    /// cache were exchanged.
+    fn look(&mut self, now: f64) -> bool {
+        self.number += 1;
+        self.age = self.state.holding(self.cache.bytes(), &mut self.held);
+        self.calm.time(now, &self.held, self.cache.bytes()) >= self.age
     }
 
-    /// Works out what each program does now; answers for how long, and whether little moves although all lines of the
-    /// cache were exchanged since these windows began.
-    pub(super) fn look(&mut self) -> (f64, bool) {
-        let bytes = self.cache.bytes();
-        std::mem::swap(&mut self.held, &mut self.before);
-        self.age = self.state.holding(bytes, &mut self.held);
-        crate::sharing::holding(&self.curves, &self.held, &mut self.scratch);
-        if self.counted {
-            self.meet();
+    /// Computes how fast the programs are that follow `curves`; returns how many bytes come in per unit of time.
+    fn meet(&mut self, curves: &[usize]) -> f64 {
+        let programs = curves.len();
+        let all = || self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number)).enumerate();
+        for (i, curve) in all() {
+            let known = self.speeds[i][curves[i]];
+            if known.computed == self.number {
+                self.present[i] = known.now;
+                continue;
+            }
+            let mut now = Allocation::holding(curve, self.held[i]);
+            let pace = if known.pace > 0.0 { known.pace } else { now.time };
+            let others = all().filter(|&(j, _)| j != i);
+            let state = &self.state;
+            let met = |pace: f64| {
+                let touched = |j: usize, time: f64| state.touched_in(time, j, programs);
+                crate::sharing::meet(self.cache, curve, pace, others.clone(), touched)
+            };
+            // The time it took when it last ran, beside something else, is only where to begin.
+            let rounds = if known.computed + 1 < self.number { 2 } else { 1 };
+            let mut pace = pace;
+            for _ in 0..rounds {
+                let Some(met) = met(pace) else { break };
+                now.take(met);
+                pace = now.time;
+            }
+            let time = now.time;
+            if known.computed + 1 == self.number {
+                // In the middle of the step, on the straight line through this and the last one.
+                now.time *= 1.0 + 0.5 * ((time / known.time).clamp(0.8, 1.25) - 1.0);
+            }
+            self.speeds[i][curves[i]] = Speed { computed: self.number, now, time, ..known };
+            self.present[i] = now;
         }
-        let inflow = crate::sharing::flow(self.cache, &mut self.scratch);
-        for (time, a) in self.times.iter_mut().zip(&self.scratch) {
-            *time = a.time;
-        }
-        let moved = self.held.iter().zip(&self.before).map(|(now, before)| (now - before).abs());
-        let still = moved.fold(0.0, f64::max) < STILL * bytes;
-        self.stride = if still { (2.0 * self.stride).min(LONGEST) } else { 1.0 };
-        (self.stride * Recency::patience(bytes, self.age, inflow), still && self.elapsed >= self.age)
-    }
-
-    /// Asks of the reuses that are known what others brought in meanwhile.
-    fn meet(&mut self) {
-        let (state, curves, times, began) = (&self.state, &self.curves, &self.times, self.elapsed > 0.0);
-        let speed = |scratch: &[Allocation], i: usize| if began { times[i] } else { scratch[i].time };
-        crate::sharing::meet(self.cache, curves, &mut self.scratch, speed, |_, other, time| {
-            state.touched_in(time, other, curves.len())
-        });
+        crate::sharing::flow(self.cache, &mut self.present)
     }
 
     /// Time per unit of work of a program now.
     #[inline]
-    pub(super) fn cpi(&self, program: usize) -> f64 {
-        self.times[program] * self.curves[program].mix()
+    fn cpi(&self, program: usize, curve: usize) -> f64 {
+        self.present[program].time * self.timelines[program].curve(curve).mix()
     }
 
-    /// Leaves in `shares` what each program has and does now.
-    pub(super) fn describe(&mut self, shares: &mut Vec<Share>) {
-        crate::sharing::shares_of(&self.curves, self.age, &mut self.scratch, shares);
+    /// Lets the programs make the accesses of `time` at their present speeds.
+    fn run(&mut self, curves: &[usize], time: f64) {
+        for (i, &curve) in curves.iter().enumerate() {
+            let speed = &mut self.speeds[i][curve];
+            if speed.accesses == 0.0 {
+                self.ran[i].push(curve);
+            }
+            speed.pace = self.present[i].time;
+            speed.accesses += time / self.present[i].time;
+        }
     }
 
-    /// Lets `time` pass.
-    pub(super) fn pass(&mut self, time: f64) {
-        self.elapsed += time;
-        self.state.pass(self.cache.bytes(), &self.curves, &self.times, time);
+    /// Ends a step of `time`: all that was touched in it is in the cache.
+    fn end(&mut self, time: f64) {
+        let (timelines, speeds, ran) = (self.timelines, &self.speeds, &self.ran);
+        let of = |i: usize| {
+            ran[i].iter().map(move |&curve| (timelines[i].curve(curve), speeds[i][curve].accesses))
+        };
+        self.state.pass(self.cache.bytes(), timelines.len(), of, time);
+        for (speeds, ran) in self.speeds.iter_mut().zip(&mut self.ran) {
+            for curve in ran.drain(..) {
+                speeds[curve].accesses = 0.0;
+            }
+        }
     }
 
     /// Whether programs hold what they do where they settle.
-    pub(super) fn settled(&self, shares: &[Share]) -> bool {
+    fn has_settled(&self, shares: &[Share]) -> bool {
         let bytes = self.cache.bytes();
         shares.iter().zip(&self.held).all(|(share, held)| (share.bytes - held).abs() < SAME * bytes)
-    }
-
-    /// What each program holds now.
-    pub(super) fn held(&self) -> &[f64] {
-        &self.held
-    }
-
-    /// What the reuses of each program meet with now, where any are known.
-    pub(super) fn met(&self) -> impl Iterator<Item = Option<Met>> {
-        self.scratch.iter().filter(|_| self.counted).map(Allocation::met)
-    }
-
-    /// The age at which lines leave now.
-    pub(super) const fn age(&self) -> f64 {
-        self.age
-    }
-
-    /// When lines were last used.
-    pub(super) const fn state(&self) -> &Recency {
-        &self.state
-    }
-
-    /// The same, to go on from.
-    pub(super) fn into_state(self) -> Recency {
-        self.state
     }
 }
 
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
-    /// [`run`](Self::run) for a model whose lines leave at an age.
-    pub(super) fn follow(&self, offsets: &[f64], until: Until, observe: &mut Observer<'_>) -> Outcome {
-        let sets = self.memory.as_ref().and_then(|memory| Some((memory, memory.sets()?)));
-        if let Some((memory, sets)) = sets {
-            return self.follow_remembered(memory, sets, offsets, until, observe);
-        }
-        let mut pass = Pass::new(self, offsets, until);
+    /// [`run`](Self::run) in `cache` for a model whose lines leave at an age, from the state that the first windows
+    /// settle in, or from the one that programs settle in which hold `start`.
+    pub(super) fn follow(
+        &self,
+        cache: &SharedCache,
+        start: Option<&[f64]>,
+        offsets: &[f64],
+        until: Until,
+        observer: &mut Observer<'_>,
+    ) -> Outcome {
+        let mut places = Places::new(self, offsets, until);
         let mut sharing = Sharing::default();
-        self.solve(&pass.curves, &[], &mut sharing);
-        pass.outcome.invocations += 1;
-        let state = self.settled_in(&sharing, &self.curves_of(&pass.curves));
-        let mut follower = Follower::new(&self.cache, self.timelines.len(), state);
-        while self.follow_set(&mut follower, None, &mut sharing, &mut pass, observe) != After::Nothing {}
-        pass.outcome
-    }
-
-    /// Follows one set of windows until a program leaves it; `settled` is what was solved for it, if that is remembered.
-    pub(super) fn follow_set<'a>(
-        &'a self,
-        follower: &mut Follower<'a>,
-        settled: Option<&Sharing>,
-        scratch: &mut Sharing,
-        pass: &mut Pass,
-        observe: &mut Observer<'_>,
-    ) -> After {
-        follower.enter(self.timelines.iter().zip(&pass.curves).map(|(t, &number)| &t.curves()[number]));
+        let solve = |curves: &[usize], held: &[f64], sharing: &mut Sharing| {
+            let list: Vec<&CacheCurve> =
+                self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number)).collect();
+            crate::share_from(&self.model, cache, &list, held, crate::Probes::One, sharing);
+        };
+        solve(&places.curves, start.unwrap_or_default(), &mut sharing);
+        places.outcome.invocations += 1;
+        let state = settled_state(cache, &sharing, places.curves());
+        let mut follower = Follower::new(cache, &self.timelines, state);
         let mut shares = Vec::new();
+        let mut unchanged = 0.0; // time since a program last changed its curve
+        let mut again = 0.0; // value of it from which on to compare with the settled state
         loop {
-            let (patience, calm) = follower.look();
-            pass.outcome.invocations += 1;
-            if calm {
-                let (shares, first) = if let Some(settled) = settled {
-                    let nearest = settled.nearest(follower.held());
-                    (nearest, std::ptr::eq(nearest, settled.shares()))
+            let is_calm = follower.look(places.outcome.time);
+            places.outcome.invocations += 1;
+            let mut inflow = follower.meet(&places.curves);
+            let longest = Recency::STEP * follower.age;
+            if self.average_short_passes(&mut places, follower.age, cache.bytes(), inflow) {
+                unchanged = 0.0;
+                inflow = follower.meet(&places.curves);
+            }
+            if is_calm && unchanged >= follower.age.max(again) {
+                // Only the cache as it is has remembered solutions; one from what is held is found where that differs.
+                let remembered = start.is_none().then(|| self.remembered(&places.curves));
+                let near = remembered.as_deref().map(|sharing| sharing.nearest(&follower.held));
+                let shares = if let Some(shares) = near.filter(|shares| follower.has_settled(shares)) {
+                    shares
                 } else {
-                    self.solve(&pass.curves, follower.held(), scratch);
-                    pass.outcome.invocations += 1;
-                    (scratch.shares(), false)
+                    solve(&places.curves, &follower.held, &mut sharing);
+                    places.outcome.invocations += 1;
+                    sharing.shares()
                 };
-                if follower.settled(shares) {
-                    let time = pass.time(shares);
-                    if !pass.go(self, time, shares, observe) {
-                        return After::Nothing;
+                if follower.has_settled(shares) {
+                    let time = places.time(|program| shares[program].cpi);
+                    if !settled_step(&mut places, time, shares, observer) {
+                        return places.outcome;
                     }
-                    follower.state.wait(time);
-                    return if first { After::Settled } else { After::Moving };
+                    follower.state.wait(time + places.skip_passes(&follower.held, follower.age, observer));
+                    (unchanged, again) = (0.0, 0.0);
+                    continue;
                 }
+                again = 2.0 * unchanged;
             }
-            let time = pass.time_until(|program, work| work * follower.cpi(program)).min(patience);
-            if observe.looks() {
-                follower.describe(&mut shares);
-                if let Some(settled) = settled {
-                    flag(&mut shares, settled);
+            // Until this much came in, or this time passed.
+            let mut room = Recency::STEP * cache.bytes();
+            let mut elapsed = 0.0;
+            loop {
+                let end = places.time(|program| follower.cpi(program, places.curves[program]));
+                let patience = (longest - elapsed).min(room / inflow);
+                let time = end.min(patience);
+                if observer.observes() {
+                    crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
+                    if start.is_none() && self.memory.is_some() {
+                        flag(&mut shares, &self.remembered(&places.curves));
+                    }
+                    places.show(time, &shares, observer);
                 }
-                pass.show(self, 0.0, time, &shares, observe);
+                follower.run(&places.curves, time);
+                elapsed += time;
+                room -= inflow * time;
+                unchanged += time;
+                let curves = &places.curves;
+                let cpis: Vec<f64> = (0..curves.len()).map(|i| follower.cpi(i, curves[i])).collect();
+                if !places.advance(time, |program| cpis[program], (1.0, 1.0)) {
+                    return places.outcome;
+                }
+                if time >= patience {
+                    break;
+                }
+                (unchanged, again) = (0.0, 0.0);
+                if places.may_skip() {
+                    break;
+                }
+                inflow = follower.meet(&places.curves);
             }
-            let on_cliff = settled.is_some_and(|settled| settled.shares()[0].on_cliff);
-            if !pass.advance(self, time, on_cliff, |program| time / follower.cpi(program)) {
-                return After::Nothing;
-            }
-            follower.pass(time);
-            if pass.changed {
-                return After::Moving;
-            }
+            follower.end(elapsed);
+            let skipped = places.skip_passes(&follower.held, follower.age, observer);
+            follower.state.wait(skipped);
         }
     }
 
-    /// The recency of lines where the programs have settled as `sharing` says.
-    pub(super) fn settled_in(&self, sharing: &Sharing, curves: &[&CacheCurve]) -> Recency {
-        let times: Vec<f64> = sharing.shares().iter().zip(curves).map(|(s, c)| s.cpi / c.mix()).collect();
-        let age = sharing.eviction_age().filter(|age| age.is_finite() && *age > 0.0).unwrap_or(1.0);
-        let far = crate::sharing::tell_reuse(&self.cache, curves);
-        Recency::settled(self.cache.bytes(), curves, &times, age, far)
+    /// Lets each interferer follow the average over its pass whose pass is short compared with the time in
+    /// which lines are exchanged in a cache of `bytes` whose lines leave at `age` and come in at `inflow`; returns whether a curve changed.
+    fn average_short_passes(&self, places: &mut Places<'_>, age: f64, bytes: f64, inflow: f64) -> bool {
+        let short = SHORT * age.min(bytes / inflow);
+        let mut changed = false;
+        for (i, timeline) in self.timelines.iter().enumerate().skip(1) {
+            // Beside others a pass takes at least the time it takes alone.
+            let is_short = timeline.segments().len() == 1 || timeline.time_alone() < short;
+            changed |= places.follow_whole(i, timeline.whole().filter(|_| is_short));
+        }
+        changed
     }
+}
+
+/// The recency of lines where programs that follow `curves` have settled as `sharing` says.
+fn settled_state<'c>(
+    cache: &SharedCache,
+    sharing: &Sharing,
+    curves: impl Iterator<Item = &'c CacheCurve>,
+) -> Recency {
+    let curves: Vec<&CacheCurve> = curves.collect();
+    let times: Vec<f64> = sharing.shares().iter().zip(&curves).map(|(s, c)| s.cpi / c.mix()).collect();
+    let age = sharing.eviction_age().filter(|age| age.is_finite() && *age > 0.0).unwrap_or(1.0);
+    let far = crate::sharing::any_reuse_times(cache, curves.iter().copied());
+    Recency::settled(cache.bytes(), &curves, &times, age, far)
 }
 
 /// Cliffs are those of the settled state.

@@ -6,26 +6,25 @@
 
 mod advance;
 mod bandwidth;
-mod blend;
-mod change;
-mod cophase;
 mod follow;
+mod memory;
+mod place;
+mod range;
 mod recency;
-mod table;
 mod timeline;
 mod trajectory;
 
 pub use advance::{Outcome, Step, Until};
 pub use bandwidth::BandwidthDistribution;
-pub use cophase::CoPhase;
+pub use memory::CoPhase;
+pub use range::Slowdown;
 pub use trajectory::{Trajectory, TrajectoryBin};
 
 use std::hash::Hash;
 
 use crate::error::Error;
 use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
-use change::Changes;
-use cophase::Memory;
+use memory::Memory;
 use timeline::Timeline;
 
 /// How time is cut and what is remembered.
@@ -65,7 +64,6 @@ pub struct CoRun<'a, P, M> {
     settings: Settings,
     timelines: Vec<Timeline>,
     memory: Option<Memory>, // where phases are remembered
-    changes: Changes,       // from one set of them to another
 }
 
 impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
@@ -102,12 +100,9 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             .collect::<Result<Vec<_>, _>>()?;
         let memory = match settings.method {
             Method::Window | Method::DynamicWindow => None,
-            Method::Phase | Method::Oblivious => {
-                Some(Memory::new(timelines.iter().map(|t| t.curves().len()).collect()))
-            }
+            Method::Phase | Method::Oblivious => Some(Memory::default()),
         };
-        let changes = Changes::new(memory.as_ref().and_then(Memory::sets));
-        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory, changes })
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory })
     }
 
     /// The programs, the target first.
@@ -145,7 +140,7 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
     fn solve(&self, curves: &[usize], held: &[f64], sharing: &mut Sharing) {
         // Two programs are the rule; a Vec per invocation would cost more than the lookup.
         const INLINE: usize = 8;
-        let curve = |i: usize| &self.timelines[i].curves()[curves[i]];
+        let curve = |i: usize| self.timelines[i].curve(curves[i]);
         let count = curves.len();
         if count <= INLINE {
             let mut array = [curve(0); INLINE];
@@ -157,11 +152,6 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             let list: Vec<_> = (0..count).map(curve).collect();
             self.share(&list, held, sharing);
         }
-    }
-
-    /// The curves of those numbers, one of each program.
-    fn curves_of(&self, numbers: &[usize]) -> Vec<&CacheCurve> {
-        self.timelines.iter().zip(numbers).map(|(timeline, &number)| &timeline.curves()[number]).collect()
     }
 
     fn share(&self, curves: &[&CacheCurve], held: &[f64], sharing: &mut Sharing) {

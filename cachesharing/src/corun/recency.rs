@@ -10,7 +10,7 @@ use crate::CacheCurve;
 use crate::curve::Lookup;
 
 /// Moments per age of the cache: how finely it is followed.
-const PER_AGE: f64 = 8.0;
+const PER_AGE: f64 = 12.0;
 /// Halvings of the shortest age in a settled state: programs that fit touch all they have in a small part of it.
 const MOST_HALVINGS: u32 = 40;
 /// How far back it is known what was touched where that is asked for: until this many caches were. Now and then a set
@@ -84,27 +84,6 @@ impl Recency {
         state
     }
 
-    /// A blend of states, with their weights.
-    pub(super) fn blended(parts: &[(f64, Self)], programs: usize) -> Self {
-        let mut ages: Vec<f64> = parts
-            .iter()
-            .flat_map(|(_, state)| state.moments.iter().map(|moment| state.now - moment))
-            .collect();
-        ages.sort_by(|a, b| b.total_cmp(a));
-        ages.dedup();
-        let reach = parts.iter().map(|(_, state)| state.reach).fold(1.0, f64::max);
-        let mut state = Self { reach, ..Self::default() };
-        for age in ages {
-            let touched = (0..programs)
-                .map(|i| parts.iter().map(|(weight, part)| weight * part.touched_in(age, i, programs)).sum());
-            let before = state.touched.len();
-            state.touched.extend::<Vec<f64>>(touched.collect());
-            state.totals.push(state.touched[before..].iter().sum());
-            state.moments.push(-age);
-        }
-        state
-    }
-
     /// What program `i` touched within an age; of one beyond the oldest moment, since that.
     pub(super) fn touched_in(&self, age: f64, i: usize, programs: usize) -> f64 {
         let moment = self.now - age;
@@ -139,29 +118,35 @@ impl Recency {
         self.now - (self.moments[older] + part * (end - self.moments[older]))
     }
 
-    /// How long what programs hold may be taken to stay as it is, where lines leave at `age` and come in at `inflow`
-    /// bytes per unit of time: as long as a small part of the cache is exchanged.
-    pub(super) fn patience(bytes: f64, age: f64, inflow: f64) -> f64 {
-        age.min(bytes / inflow) / PER_AGE
-    }
+    /// Part of the cache that may be exchanged before what programs hold is computed anew.
+    pub(super) const STEP: f64 = 1.0 / PER_AGE;
 
-    /// Lets `time` pass in which the programs take `times` per access and do what `curves` say.
-    pub(super) fn pass(&mut self, bytes: f64, curves: &[&CacheCurve], times: &[f64], time: f64) {
+    /// Lets `time` pass in which program i makes `accesses(i)`: pairs of a curve and accesses that follow it.
+    pub(super) fn pass<'c, I: Iterator<Item = (&'c CacheCurve, f64)>>(
+        &mut self,
+        bytes: f64,
+        programs: usize,
+        accesses: impl Fn(usize) -> I,
+        time: f64,
+    ) {
         self.moments.push(self.now);
         self.totals.push(0.0);
-        self.touched.extend(curves.iter().map(|_| 0.0));
+        self.touched.extend((0..programs).map(|_| 0.0));
         self.totals.fill(0.0);
-        for (i, (curve, per_access)) in curves.iter().zip(times).enumerate() {
-            let (accesses, mut at) = (time / per_access, Lookup::default());
-            let own = self.touched.iter_mut().skip(i).step_by(curves.len());
-            for (touched, total) in own.zip(&mut self.totals) {
-                curve.filling().grown(*touched, accesses, &mut at);
-                *touched = at.bytes;
-                *total += at.bytes;
+        for i in 0..programs {
+            for (curve, accesses) in accesses(i) {
+                let mut at = Lookup::default();
+                for touched in self.touched.iter_mut().skip(i).step_by(programs) {
+                    curve.filling().grown(*touched, accesses, &mut at);
+                    *touched = at.bytes;
+                }
+            }
+            for (touched, total) in self.touched.iter().skip(i).step_by(programs).zip(&mut self.totals) {
+                *total += touched;
             }
         }
         self.now += time;
-        self.forget(bytes, curves.len());
+        self.forget(bytes, programs);
     }
 
     /// Lets `time` pass in which nothing changes.

@@ -1,14 +1,17 @@
 //! A program cut into segments the way a method wants them.
 
+use std::sync::OnceLock;
+
 use crate::curve::average;
 use crate::error::Error;
 use crate::{CacheCurve, Method, Program, ReuseTimes};
 
 /// A program's pass as one method sees it.
 pub(super) struct Timeline {
-    segments: Vec<Segment>,  // at least one
-    curves: Vec<CacheCurve>, // those the segments name
-    alone: Vec<f64>,         // CPI of each curve with the whole cache
+    segments: Vec<Segment>,              // at least one
+    curves: Vec<CacheCurve>,             // those the segments name
+    whole: OnceLock<Option<CacheCurve>>, // average of all segments, if they have one; computed when it is needed
+    work: f64,                           // of a pass
     time_alone: f64,
 }
 
@@ -33,20 +36,45 @@ impl Timeline {
         };
         let alone: Vec<f64> = curves.iter().map(|curve: &CacheCurve| curve.cpi(cache)).collect();
         let time_alone = segments.iter().map(|s: &Segment| s.work * alone[s.curve]).sum();
-        Ok(Self { segments, curves, alone, time_alone })
+        let work = segments.iter().map(|s| s.work).sum();
+        Ok(Self { segments, curves, whole: OnceLock::new(), work, time_alone })
     }
 
     pub(super) fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    pub(super) fn curves(&self) -> &[CacheCurve] {
-        &self.curves
+    /// The curve of that number: a segment's, or that of the whole pass, whose number is [`whole`](Self::whole).
+    pub(super) fn curve(&self, number: usize) -> &CacheCurve {
+        self.curves.get(number).or_else(|| self.average()).unwrap_or(&self.curves[0])
     }
 
-    /// Time per unit of work of a curve with the whole cache.
-    pub(super) fn cpi_alone(&self, curve: usize) -> f64 {
-        self.alone[curve]
+    /// Number of the curve of the whole pass; `None` if its curves cannot be averaged.
+    pub(super) fn whole(&self) -> Option<usize> {
+        if self.curves.len() == 1 {
+            return Some(0);
+        }
+        self.average().map(|_| self.curves.len())
+    }
+
+    fn average(&self) -> Option<&CacheCurve> {
+        let segments = || self.segments.iter().map(|s| (s.work, &self.curves[s.curve]));
+        self.whole.get_or_init(|| average(&segments().collect::<Vec<_>>()).ok()).as_ref()
+    }
+
+    /// Number of the phase of a curve; of the whole pass, that of its first segment.
+    pub(super) fn phase_of(&self, curve: usize) -> usize {
+        self.segments.iter().find(|s| s.curve == curve).map_or(self.segments[0].phase, |s| s.phase)
+    }
+
+    /// Numbers that [`curve`](Self::curve) takes: all below this.
+    pub(super) fn numbers(&self) -> usize {
+        self.curves.len() + 1
+    }
+
+    /// Work of a pass.
+    pub(super) const fn work(&self) -> f64 {
+        self.work
     }
 
     pub(super) fn time_alone(&self) -> f64 {

@@ -223,7 +223,9 @@ impl CacheCurve {
     /// When lines are used again in a cache of which a way has so many bytes, where that is known.
     #[inline]
     pub(crate) fn returns(&self, way: Option<f64>) -> Option<&Returns> {
-        self.returns.as_ref().filter(|returns| way == Some(returns.way()))
+        // A way of a resized cache differs by rounding.
+        let same = |returns: &&Returns| way.is_some_and(|way| (way - returns.way()).abs() < 1e-9 * way);
+        self.returns.as_ref().filter(same)
     }
 
     /// Variance of how many lines the program brings into a set where it brings in `lines` on average, of a cache of

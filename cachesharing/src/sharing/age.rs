@@ -131,7 +131,7 @@ impl SharingModel for EvictionAge {
                 }
             }
         }
-        if super::tell_reuse(cache, curves) {
+        if super::any_reuse_times(cache, curves.iter().copied()) {
             age = self.meet(cache, curves, age, solution);
         }
         let scale = cache.bytes() / solution.allocations.iter().map(|a| a.at.bytes).sum::<f64>();
@@ -151,12 +151,18 @@ impl EvictionAge {
         }
         let mut step = Step::default();
         for round in 0..self.most_rounds {
-            let speed = |allocations: &[Allocation], i: usize| allocations[i].assumed;
-            super::meet(cache, curves, &mut solution.allocations, speed, |allocations, other, time| {
-                let mut at = Lookup::default();
-                curves[other].filling().after(time / allocations[other].assumed, &mut at);
-                at.bytes
-            });
+            for i in 0..curves.len() {
+                let allocations = &solution.allocations;
+                let others = curves.iter().copied().enumerate().filter(|&(j, _)| j != i);
+                let met = super::meet(cache, curves[i], allocations[i].assumed, others, |other, time| {
+                    let mut at = Lookup::default();
+                    curves[other].filling().after(time / allocations[other].assumed, &mut at);
+                    at.bytes
+                });
+                if let Some(met) = met {
+                    solution.allocations[i].take(met);
+                }
+            }
             if let Some(limit) = cache.memory() {
                 memory::stretch(limit, &mut solution.allocations);
             }

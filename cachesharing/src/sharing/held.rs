@@ -1,38 +1,37 @@
-//! Shares of programs that hold given bytes, whether or not those would stay as they are.
+//! Speeds and shares of programs that hold given bytes, whether or not those would stay as they are.
 
 use super::probes::described;
 use super::{Allocation, Share, memory};
 use crate::{CacheCurve, SharedCache};
 
-/// Leaves in `scratch` how fast programs are that hold `bytes`, by their curves alone.
-pub(crate) fn holding(curves: &[&CacheCurve], bytes: &[f64], scratch: &mut Vec<Allocation>) {
-    scratch.resize(curves.len(), Allocation::default());
-    for ((a, curve), &bytes) in scratch.iter_mut().zip(curves).zip(bytes) {
+impl Allocation {
+    /// A program that holds `bytes`, as fast as its curve says.
+    pub(crate) fn holding(curve: &CacheCurve, bytes: f64) -> Self {
+        let mut a = Self { bytes, ..Self::default() };
         curve.filling().at(bytes, &mut a.at);
         a.time = a.at.time;
-        a.bytes = bytes;
-        a.met = None;
+        a
     }
 }
 
-/// Lets programs wait for `cache`'s memory; answers how many bytes come in per unit of time.
-pub(crate) fn flow(cache: &SharedCache, scratch: &mut [Allocation]) -> f64 {
+/// Lets programs wait for `cache`'s memory; returns how many bytes come in per unit of time.
+pub(crate) fn flow(cache: &SharedCache, allocations: &mut [Allocation]) -> f64 {
     if let Some(limit) = cache.memory() {
-        memory::stretch(limit, scratch);
+        memory::stretch(limit, allocations);
     }
-    scratch.iter().map(|a| a.inflow() / a.time).sum()
+    allocations.iter().map(|a| a.inflow() / a.time).sum()
 }
 
 /// The same as shares, where lines leave at `age`.
-pub(crate) fn shares_of(
-    curves: &[&CacheCurve],
+pub(crate) fn shares_of<'c>(
+    curves: impl Iterator<Item = &'c CacheCurve>,
     age: f64,
-    scratch: &mut [Allocation],
+    allocations: &[Allocation],
     shares: &mut Vec<Share>,
 ) {
-    for a in &mut *scratch {
-        a.sticky_bytes = (a.bytes - age * a.inflow() / a.time).max(0.0);
-    }
     shares.clear();
-    shares.extend(scratch.iter().zip(curves).map(described));
+    shares.extend(allocations.iter().zip(curves).map(|(a, curve)| {
+        let sticky_bytes = (a.bytes - age * a.inflow() / a.time).max(0.0);
+        described((&Allocation { sticky_bytes, ..*a }, &curve))
+    }));
 }

@@ -15,9 +15,10 @@ mod random;
 mod solution;
 
 pub use age::EvictionAge;
-pub(crate) use company::{meet, tell_reuse};
-pub(crate) use held::{flow, holding, shares_of};
+pub(crate) use company::{any_reuse_times, meet};
+pub(crate) use held::{flow, shares_of};
 pub use partition::LruPartition;
+pub(crate) use probes::margin;
 pub use probes::{Probes, Share, Sharing, share, share_from};
 pub use random::Random;
 pub use solution::{Allocation, Solution};

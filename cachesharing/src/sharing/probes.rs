@@ -26,7 +26,7 @@ const DISTINCT: f64 = 5e-3;
 const MARGIN: f64 = 0.07;
 
 /// The same of this cache: in some of its sets there is a line more of others than in most, in some a line less.
-fn margin(cache: &SharedCache) -> f64 {
+pub(crate) fn margin(cache: &SharedCache) -> f64 {
     cache.ways().map_or(MARGIN, |ways| MARGIN.hypot(1.0 / ways).min(0.5))
 }
 

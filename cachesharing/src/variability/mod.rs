@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use crate::SharingModel;
-use crate::corun::{CoRun, Outcome, Until};
+use crate::corun::{CoRun, Outcome, Slowdown};
 use crate::error::Error;
 
 /// The slowdowns of a target in many runs.
@@ -24,10 +24,12 @@ pub struct Variability {
     pub slowdowns: Vec<f64>,
     /// The same as a distribution.
     pub distribution: SlowdownDistribution,
+    /// Range and flag of each run, in the same order: see [`Slowdown`].
+    pub ranges: Vec<Slowdown>,
     /// Times the model was solved: by the window methods for each set of windows that met, by the phase method
     /// once for each set of phases (those of earlier runs of the same [`CoRun`] included).
     pub invocations: u64,
-    /// Sets of windows that met, of all runs.
+    /// Steps of all runs.
     pub steps: u64,
     /// Share of the time in which the target stood on a cliff.
     pub time_on_cliff: f64,
@@ -53,14 +55,14 @@ where
 {
     let count = offsets.count();
     let programs = run.programs().len();
-    let one = |number: usize| run.outcome(&offsets.of_run(number, programs), Until::TargetEnds);
+    let one = |number: usize| run.ranged(&offsets.of_run(number, programs));
     let threads = threads.get().min(count).max(1);
-    let outcomes: Vec<Outcome> = if threads == 1 {
+    let runs: Vec<(Slowdown, Outcome)> = if threads == 1 {
         (0..count).map(one).collect()
     } else {
         // Strides rather than blocks: neighbouring offsets may be alike in cost.
         let stride = |first: usize| (first..count).step_by(threads).map(one).collect::<Vec<_>>();
-        let parts: Vec<Vec<Outcome>> = thread::scope(|scope| {
+        let parts: Vec<Vec<(Slowdown, Outcome)>> = thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || stride(first))).collect();
             let mut parts = vec![stride(0)];
             for (first, other) in (1..).zip(others) {
@@ -72,6 +74,7 @@ where
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         (0..count).filter_map(|number| parts[number % threads].next()).collect()
     };
+    let (ranges, outcomes): (Vec<Slowdown>, Vec<Outcome>) = runs.into_iter().unzip();
     let slowdowns: Vec<f64> = outcomes.iter().map(Outcome::slowdown).collect();
     let distribution = SlowdownDistribution::new(slowdowns.clone())?;
     let solved = run.co_phases_solved() as u64;
@@ -79,6 +82,7 @@ where
     Ok(Variability {
         slowdowns,
         distribution,
+        ranges,
         invocations: solved + outcomes.iter().map(|o| o.invocations).sum::<u64>(),
         steps: outcomes.iter().map(|o| o.steps).sum(),
         time_on_cliff: outcomes.iter().map(|o| o.time_on_cliff).sum::<f64>() / time,

@@ -1,0 +1,159 @@
+//! Laws of a co-run followed over time: how a program is cut into windows, in which order short phases alternate and how
+//! often a short co-runner restarts changes nothing.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use cachesharing::{
+    CacheCurve, CoRun, EvictionAge, Method, Probes, Program, Settings, SharedCache, Until, Window,
+};
+use common::{Draws, scan, stream, uniform};
+
+const CACHE: u64 = 1 << 18;
+
+fn slowdown(programs: &[&Program<u64>], method: Method, offsets: &[f64]) -> f64 {
+    let settings = Settings { method, probes: Probes::One, extrapolate: false };
+    let cache = SharedCache::new(CACHE).unwrap();
+    let run = CoRun::new(cache, programs, EvictionAge::followed(), settings).unwrap();
+    run.run(offsets, Until::TargetEnds, |_| {}).slowdown()
+}
+
+/// Two phases that alternate every `window` instructions, the first of them `first`.
+fn alternating(curves: &[CacheCurve; 2], window: f64, work: f64, first: u64) -> Program<u64> {
+    let phases = [(0, curves[0].clone()), (1, curves[1].clone())];
+    let windows = (0..(work / window) as u64).map(|i| Window::of_phase(window, (i + first) % 2));
+    Program::new("alternating", phases, windows).unwrap()
+}
+
+fn agree(a: f64, b: f64, within: f64, what: &str) {
+    assert!((a / b - 1.0).abs() < within, "{what}: {a} and {b}");
+}
+
+#[test]
+fn the_order_of_short_phases_and_the_method_do_not_matter() {
+    // A table that fits and one that does not, beside a stream.
+    let tables =
+        [uniform(0.2, 0.3, 0.5 * CACHE as f64, CACHE), uniform(0.1, 0.35, 0.9 * CACHE as f64, CACHE)];
+    let streaming = Program::steady("stream", 0, stream(0.08, 0.3, CACHE), 3e7).unwrap();
+    for window in [1e3, 1e4, 1e5] {
+        let of = |first, method| {
+            let target = alternating(&tables, window, 2e7, first);
+            slowdown(&[&target, &streaming], method, &[])
+        };
+        let truth = of(0, Method::Window);
+        assert!(truth > 1.1, "nothing to predict: {truth}");
+        agree(of(1, Method::Phase), truth, 5e-3, "the other phase first");
+        agree(of(0, Method::Phase), truth, 1e-2, "by phases and by windows");
+    }
+}
+
+#[test]
+fn cutting_windows_finer_changes_nothing() {
+    let mut draws = Draws(77);
+    for _ in 0..6 {
+        let footprint = |draws: &mut Draws| (0.2 + 1.5 * draws.unit()) * CACHE as f64;
+        let tables = [0; 2].map(|_| uniform(0.02 + 0.2 * draws.unit(), 0.3, footprint(&mut draws), CACHE));
+        let period = 1e4 * (1.0 + 9.0 * draws.unit()).powi(2);
+        let other =
+            Program::steady("other", 0, uniform(0.15, 0.3, footprint(&mut draws), CACHE), 3e7).unwrap();
+        let cut = |parts: u32| {
+            let phases = [(0, tables[0].clone()), (1, tables[1].clone())];
+            let windows = (0..200u64 * u64::from(parts))
+                .map(|i| Window::of_phase(period / f64::from(parts), i / u64::from(parts) % 2));
+            Program::new("cut", phases, windows).unwrap()
+        };
+        let whole = slowdown(&[&cut(1), &other], Method::Window, &[]);
+        for parts in [2, 7, 30] {
+            agree(slowdown(&[&cut(parts), &other], Method::Window, &[]), whole, 5e-3, "cut finer");
+        }
+    }
+}
+
+#[test]
+fn the_length_of_a_steady_co_runners_pass_does_not_matter() {
+    let target = Program::steady("target", 0, uniform(0.2, 0.3, 0.7 * CACHE as f64, CACHE), 3e7).unwrap();
+    let of = |pass: f64| {
+        let other = Program::steady("other", 0, stream(0.1, 0.35, CACHE), pass).unwrap();
+        slowdown(&[&target, &other], Method::Phase, &[])
+    };
+    let whole = of(1e8);
+    for pass in [1e3, 3e3, 1e4, 1e6] {
+        agree(of(pass), whole, 5e-3, "passes");
+    }
+    // The same of a pass of two phases, from wherever it starts.
+    let tables = [stream(0.1, 0.35, CACHE), uniform(0.1, 0.35, 0.3 * CACHE as f64, CACHE)];
+    let of = |window: f64, offset: f64| {
+        let other = alternating(&tables, window, 2.0 * window, 0);
+        slowdown(&[&target, &other], Method::Phase, &[0.0, offset])
+    };
+    let whole = of(1e3, 0.0);
+    for (window, offset) in [(1e3, 0.7), (3e3, 0.0), (1e4, 0.0), (1e4, 0.4)] {
+        agree(of(window, offset), whole, 5e-3, "passes of two phases");
+    }
+}
+
+#[test]
+fn a_short_co_runner_does_not_cost_in_proportion_to_its_restarts() {
+    let target = Program::steady("target", 0, uniform(0.2, 0.3, 0.7 * CACHE as f64, CACHE), 1e11).unwrap();
+    let tables = [stream(0.1, 0.35, CACHE), uniform(0.1, 0.35, 0.3 * CACHE as f64, CACHE)];
+    for (window, most) in [(5e2, 10_000), (1e5, 10_000), (1e7, 10_000)] {
+        for method in [Method::Window, Method::Phase] {
+            let other = alternating(&tables, window, 2.0 * window, 0);
+            let settings = Settings { method, probes: Probes::One, extrapolate: false };
+            for model in [EvictionAge::followed(), EvictionAge::default()] {
+                let cache = SharedCache::new(CACHE).unwrap();
+                let run = CoRun::new(cache, &[&target, &other], model, settings).unwrap();
+                let outcome = run.run(&[0.0, 0.3], Until::TargetEnds, |_| {});
+                assert!(outcome.steps < most, "{} steps for passes of {window}", outcome.steps);
+                agree(outcome.work[0], 1e11, 1e-9, "the target's work");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_programs_of_many_phases_are_remembered() {
+    // 4^32 sets of phases cannot be numbered.
+    let tables = [0.1, 0.3, 0.6, 1.2].map(|part| uniform(0.05, 0.3, part * CACHE as f64, CACHE));
+    let programs: Vec<Program<u64>> = (0..32)
+        .map(|seed| {
+            let phases = (0..).zip(tables.iter().cloned()).collect::<Vec<_>>();
+            let windows = (0..12u64).map(|i| Window::of_phase(1e9, (i / 3 + seed) % 4));
+            Program::new("p", phases, windows).unwrap()
+        })
+        .collect();
+    let list: Vec<&Program<u64>> = programs.iter().collect();
+    let settings = Settings { method: Method::Phase, probes: Probes::One, extrapolate: false };
+    let cache = SharedCache::new(CACHE).unwrap();
+    let run = CoRun::new(cache, &list, EvictionAge::default(), settings).unwrap();
+    let first = run.run(&[], Until::TargetEnds, |_| {});
+    let solved = run.co_phases_solved();
+    assert!(solved > 0 && solved as u64 <= first.steps);
+    assert_eq!(run.run(&[], Until::TargetEnds, |_| {}), first);
+    assert_eq!(run.co_phases_solved(), solved);
+    assert_eq!(run.co_phases().len(), solved);
+}
+
+#[test]
+fn two_stable_states_are_a_range_and_a_gentle_curve_is_not() {
+    let settings = |method| Settings { method, probes: Probes::Cliffs, extrapolate: false };
+    let cache = SharedCache::new(CACHE).unwrap();
+    let streaming = Program::steady("stream", 0, stream(0.15, 0.35, CACHE), 1e8).unwrap();
+    // Together with what the stream inserts meanwhile, the scan fills the cache just about when it comes round.
+    let walk = Program::steady("scan", 0, scan(0.3, 0.3, 0.6 * CACHE as f64, CACHE), 2e7).unwrap();
+    let table = Program::steady("table", 0, uniform(0.1, 0.3, 2.0 * CACHE as f64, CACHE), 2e7).unwrap();
+    for method in [Method::Window, Method::Phase] {
+        for model in [EvictionAge::followed(), EvictionAge::default()] {
+            let of = |target: &Program<u64>| {
+                CoRun::new(cache, &[target, &streaming], model, settings(method)).unwrap().slowdown(&[])
+            };
+            let cliff = of(&walk);
+            assert!(cliff.flagged && cliff.low < 1.1 && cliff.high > 3.0, "{method:?}: {cliff:?}");
+            assert!((cliff.low..=cliff.high).contains(&cliff.slowdown), "{cliff:?}");
+            let gentle = of(&table);
+            assert!(!gentle.flagged && gentle.high <= 1.03 * gentle.slowdown, "{method:?}: {gentle:?}");
+            assert!(gentle.low >= 0.97 * gentle.slowdown && gentle.low <= gentle.slowdown, "{gentle:?}");
+        }
+    }
+}
