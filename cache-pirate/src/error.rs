@@ -38,6 +38,14 @@ pub enum PirateError {
         /// Size of a line.
         line_size: u32,
     },
+    /// A cache said to be larger than the kernel reports.
+    #[error("a cache of {claimed} bytes, but the kernel reports {real}: give at most that")]
+    CacheTooLarge {
+        /// The size given.
+        claimed: u64,
+        /// The size of the last-level cache.
+        real: u64,
+    },
     /// Nothing was measured before the target ended.
     #[error(
         "no interval was completed before the target ended: shorten the interval of {interval} units of work"

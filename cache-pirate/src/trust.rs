@@ -27,6 +27,19 @@ pub enum Distrust {
         /// Walks made, below 1.
         walks: f64,
     },
+    /// The pirate could not hold this size even alone.
+    NotHeld {
+        /// Bytes that it held alone.
+        held: u64,
+    },
+    /// Alone, the pirate could not even hold half of the cache: it is smaller than stated, and what is left to the
+    /// target is not known at any size.
+    CacheTooLarge {
+        /// Bytes that the pirate held alone.
+        held: u64,
+        /// Size that the cache was stated to have.
+        cache: u64,
+    },
     /// The two sides did not share a cache before or after the interval.
     NotShared,
     /// The target ended before half of the interval's work was done.

@@ -11,12 +11,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use cache_pirate::native::resctrl::Resctrl;
 use cache_pirate::native::topology::{Topology, Warning};
 use cache_pirate::native::{
     FileCounter, IoBytes, NativeParams, NativeTestbed, Placement, Progress, ProgressCounter, ping_pong,
 };
-use cache_pirate::{Evidence, Pace, PirateError, PirateParams, Testbed, Threads, measure};
+use cache_pirate::{Pace, PirateError, PirateParams, Testbed, Threads, measure};
 
 fn write(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
@@ -129,35 +128,6 @@ fn a_tree_without_processors_is_refused() {
 }
 
 #[test]
-fn resctrl_groups_get_their_ways_and_go_back() {
-    let root = tempfile::tempdir().unwrap();
-    let root = root.path();
-    assert!(matches!(Resctrl::open(root), Err(PirateError::System { .. })));
-    write(root, "info/L3/cbm_mask", "fffff");
-    write(root, "info/L3/min_cbm_bits", "2");
-    write(root, "schemata", "    MB:0=100;1=100\n    L3:0=fffff;1=fffff");
-    let cache = Resctrl::open(root).unwrap();
-    assert_eq!((cache.ways(), cache.least_ways()), (20, 2));
-    for ways in [0, 1, 21] {
-        assert!(matches!(cache.confine("x", 1, ways), Err(PirateError::Parameter { .. })));
-    }
-    let pid = std::process::id() as i32;
-    let partition = cache.confine("part", pid, 5).unwrap();
-    assert_eq!(fs::read_to_string(root.join("part/schemata")).unwrap(), "L3:0=1f;1=1f\n");
-    assert!(cache.confine("part", pid, 5).is_err(), "the name is taken");
-    assert_eq!(partition.occupancy(), None);
-    write(root, "part/mon_data/mon_L3_00/llc_occupancy", "1000");
-    write(root, "part/mon_data/mon_L3_01/llc_occupancy", "24");
-    assert_eq!(partition.occupancy(), Some(1024));
-    let confined = fs::read_to_string(root.join("part/tasks")).unwrap();
-    drop(partition);
-    // A plain file holds the last task written, where the kernel's would hold all.
-    assert_eq!(fs::read_to_string(root.join("tasks")).unwrap(), confined);
-    write(root, "info/L3/cbm_mask", "zero");
-    assert!(Resctrl::open(root).unwrap_err().to_string().contains("cbm_mask (zero)"));
-}
-
-#[test]
 fn counters_of_progress_are_read_where_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("progress");
@@ -257,9 +227,6 @@ fn measure_walker(placement: Placement) {
     }
     // With 2 and 1 MiB left, 2 and 3 were walked alone at least once before anything was measured.
     assert!(run.total.pirate.touches >= (3.0 + 2.0) * f64::from(1 << 20) / 64.0);
-    if testbed.evidence() == Evidence::Timed {
-        assert!(testbed.line_times().held.is_some());
-    }
     testbed.terminate().unwrap();
     assert!(!Path::new(&format!("/proc/{}", testbed.pid())).exists());
 }
@@ -272,4 +239,60 @@ fn a_real_process_beside_a_real_pirate() {
 #[test]
 fn a_real_process_and_a_pirate_that_take_turns() {
     measure_walker(Placement::TimeSliced { period: Duration::from_millis(2) });
+}
+
+/// A machine like this one, but its last-level cache said to be of `bytes` bytes.
+fn machine_with_a_cache_of(bytes: u64, root: &Path, cpus: (usize, usize)) {
+    for id in [cpus.0, cpus.1] {
+        let last = format!("{},{}", cpus.0, cpus.1);
+        write_cpu(root, id, &id.to_string(), &last, &format!("{}K", bytes >> 10));
+    }
+}
+
+#[test]
+fn a_cache_larger_than_the_kernels_is_refused() {
+    let Some(cpus) = two_cpus() else { return };
+    let root = tempfile::tempdir().unwrap();
+    machine_with_a_cache_of(8 << 20, root.path(), cpus);
+    let params = || NativeParams { root: root.path().to_owned(), ..NativeParams::default() };
+    let claimed = NativeParams { cache_bytes: Some(2 << 30), ..params() };
+    let error = NativeTestbed::spawn(Command::new("true"), claimed).err().unwrap();
+    assert!(matches!(error, PirateError::CacheTooLarge { claimed: 0x8000_0000, real: 0x80_0000 }), "{error}");
+}
+
+#[test]
+fn a_pirate_that_cannot_hold_its_lines_is_not_trusted_even_if_the_kernel_overstates_the_cache() {
+    let Some(cpus) = two_cpus() else { return };
+    let Some(real) = Topology::of_this_machine().unwrap().last_level(cpus.0).map(|cache| cache.bytes) else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    let stated = 4 * real;
+    machine_with_a_cache_of(stated, root.path(), cpus);
+    let params = NativeParams {
+        target_cpu: Some(cpus.0),
+        progress: Progress::TaskClock,
+        shared_round_trip: None,
+        root: root.path().to_owned(),
+        ..NativeParams::default()
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", "while :; do :; done"]);
+    let mut testbed = NativeTestbed::spawn(command, params).unwrap();
+    let plan = PirateParams {
+        sizes: Some(vec![stated / 16, stated / 4, stated / 2, stated * 3 / 4, stated]),
+        interval: Some(1e7),
+        target_warm_up: Some(0.0),
+        threads: Threads::Fixed(1),
+        cycles: Some(1),
+        pace: Pace::Continuous,
+        ..PirateParams::default()
+    };
+    let plan = plan.check(testbed.cache()).unwrap();
+    let run = measure(&mut testbed, &plan).unwrap();
+    assert!(run.capacity.held < stated / 2, "{:?}", run.capacity);
+    for interval in run.intervals.iter().filter(|interval| interval.stolen > 0) {
+        assert!(!interval.trust.is_trusted(), "{interval:?}");
+    }
+    assert_eq!(run.curve().unwrap().stealable(), 0);
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cache_pirate::native::topology::Topology;
-use cache_pirate::native::{NativeParams, NativeTestbed, Progress, Suspension};
+use cache_pirate::native::{NativeParams, NativeTestbed, Placement, Progress, Suspension};
 use cache_pirate::{Outcome, PirateError, Testbed, Until, Who};
 
 /// A small pirate beside a target whose work is its processor time; `None` where there is one processor only.
@@ -37,6 +37,12 @@ fn params() -> Option<NativeParams> {
 fn state(pid: i32) -> Option<char> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text[text.rfind(')')? + 1..].trim().chars().next()
+}
+
+/// The processors that a thread may run on, as the kernel lists them.
+fn allowed(thread: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+    status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap().to_owned()
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -120,10 +126,6 @@ fn kill(signal: &str, pid: u32) {
 fn an_attached_target_runs_on_after_the_drop_with_its_processors_back() {
     let Some(params) = params() else { return };
     let target = Bystander::sleeping();
-    let allowed = |pid: i32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap().to_owned()
-    };
     let before = allowed(target.pid());
     let testbed = NativeTestbed::attach(target.pid(), params).unwrap();
     assert!(target.stopped());
@@ -160,20 +162,23 @@ fn an_error_after_taking_over_frees_the_target() {
 }
 
 #[test]
-fn whatever_ends_the_measuring_process_frees_the_target() {
+fn whatever_ends_the_measuring_process_frees_the_target_and_unpins_it() {
     if params().is_none() {
         return;
     }
     for end in ["-KILL", "-INT", "-TERM", "-HUP", "abort", "exit"] {
         let target = Bystander::sleeping();
+        let before = allowed(target.pid());
         let (mut measuring, pid) = start_measuring(&format!("{} {end}", target.pid()));
         assert_eq!(pid, target.pid());
         if end.starts_with('-') {
             assert!(target.stopped(), "{end}");
+            assert_ne!(allowed(target.pid()), before);
             kill(end, measuring.id());
         }
         assert!(!measuring.wait().unwrap().success());
         eventually(end, || !target.stopped());
+        assert_eq!(allowed(target.pid()), before, "{end}");
         assert!(state(target.pid()).is_some_and(|state| state != 'Z'), "an attached target is not ended");
     }
 }
@@ -269,6 +274,50 @@ fn what_cannot_be_attached_to_is_refused() {
         NativeParams { pirate_cpus: params_again().target_cpu.map(|cpu| vec![cpu]), ..params_again() };
     let error = NativeTestbed::attach(own, own_cpu).err().unwrap();
     assert!(matches!(error, PirateError::Machine { .. }), "{error}");
+}
+
+/// Not a test of its own: moves itself into a cpuset, and measures there.
+#[test]
+fn process_in_a_cpuset() {
+    let Ok(group) = std::env::var("CACHE_PIRATE_TEST_CPUSET") else { return };
+    fs::write(Path::new(&group).join("cgroup.procs"), std::process::id().to_string()).unwrap();
+    // A thread that turns with the target needs no other processor.
+    let placement = Placement::TimeSliced { period: Duration::from_millis(2) };
+    let params = NativeParams { target_cpu: None, pirate_cpus: None, placement, ..params_again() };
+    let mut command = Command::new("sleep");
+    command.arg("600");
+    let testbed = match NativeTestbed::spawn(command, params) {
+        // Real-time priority is a privilege of its own.
+        Err(PirateError::System { operation: "run under SCHED_FIFO:", .. }) => return,
+        testbed => testbed.unwrap(),
+    };
+    assert_ne!(testbed.processors().0, 0);
+    drop(testbed);
+    let outside = NativeParams { target_cpu: Some(0), placement, ..params_again() };
+    let error = NativeTestbed::spawn(Command::new("true"), outside).err().unwrap();
+    assert!(error.to_string().contains("cpuset"), "{error}");
+}
+
+#[test]
+fn a_cpuset_without_the_first_processor_is_respected() {
+    let (Some(params), root) = (params(), Path::new("/sys/fs/cgroup/cpuset")) else { return };
+    let last = params.pirate_cpus.unwrap()[0];
+    let group = root.join(format!("cache-pirate-test-{}", std::process::id()));
+    let made = fs::create_dir(&group).and_then(|()| {
+        fs::write(group.join("cpuset.cpus"), last.to_string())?;
+        fs::write(group.join("cpuset.mems"), "0")
+    });
+    if let Err(error) = made {
+        eprintln!("no cpuset of version 1 that may be used here ({error}): nothing to test");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process_in_a_cpuset", "--test-threads", "1"])
+        .env("CACHE_PIRATE_TEST_CPUSET", &group)
+        .output()
+        .unwrap();
+    eventually("the group is empty", || fs::remove_dir(&group).is_ok());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// The freezer's folder on this machine, if there is one that may be written.

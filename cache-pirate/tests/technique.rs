@@ -323,6 +323,65 @@ impl<T: Testbed> Testbed for Migrating<T> {
     }
 }
 
+/// A testbed that says its cache is larger than it is.
+struct Overstated<T> {
+    inner: T,
+    bytes: u64,
+}
+
+impl<T: Testbed> Testbed for Overstated<T> {
+    type Error = T::Error;
+    fn cache(&self) -> SharedCache {
+        SharedCache { bytes: self.bytes, ..self.inner.cache() }
+    }
+    fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), T::Error> {
+        self.inner.steal(bytes, threads)
+    }
+    fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
+        self.inner.run(who, until)
+    }
+    fn read(&mut self) -> Result<Reading, T::Error> {
+        self.inner.read()
+    }
+}
+
+#[test]
+fn no_size_of_an_overstated_cache_is_trusted() {
+    // 64 KiB said to be 256: stealing 32 KiB of it leaves 32 to the target, not 224.
+    for (stated, trusted) in [(16, 16), (64, 1), (36, 1)] {
+        let machine = SimpleMachine { pirate_hit_time: 0.1, ..MACHINE };
+        let inner = SimpleTestbed::new(machine, random_lines(200, 6)).unwrap();
+        let mut testbed = Overstated { inner, bytes: stated * WAY };
+        let params = PirateParams { cycles: Some(1), interval: Some(5_000.0), spared_limit: 1.0, ..params() };
+        let plan = params.check(testbed.cache()).unwrap();
+        let run = measure(&mut testbed, &plan).unwrap();
+        let count = run.intervals.iter().filter(|interval| interval.trust.is_trusted()).count();
+        assert_eq!(count, trusted, "{stated} ways: {:?}", run.capacity);
+        assert!(run.capacity.held <= 16 * WAY);
+        let untrusted = run.intervals.iter().filter(|i| i.stolen > 0 && i.stolen <= run.capacity.held);
+        for interval in untrusted.filter(|_| stated > 16) {
+            let reason = Distrust::CacheTooLarge { held: run.capacity.held, cache: stated * WAY };
+            assert_eq!(interval.trust, Trust::Untrusted(reason));
+        }
+    }
+}
+
+#[test]
+fn a_target_that_takes_the_pirates_lines_is_noticed() {
+    for seed in 0..20 {
+        // As many new lines as fit between two rounds of the pirate, and more: it cannot keep 12 ways.
+        let machine = SimpleMachine { pirate_hit_time: 60.0, pirate_miss_time: 100.0, ..MACHINE };
+        let mut testbed = SimpleTestbed::new(machine, random_lines(1 << 40, seed)).unwrap();
+        let plan = PirateParams { sizes: Some(vec![4 * WAY]), cycles: Some(1), ..params() };
+        let plan = plan.check(testbed.cache()).unwrap();
+        let run = measure(&mut testbed, &plan).unwrap();
+        assert_eq!(run.capacity.not_held, None, "alone it holds them");
+        let Trust::Untrusted(Distrust::LostLines { .. }) = run.intervals[0].trust else {
+            panic!("seed {seed}: {:?}", run.intervals[0]);
+        };
+    }
+}
+
 #[test]
 fn intervals_around_a_failed_probe_do_not_count() {
     // Two probes per interval: the sixth is the one after the third interval.

@@ -6,7 +6,7 @@ use crate::testbed::Testbed;
 use super::budget::Budget;
 use super::random::Random;
 use super::session::{Next, Session};
-use super::{Measurements, choose_threads};
+use super::{Measurements, capacity, threads};
 
 /// Measures all sizes of `plan` in one run of the target.
 ///
@@ -20,7 +20,7 @@ use super::{Measurements, choose_threads};
 /// # References
 /// Eklöv, thesis, Paper III, figure 6; the random gaps are the future work of its section III.4.5.
 pub fn measure<T: Testbed>(testbed: &mut T, plan: &Plan) -> Result<Measurements, T::Error> {
-    run(testbed, plan, |session, result| {
+    run(testbed, plan, &plan.stolen, |session, result| {
         let mut random = Random::new(match plan.pace {
             Pace::Continuous => 0,
             Pace::Sampling { seed, .. } | Pace::Budget { seed, .. } => seed,
@@ -107,7 +107,7 @@ fn one_cycle<T: Testbed>(
 pub fn measure_fixed<T: Testbed>(testbed: &mut T, plan: &Plan, bytes: u64) -> Result<Measurements, T::Error> {
     let line = u64::from(plan.cache.line_size);
     let stolen = plan.whole() - (bytes / line * line).clamp(line, plan.whole());
-    run(testbed, plan, |session, result| {
+    run(testbed, plan, &[stolen], |session, result| {
         if session.change_to(stolen, |_| ())? == Next::Ended {
             return Ok(Next::Ended);
         }
@@ -122,25 +122,27 @@ pub fn measure_fixed<T: Testbed>(testbed: &mut T, plan: &Plan, bytes: u64) -> Re
     })
 }
 
-/// Chooses the threads, makes a session for `body` and keeps the totals.
+/// Finds what the pirate can hold of the `sizes` to be stolen, chooses the threads, makes a session for `body` and keeps the totals.
 pub(super) fn run<T: Testbed>(
     testbed: &mut T,
     plan: &Plan,
+    sizes: &[u64],
     body: impl FnOnce(&mut Session<'_, T>, &mut Measurements) -> Result<Next, T::Error>,
 ) -> Result<Measurements, T::Error> {
-    let mut result = Measurements::begin(plan);
+    let capacity = capacity::find(testbed, plan, sizes)?;
+    let mut result = Measurements::begin(plan, capacity);
     let begin = testbed.read()?;
     let threads = match plan.threads {
         Threads::Fixed(threads) => threads.min(testbed.max_threads().max(1)),
         Threads::Auto => {
-            let choice = choose_threads(testbed, plan)?;
+            let choice = threads::choose(testbed, plan, capacity)?;
             let threads = choice.threads;
             result.ended = choice.ended;
             result.threads = Some(choice);
             threads
         }
     };
-    let mut session = Session::new(testbed, plan, threads);
+    let mut session = Session::new(testbed, plan, capacity, threads);
     if !result.ended {
         result.ended = body(&mut session, &mut result)? == Next::Ended;
     }

@@ -12,12 +12,14 @@
 //! Eklöv, thesis, Paper III, sections III.3.3 and III.4.
 
 mod budget;
+mod capacity;
 mod cycles;
 mod phases;
 mod random;
 mod session;
 mod threads;
 
+pub use self::capacity::Capacity;
 pub use self::cycles::{measure, measure_fixed};
 pub use self::phases::{PhaseReport, PhasedMeasurements, Stretch, measure_phases};
 pub use self::threads::{ThreadChoice, ThreadTrial, choose_threads};
@@ -56,6 +58,8 @@ pub struct Measurements {
     pub interval: f64,
     /// The intervals in order.
     pub intervals: Vec<Interval>,
+    /// What the pirate could hold alone.
+    pub capacity: Capacity,
     /// How the number of threads was chosen; `None` where it was given.
     pub threads: Option<ThreadChoice>,
     /// Both sides over the whole run, warm-ups and gaps included.
@@ -83,11 +87,12 @@ impl Measurements {
         self.total.elapsed / (alone * self.total.target.work) - 1.0
     }
 
-    fn begin(plan: &Plan) -> Self {
+    fn begin(plan: &Plan, capacity: Capacity) -> Self {
         Self {
             cache: plan.cache,
             interval: plan.interval,
             intervals: Vec::new(),
+            capacity,
             threads: None,
             total: Reading::default(),
             suspended: 0.0,

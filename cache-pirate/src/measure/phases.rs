@@ -89,7 +89,7 @@ pub fn measure_phases<T: Testbed, P: Copy + Eq + Hash>(
     mut classify: impl FnMut(&Reading) -> PhaseReport<P>,
 ) -> Result<PhasedMeasurements<P>, T::Error> {
     let mut stretches: Vec<Stretch<P>> = Vec::new();
-    let all = run(testbed, plan, |session, result| {
+    let all = run(testbed, plan, &plan.stolen, |session, result| {
         let mut places = Places::new(plan);
         let mut expected = None;
         loop {

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::testbed::{Evidence, Outcome, Testbed, Until, Who};
 use crate::trust::{Distrust, Trust, judge_pirate, judge_target};
 
-use super::Interval;
+use super::{Capacity, Interval};
 
 /// Parts in which the target's warm-up runs, to stop early.
 const WARM_UP_PARTS: f64 = 16.0;
@@ -36,6 +36,7 @@ impl From<Outcome> for Next {
 pub(super) struct Session<'a, T> {
     testbed: &'a mut T,
     plan: &'a Plan,
+    capacity: Capacity,
     limit: f64,          // of the pirate's fetch ratio
     stolen: Option<u64>, // None: nobody holds anything yet
     threads: usize,
@@ -44,9 +45,9 @@ pub(super) struct Session<'a, T> {
 }
 
 impl<'a, T: Testbed> Session<'a, T> {
-    pub(super) fn new(testbed: &'a mut T, plan: &'a Plan, threads: usize) -> Self {
+    pub(super) fn new(testbed: &'a mut T, plan: &'a Plan, capacity: Capacity, threads: usize) -> Self {
         let limit = plan.limits.of(testbed.evidence());
-        Self { testbed, plan, limit, stolen: None, threads, suspended: 0.0 }
+        Self { testbed, plan, capacity, limit, stolen: None, threads, suspended: 0.0 }
     }
 
     pub(super) fn read(&mut self) -> Result<Reading, T::Error> {
@@ -131,6 +132,10 @@ impl<'a, T: Testbed> Session<'a, T> {
         if target.work < COMPLETE * work {
             return Trust::Untrusted(Distrust::Truncated { work: target.work });
         }
+        let alone = self.capacity.judge(self.stolen());
+        if !alone.is_trusted() {
+            return alone;
+        }
         let verdict = judge_pirate(counts.pirate, self.stolen(), self.plan.cache, self.limit);
         if verdict.is_trusted() && self.testbed.evidence() == Evidence::Counted {
             return judge_target(counts.pirate, target, self.plan.limits.spared);
@@ -140,8 +145,7 @@ impl<'a, T: Testbed> Session<'a, T> {
 
     /// Lets the pirate walk alone until it has all its lines, `gained` bytes of which are new to it.
     ///
-    /// Where fetches are counted one walk may do: if it fetched no more than the new lines, all are there. Where
-    /// they are inferred from time, a second walk is needed to learn what a line costs that is there.
+    /// One walk may do: if it fetched no more than the new lines, all are there.
     fn warm_pirate(&mut self, gained: u64) -> Result<(), T::Error> {
         if self.stolen() == 0 {
             return Ok(());
@@ -154,9 +158,7 @@ impl<'a, T: Testbed> Session<'a, T> {
             self.suspended += made.elapsed;
             let PirateCounts { touches, fetches } = made.pirate;
             let new = if walk == 0 { gained as f64 / line } else { 0.0 };
-            if (walk > 0 || self.testbed.evidence() == Evidence::Counted)
-                && fetches <= new + self.limit * touches
-            {
+            if fetches <= new + self.limit * touches {
                 break;
             }
         }

@@ -8,7 +8,7 @@
 use crate::plan::Plan;
 use crate::testbed::Testbed;
 
-use super::Interval;
+use super::{Capacity, Interval, capacity};
 use super::session::{Next, Session};
 
 /// How often a trial is repeated whose reference moved by itself.
@@ -64,8 +64,18 @@ pub struct ThreadChoice {
 /// # Cost
 /// One interval, and two per trial.
 pub fn choose_threads<T: Testbed>(testbed: &mut T, plan: &Plan) -> Result<ThreadChoice, T::Error> {
+    let capacity = capacity::find(testbed, plan, &[plan.thread_test])?;
+    choose(testbed, plan, capacity)
+}
+
+/// The same where it is known what the pirate can hold.
+pub(super) fn choose<T: Testbed>(
+    testbed: &mut T,
+    plan: &Plan,
+    capacity: Capacity,
+) -> Result<ThreadChoice, T::Error> {
     let most = testbed.max_threads().max(1);
-    let mut session = Session::new(testbed, plan, 1);
+    let mut session = Session::new(testbed, plan, capacity, 1);
     let mut choice = ThreadChoice { threads: 1, one_thread_holds: true, trials: Vec::new(), ended: false };
     if most == 1 {
         return Ok(choice);

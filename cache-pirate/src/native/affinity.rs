@@ -17,11 +17,28 @@ pub(super) fn set(thread: i32, cpus: &CpuSet) -> Result<(), PirateError> {
         .map_err(|errno| refused("set the affinity of", thread, errno))
 }
 
+/// The processors that threads of this process may be moved to: those of its cpuset, whatever it is pinned to.
+pub(super) fn allowed() -> Result<Vec<usize>, PirateError> {
+    // A thread of its own, so that the caller stays where it is. The kernel ignores processors of the mask that are
+    // offline or outside the cpuset.
+    let asked = std::thread::spawn(|| {
+        let mut all = CpuSet::new();
+        for cpu in 0..CpuSet::count() {
+            // Within the range by construction.
+            let _ = all.set(cpu);
+        }
+        set(0, &all)?;
+        get(0)
+    });
+    let set = asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
+}
+
 /// One processor.
 pub(super) fn one(cpu: usize) -> Result<CpuSet, PirateError> {
     let mut set = CpuSet::new();
     set.set(cpu)
-        .map_err(|_| PirateError::Machine { cpu, reason: "has a number beyond what can be pinned to" })?;
+        .map_err(|_| PirateError::Machine { cpu, reason: "cannot be pinned to: its number is too high" })?;
     Ok(set)
 }
 

@@ -1,4 +1,4 @@
-//! The pirate's threads: pinned, walking their parts of the stolen lines, or standing still.
+//! The pirate's threads: pinned, and walking their parts of the stolen lines, probing them, or idle.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use nix::unistd::gettid;
 use super::affinity;
 use super::memory::{self, Region};
 use super::params::{Pages, Placement};
-use super::self_check::{Snapshot, StretchTimes};
+use super::residency::{PROBES, Times, median};
 use crate::error::PirateError;
 
-/// Lines between two looks at the orders, which is also what is timed at once: some ten microseconds.
+/// Lines walked between two checks of the state: some ten microseconds.
 const STRETCH: usize = 4096;
 /// The same where the pirate shares the target's processor and its turn is short.
 const SHORT_STRETCH: usize = 512;
@@ -26,6 +26,10 @@ const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
 const LEAVING: u8 = 3;
+/// Probes its part once, then idles.
+const PROBING: u8 = 4;
+/// The same after it has flushed the probed lines.
+const FLUSHING: u8 = 5;
 
 /// What a worker and the crew's owner share.
 #[derive(Debug)]
@@ -37,7 +41,8 @@ struct Orders {
     lines: AtomicUsize,
     next: AtomicUsize,
     touched: AtomicU64,
-    times: StretchTimes,
+    probed: AtomicU64, // bits of the last probe's nanoseconds per line; NaN if it cannot flush
+    seed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -79,7 +84,8 @@ impl Crew {
             lines: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
             touched: AtomicU64::new(0),
-            times: StretchTimes::new(),
+            probed: AtomicU64::new(f64::NAN.to_bits()),
+            seed: AtomicU64::new(self.workers.len() as u64 + 1),
         });
         let (report, ready) = mpsc::channel();
         let (mine, region, line) = (Arc::clone(&orders), Arc::clone(&self.region), self.line);
@@ -140,19 +146,25 @@ impl Crew {
         }
     }
 
-    /// Makes everybody stand still.
+    /// Asks everybody to stop, without waiting: within a stretch they do.
+    pub(super) fn ask_to_stop(&self) {
+        for worker in &self.workers {
+            let state = &worker.orders.state;
+            // Only those that walk; the others are idle or stopping already.
+            let _ = state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Stops everybody and waits until they have.
     pub(super) fn stop(&self) {
-        let working: Vec<&Worker> = self
-            .workers
-            .iter()
-            .filter(|worker| {
-                let state = &worker.orders.state;
-                state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok()
-            })
-            .collect();
-        for worker in working {
-            while worker.orders.state.load(Ordering::Acquire) == STOPPING && !worker.handle.is_finished() {
-                thread::sleep(Duration::from_micros(20));
+        self.ask_to_stop();
+        self.wait_while(STOPPING, Duration::from_micros(20));
+    }
+
+    fn wait_while(&self, state: u8, pause: Duration) {
+        for worker in &self.workers {
+            while worker.orders.state.load(Ordering::Acquire) == state && !worker.handle.is_finished() {
+                thread::sleep(pause);
             }
         }
     }
@@ -177,33 +189,43 @@ impl Crew {
         self.stop();
     }
 
-    /// Nanoseconds per line of a walk by one thread through `bytes` bytes that are in no cache; `None` where the
-    /// processor has no way to put them out. Leaves everybody without a part.
-    pub(super) fn time_after_flush(&mut self, bytes: u64) -> Option<f64> {
-        let mut best: Option<f64> = None;
+    /// Time of a dependent access to random lines of what is stolen, the mean over the threads. Everybody must be
+    /// idle. `None` if nothing is stolen, or if the processor cannot flush lines where that is asked for.
+    ///
+    /// No prefetcher foresees these accesses, so that lines in memory stand out clearly. What is probed is in the
+    /// private caches afterwards: a few lines in a thousand of what is stolen.
+    pub(super) fn probe(&self, flushed: bool) -> Option<f64> {
+        let state = if flushed { FLUSHING } else { PROBING };
+        let probing = &self.workers[..self.active.min(self.workers.len())];
+        for worker in probing {
+            worker.orders.state.store(state, Ordering::Release);
+            worker.handle.thread().unpark();
+        }
+        self.wait_while(state, Duration::from_micros(50));
+        let times = probing.iter().map(|w| f64::from_bits(w.orders.probed.load(Ordering::Acquire)));
+        let time = times.sum::<f64>() / probing.len() as f64;
+        time.is_finite().then_some(time)
+    }
+
+    /// What a line of `bytes` bytes costs that is in the cache, and one that is in memory: the best of a few tries.
+    /// Leaves everybody without a part.
+    pub(super) fn calibrate(&mut self, bytes: u64) -> Option<Times> {
+        const TRIES: usize = 5;
         self.assign(bytes, 1);
-        for _ in 0..3 {
-            // SAFETY: the region holds at least as many bytes as were ever to be stolen, `bytes` among them.
-            if !unsafe { memory::flush(self.region.first(), bytes as usize / self.line, self.line) } {
-                break;
-            }
-            let before = self.times();
-            self.walk(1);
-            let time = self.times().since(&before).time_per_line();
-            best = best.into_iter().chain(time).reduce(f64::min);
+        let mut held = f64::INFINITY;
+        let mut lost = Vec::new();
+        for _ in 0..TRIES {
+            self.walk(2);
+            held = self.probe(false).map_or(held, |time| held.min(time));
+            lost.extend(self.probe(true));
         }
         self.assign(0, 1);
-        best
+        Some(Times { held, lost: median(&mut lost)? })
     }
 
     /// Lines touched by all.
     pub(super) fn touched(&self) -> u64 {
         self.workers.iter().map(|worker| worker.orders.touched.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Times of all.
-    pub(super) fn times(&self) -> Snapshot {
-        self.workers.iter().fold(Snapshot::empty(), |sum, worker| sum.plus(&worker.orders.times.snapshot()))
     }
 }
 
@@ -246,22 +268,48 @@ fn serve(orders: &Orders, region: &Region, line: usize, placement: Placement) {
                     thread::sleep(period.saturating_sub(begin.elapsed()));
                 }
             },
+            state @ (PROBING | FLUSHING) => {
+                let time = probe(orders, region, line, state == FLUSHING);
+                orders.probed.store(time.to_bits(), Ordering::Release);
+                // Leaving overrides it.
+                let _ = orders.state.compare_exchange(state, IDLE, Ordering::AcqRel, Ordering::Acquire);
+            }
             _ => return,
         }
     }
 }
 
-/// Walks the next lines of the part, up to its end; answers how many.
+/// Nanoseconds per random line of the part; not a number if the lines should be flushed and cannot be.
+fn probe(orders: &Orders, region: &Region, line: usize, flushed: bool) -> f64 {
+    let first = orders.first.load(Ordering::Relaxed);
+    let lines = orders.lines.load(Ordering::Relaxed).max(1);
+    let mut seed = orders.seed.load(Ordering::Relaxed);
+    let mut chosen = [0_usize; PROBES];
+    for offset in &mut chosen {
+        // SplitMix64's increment and a multiplication: enough to outwit a prefetcher.
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let high = (u128::from(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9)) * lines as u128) >> 64;
+        *offset = (first + high as usize) * line;
+    }
+    orders.seed.store(seed, Ordering::Relaxed);
+    // SAFETY: the offsets are of lines of the part, which lies within the region.
+    unsafe {
+        if flushed && !memory::flush(region.first(), &chosen) {
+            return f64::NAN;
+        }
+        memory::time_per_access(region.first(), &chosen)
+    }
+}
+
+/// Walks the next lines of the part, up to its end; returns how many.
 fn advance(orders: &Orders, region: &Region, line: usize, stretch: usize) -> usize {
     let first = orders.first.load(Ordering::Relaxed);
     let lines = orders.lines.load(Ordering::Relaxed);
     let next = orders.next.load(Ordering::Relaxed);
     let count = stretch.min(lines - next);
-    let begin = Instant::now();
     // SAFETY: parts lie within the region: `assign` divides what is stolen, which is at most what the region
     // was made for, and `next + count` is at most the part's lines.
     unsafe { memory::walk(region.first().add((first + next) * line), count, line) };
-    orders.times.add(count, begin.elapsed().as_nanos() as f64);
     orders.touched.fetch_add(count as u64, Ordering::Relaxed);
     orders.next.store(if next + count == lines { 0 } else { next + count }, Ordering::Relaxed);
     count

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::process::Command;
 
-use super::self_check::LineTimes;
 use super::topology::Warning;
 use super::{NativeParams, Pages, Progress};
 use crate::counts::Reading;
@@ -52,12 +51,6 @@ impl NativeTestbed {
     /// There is none.
     #[must_use]
     pub fn processors(&self) -> (usize, &[usize]) {
-        match self.0 {}
-    }
-
-    /// There is none.
-    #[must_use]
-    pub fn line_times(&self) -> LineTimes {
         match self.0 {}
     }
 

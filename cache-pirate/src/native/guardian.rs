@@ -2,8 +2,8 @@
 //!
 //! Destructors run on return and on panic, but not on SIGKILL, on an abort or on a signal that nobody handles.
 //! So before a target is first suspended a small process is forked that waits on a pipe. When this process
-//! ends, for whatever reason, the kernel closes the pipe's other end, and the guardian lets the target continue
-//! (and asks it to end, if this process had started it).
+//! ends, for whatever reason, the kernel closes the pipe's other end, and the guardian gives the target its
+//! processors back and lets it continue (and asks it to end, if this process had started it).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,13 +12,15 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
+use nix::sched::sched_setaffinity;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, pipe2, write};
 
+use super::target::Pinned;
 use crate::error::PirateError;
 
 /// What the guardian does when this process is gone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Duty {
     /// Process, or process group where negative.
     pub signal_to: i32,
@@ -26,6 +28,8 @@ pub(super) struct Duty {
     pub terminate: bool,
     /// A file to write first, to thaw a frozen cgroup: descriptor and text.
     pub thaw: Option<(RawFd, &'static [u8])>,
+    /// Where the target's threads ran before.
+    pub pinned: Option<Pinned>,
 }
 
 /// The guardian, as seen from the process it watches.
@@ -44,10 +48,10 @@ impl Guardian {
             remedy: "",
         };
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(refused)?;
-        // SAFETY: the child calls only async-signal-safe functions (close, read, write, kill, setsid, _exit) and
-        // touches no memory but its stack, whatever other threads held at the time of the fork.
+        // SAFETY: the child makes only system calls and neither allocates nor takes a lock, whatever other threads
+        // held at the time of the fork; what it reads was prepared before and is its own copy.
         match unsafe { fork() }.map_err(refused)? {
-            ForkResult::Child => watch(read.as_raw_fd(), duty),
+            ForkResult::Child => watch(read.as_raw_fd(), &duty),
             ForkResult::Parent { child } => Ok(Self { process: child, pipe: write }),
         }
     }
@@ -63,9 +67,9 @@ impl Drop for Guardian {
 }
 
 /// The guardian's whole life.
-fn watch(pipe: RawFd, duty: Duty) -> ! {
-    // SAFETY: system calls on descriptors and process numbers; memory is passed only as a one-byte buffer on
-    // the stack and a static text. All are async-signal-safe.
+fn watch(pipe: RawFd, duty: &Duty) -> ! {
+    // SAFETY: system calls on descriptors and process numbers; memory is passed only as buffers on the stack, a
+    // static text and what the duty holds. All are async-signal-safe.
     unsafe {
         // Out of reach of the terminal's signals.
         libc::setsid();
@@ -86,6 +90,9 @@ fn watch(pipe: RawFd, duty: Duty) -> ! {
                 break;
             }
         }
+        if let Some(pinned) = &duty.pinned {
+            unpin(pinned);
+        }
         if let Some((file, text)) = duty.thaw {
             libc::write(file, text.as_ptr().cast(), text.len());
         }
@@ -94,5 +101,32 @@ fn watch(pipe: RawFd, duty: Duty) -> ! {
         }
         libc::kill(duty.signal_to, libc::SIGCONT);
         libc::_exit(0)
+    }
+}
+
+/// Gives every thread of the target its processors back, also those that began meanwhile.
+fn unpin(pinned: &Pinned) {
+    // SAFETY: the path ends with a 0; the buffer is large enough for what the kernel is allowed to write.
+    unsafe {
+        let folder = libc::open(pinned.folder.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY);
+        let mut entries = [0_u8; 4096];
+        loop {
+            let got = libc::syscall(libc::SYS_getdents64, folder, entries.as_mut_ptr(), entries.len());
+            let Ok(got) = usize::try_from(got) else { break };
+            let mut rest = entries.get(..got).unwrap_or(&[]);
+            if rest.is_empty() {
+                break;
+            }
+            // `struct linux_dirent64`: the entry's length at byte 16, its name from byte 19 on.
+            while let (Some(&[low, high]), Some(name)) = (rest.get(16..18), rest.get(19..)) {
+                let thread = name.iter().take_while(|c| c.is_ascii_digit());
+                let thread = thread.fold(0_i32, |n, c| n.wrapping_mul(10).wrapping_add(i32::from(c - b'0')));
+                if thread > 0 {
+                    // A thread that has ended needs nothing.
+                    let _ = sched_setaffinity(Pid::from_raw(thread), pinned.of(thread));
+                }
+                rest = rest.get(usize::from(u16::from_ne_bytes([low, high])).max(1)..).unwrap_or(&[]);
+            }
+        }
     }
 }

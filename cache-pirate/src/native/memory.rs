@@ -6,10 +6,12 @@
 
 use std::fs;
 use std::ptr::{self, NonNull};
+use std::time::Instant;
 
 use nix::libc;
 
 use super::params::Pages;
+use super::residency::median;
 use crate::error::PirateError;
 
 /// Bytes of a huge page where the kernel does not tell: x86-64 and most aarch64 machines.
@@ -144,25 +146,52 @@ pub(super) unsafe fn walk(start: *const u8, lines: usize, line: usize) {
     std::hint::black_box(sum);
 }
 
-/// Puts the lines out of all caches, where the processor has an instruction for it that any program may use.
-/// Answers whether it did.
+/// Nanoseconds per access to the words at `offsets` from `start`, each waiting for the one before: the median over
+/// batches, so that interruptions do not count.
 ///
 /// # Safety
-/// As [`walk`].
-pub(super) unsafe fn flush(start: *const u8, lines: usize, line: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        for at in 0..lines {
-            // SAFETY: the line is readable, as the caller vouches; every x86-64 processor has the instruction.
-            unsafe { std::arch::x86_64::_mm_clflush(start.add(at * line)) };
+/// 8 bytes at each offset must be readable, and `start` and all offsets multiples of 8.
+#[allow(clippy::cast_ptr_alignment)] // the caller vouches for it
+pub(super) unsafe fn time_per_access(start: *const u8, offsets: &[usize]) -> f64 {
+    const BATCH: usize = 64;
+    let mut times = Vec::with_capacity(offsets.len() / BATCH);
+    // 0, which the compiler cannot know: each address depends on the word before it.
+    let zero = std::hint::black_box(0_u64);
+    let mut word = 0_u64;
+    for batch in offsets.chunks_exact(BATCH) {
+        let begin = Instant::now();
+        for &offset in batch {
+            // SAFETY: the caller vouches for the offset, to which 0 is added.
+            word = unsafe { start.add(offset + (word & zero) as usize).cast::<u64>().read_volatile() };
         }
-        // SAFETY: a fence has no requirements.
-        unsafe { std::arch::x86_64::_mm_mfence() };
-        true
+        times.push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (start, lines, line);
-        false
+    std::hint::black_box(word);
+    median(&mut times).unwrap_or(f64::NAN)
+}
+
+/// Flushes the lines at `offsets` from `start` from all caches, where the processor has an instruction for it that
+/// any program may use. Returns whether it did.
+///
+/// # Safety
+/// As [`time_per_access`].
+pub(super) unsafe fn flush(start: *const u8, offsets: &[usize]) -> bool {
+    for &offset in offsets {
+        // SAFETY: the line is readable, as the caller vouches.
+        let line = unsafe { start.add(offset) };
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the line is readable; every x86-64 processor has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_clflush(line);
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: cleans and invalidates a readable line; Linux allows it in user mode.
+        unsafe {
+            std::arch::asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
     }
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }

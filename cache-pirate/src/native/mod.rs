@@ -9,8 +9,7 @@
 //! per unit of [`Progress`], and the pirate judges itself by its time per line.
 //!
 //! - [`topology`]: which processors share which caches, and what may spoil a measurement;
-//! - [`ping_pong`]: whether two processors share a cache at this moment;
-//! - [`resctrl`]: the hardware's own way of dividing a cache.
+//! - [`ping_pong`]: whether two processors share a cache at this moment.
 //!
 //! # Limits
 //! Sets are stolen from evenly only as far as the pirate's pages lie evenly: huge pages see to that. Caches
@@ -32,9 +31,8 @@ mod perf;
 #[cfg(target_os = "linux")]
 mod probe;
 mod progress;
-pub mod resctrl;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-mod self_check;
+#[cfg(target_os = "linux")]
+mod residency;
 #[cfg(target_os = "linux")]
 mod suspend;
 #[cfg(target_os = "linux")]
@@ -51,6 +49,5 @@ pub use self::params::{NativeParams, Pages, Placement, Suspension};
 #[cfg(target_os = "linux")]
 pub use self::probe::ping_pong;
 pub use self::progress::{FileCounter, IoBytes, Progress, ProgressCounter};
-pub use self::self_check::LineTimes;
 #[cfg(target_os = "linux")]
 pub use self::testbed::NativeTestbed;

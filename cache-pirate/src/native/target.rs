@@ -1,5 +1,6 @@
 //! The program under test: started or attached to, pinned, suspended and set free again.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -31,10 +32,26 @@ pub(super) struct Target {
     child: Option<Child>,
     clock: Option<ClockId>,
     cpu_time: f64, // nanoseconds, when last read
-    affinity: Vec<(i32, CpuSet)>,
+    pinned: Option<Pinned>,
     freezer: Option<Freezer>,
     ended: bool,
     guardian: Option<Guardian>,
+}
+
+/// Where the threads of an attached process ran before they were pinned.
+#[derive(Clone, Debug)]
+pub(super) struct Pinned {
+    /// `/proc/PID/task`.
+    pub folder: CString,
+    whole: CpuSet, // of the first thread, and of those that began later
+    threads: Vec<(i32, CpuSet)>,
+}
+
+impl Pinned {
+    /// The processors of a thread.
+    pub(super) fn of(&self, thread: i32) -> &CpuSet {
+        self.threads.iter().find(|(known, _)| *known == thread).map_or(&self.whole, |(_, set)| set)
+    }
 }
 
 impl Target {
@@ -56,7 +73,7 @@ impl Target {
             remedy: "check its name and permissions",
         })?;
         let pid = child.id() as i32;
-        Self::take(pid, Some(child), Vec::new(), suspension)
+        Self::take(pid, Some(child), None, suspension)
     }
 
     /// Takes over a running process, pins all its threads to `cpu` and suspends it.
@@ -69,11 +86,12 @@ impl Target {
                 remedy: "give the number of a running process other than this one",
             });
         }
-        let mut before = Vec::new();
+        let whole = affinity::get(pid)?;
+        let mut threads = Vec::new();
         let here = affinity::one(cpu)?;
         for thread in threads_of(pid) {
             if let Ok(set) = affinity::get(thread) {
-                before.push((thread, set));
+                threads.push((thread, set));
             }
             // A thread may end meanwhile; the process itself must be there and ours.
             let pinned = affinity::set(thread, &here);
@@ -81,25 +99,27 @@ impl Target {
                 pinned?;
             }
         }
-        Self::take(pid, None, before, suspension)
+        let folder = CString::new(format!("/proc/{pid}/task")).unwrap_or_default();
+        Self::take(pid, None, Some(Pinned { folder, whole, threads }), suspension)
     }
 
     fn take(
         pid: i32,
         child: Option<Child>,
-        affinity: Vec<(i32, CpuSet)>,
+        pinned: Option<Pinned>,
         suspension: &Suspension,
     ) -> Result<Self, PirateError> {
         let began = stat(pid).map_or(0, |stat| stat.began);
         let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok();
         let (freezer, guardian) = (None, None);
         let mut target =
-            Self { pid, began, child, clock, cpu_time: 0.0, affinity, freezer, ended: false, guardian };
+            Self { pid, began, child, clock, cpu_time: 0.0, pinned, freezer, ended: false, guardian };
         if let Suspension::Freezer { root } = suspension {
             target.freezer = Some(Freezer::new(root, pid)?);
         }
         let thaw = target.freezer.as_ref().map(Freezer::thaw_by);
-        let duty = Duty { signal_to: target.signal_to(), terminate: target.child.is_some(), thaw };
+        let pinned = target.pinned.clone();
+        let duty = Duty { signal_to: target.signal_to(), terminate: target.child.is_some(), thaw, pinned };
         target.guardian = Some(Guardian::post(duty)?);
         target.suspend()?;
         Ok(target)
@@ -229,8 +249,10 @@ impl Drop for Target {
             }
             let _ = self.signal(Signal::SIGCONT);
         }
-        for (thread, set) in self.affinity.drain(..) {
-            let _ = affinity::set(thread, &set);
+        if let Some(pinned) = self.pinned.take() {
+            for thread in threads_of(self.pid) {
+                let _ = affinity::set(thread, pinned.of(thread));
+            }
         }
         if self.child.is_some() {
             let deadline = Instant::now() + PATIENCE;

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::affinity;
 use super::crew::Crew;
 use super::params::{NativeParams, Pages, Placement, Suspension};
 use super::perf::{self, Counter, TargetCounters};
 use super::probe::ping_pong;
 use super::progress::{Progress, ProgressCounter};
-use super::self_check::LineTimes;
+use super::residency::Times;
 use super::target::Target;
 use super::topology::{Topology, Warning};
 use crate::counts::{PirateCounts, Reading, TargetCounts};
@@ -22,8 +23,10 @@ use crate::testbed::{Evidence, Outcome, SharedCache, Testbed, Until, Who};
 /// Longest and shortest time between two looks at the target's progress.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 const SHORTEST_LOOK: Duration = Duration::from_micros(200);
-/// Lines put out of the caches to learn what one from memory costs.
-const CALIBRATION_BYTES: u64 = 8 << 20;
+/// Least memory that is taken to fit into the cache when the time of a line in it is measured.
+const LEAST_REFERENCE: u64 = 64 << 10;
+/// Largest share of lines lost alone for the time of a probe to be a reference of its size.
+const LOST_ALONE: f64 = 0.2;
 
 /// A program on this machine beside a pirate.
 ///
@@ -45,7 +48,7 @@ pub struct NativeTestbed {
     placement: Placement,
     work: Work,
     fetches: Fetches,
-    times: Vec<((u64, usize), LineTimes)>,
+    alone: Vec<((u64, usize), f64)>, // best probe of a size after walks alone, in nanoseconds per line
     stolen: (u64, usize),
     shared_round_trip: Option<f64>,
     last_round_trip: Option<f64>,
@@ -74,7 +77,7 @@ impl Work {
 /// Where the pirate's fetches come from.
 enum Fetches {
     Counted(Counter),
-    Timed { lost: Option<f64>, sum: f64 },
+    Timed { times: Times, sum: f64 },
 }
 
 impl NativeTestbed {
@@ -99,12 +102,20 @@ impl NativeTestbed {
         params: NativeParams,
         take: impl FnOnce(usize, &Suspension) -> Result<Target, PirateError>,
     ) -> Result<Self, PirateError> {
-        let topology = Topology::read(&params.root)?;
+        let mut topology = Topology::read(&params.root)?;
+        topology.keep(&affinity::allowed()?);
         let cpu = params.target_cpu.unwrap_or_else(|| best_cpu(&topology));
+        if topology.cpu(cpu).is_none() {
+            let reason = "is offline or outside the cpuset of this process: name another one";
+            return Err(PirateError::Machine { cpu, reason });
+        }
         let reason = "has no last-level cache that the kernel knows: give its size";
         let last = topology.last_level(cpu);
-        let bytes = params.cache_bytes.or(last.map(|cache| cache.bytes));
-        let bytes = bytes.ok_or(PirateError::Machine { cpu, reason })?;
+        let real = last.map(|cache| cache.bytes);
+        let bytes = params.cache_bytes.or(real).ok_or(PirateError::Machine { cpu, reason })?;
+        if let Some(real) = real.filter(|&real| bytes > real) {
+            return Err(PirateError::CacheTooLarge { claimed: bytes, real });
+        }
         let cache = SharedCache { bytes, line_size: last.map_or(64, |cache| cache.line_size) };
         if !cache.line_size.is_power_of_two() || cache.line_size < 8 || bytes < u64::from(cache.line_size) {
             return Err(PirateError::Cache { bytes, line_size: cache.line_size });
@@ -127,9 +138,17 @@ impl NativeTestbed {
         if crew.pages() == Pages::Small {
             warnings.push(Warning::SmallPages);
         }
-        let fetches = match perf::pirate_fetches(&crew.threads()) {
-            Some(counter) => Fetches::Counted(counter),
-            None => Fetches::Timed { lost: crew.time_after_flush(CALIBRATION_BYTES.min(bytes)), sum: 0.0 },
+        let fetches = if let Some(counter) = perf::pirate_fetches(&crew.threads()) {
+            Fetches::Counted(counter)
+        } else {
+            // Mostly beyond the private caches, and small enough to be in the shared one for sure.
+            let reference = (4 * topology.private_bytes(pirate_cpus[0])).min(bytes / 4).max(LEAST_REFERENCE);
+            let times = crew.calibrate(reference.min(bytes));
+            let times = times.unwrap_or(Times { held: f64::NAN, lost: f64::NAN });
+            if !times.are_distinct() {
+                warnings.push(Warning::Blind);
+            }
+            Fetches::Timed { times, sum: 0.0 }
         };
         // Last, so that nothing above can leave it suspended.
         let target = take(cpu, &params.suspension)?;
@@ -143,7 +162,7 @@ impl NativeTestbed {
             placement: params.placement,
             work,
             fetches,
-            times: Vec::new(),
+            alone: Vec::new(),
             stolen: (0, 1),
             shared_round_trip: params.shared_round_trip,
             last_round_trip: None,
@@ -175,17 +194,6 @@ impl NativeTestbed {
     #[must_use]
     pub fn processors(&self) -> (usize, &[usize]) {
         (self.target_cpu, &self.pirate_cpus)
-    }
-
-    /// What the pirate knows of its time per line at the size and number of threads it now has.
-    #[must_use]
-    pub fn line_times(&self) -> LineTimes {
-        let known = self.times.iter().find(|(stolen, _)| *stolen == self.stolen).map(|(_, times)| *times);
-        let lost = match self.fetches {
-            Fetches::Timed { lost, .. } => lost,
-            Fetches::Counted(_) => None,
-        };
-        LineTimes { lost, ..known.unwrap_or_default() }
     }
 
     /// Nanoseconds of the last probe's round trip.
@@ -237,6 +245,8 @@ impl NativeTestbed {
             self.crew.start();
         }
         let ran = self.target.resume().and_then(|()| self.watch(begin, work));
+        // At once, so that neither gains on the other before the pirate's lines are probed.
+        self.crew.ask_to_stop();
         let suspended = self.target.suspend();
         self.crew.stop();
         suspended?;
@@ -266,22 +276,29 @@ impl NativeTestbed {
         }
     }
 
-    /// Infers the fetches of a run from what its lines took.
-    fn account(&mut self, alone: bool, before: &(u64, super::self_check::Snapshot)) {
-        let touched = self.crew.touched() - before.0;
-        let Some(time) = self.crew.times().since(&before.1).time_per_line() else { return };
-        let stolen = self.stolen;
-        let place = self.times.iter().position(|(known, _)| *known == stolen).unwrap_or_else(|| {
-            self.times.push((stolen, LineTimes::default()));
-            self.times.len() - 1
-        });
-        if alone {
-            self.times[place].1.walked_alone(time);
+    /// Infers the fetches of a run in which the pirate touched `touched` lines.
+    fn account(&mut self, alone: bool, touched: u64) {
+        let Fetches::Timed { times, sum } = &mut self.fetches else { return };
+        if touched == 0 {
+            return;
         }
-        if let Fetches::Timed { lost, sum } = &mut self.fetches {
-            let times = LineTimes { lost: *lost, ..self.times[place].1 };
-            *sum += times.fetch_ratio(time) * touched as f64;
-        }
+        let Some(time) = self.crew.probe(false) else { return };
+        let known = self.alone.iter_mut().find(|(stolen, _)| *stolen == self.stolen);
+        let ratio = if alone {
+            match known {
+                Some((_, best)) => *best = best.min(time),
+                None => self.alone.push((self.stolen, time)),
+            }
+            // Nobody else takes lines: what is lost after one walk is fetched in the next.
+            times.lost_share(time)
+        } else {
+            // Small pages cost the same size as much alone.
+            let held = known.map(|(_, best)| *best).filter(|&best| times.lost_share(best) <= LOST_ALONE);
+            let held = held.map_or(times.held, |best| best.max(times.held));
+            Times { held, ..*times }.fetch_ratio(time)
+        };
+        // Whole lines, so that differences of sums are exact.
+        *sum += (ratio * touched as f64).round();
     }
 }
 
@@ -316,7 +333,7 @@ impl Testbed for NativeTestbed {
 
     /// A pirate's `Until::Work` and a target's `Until::Walks` return at once.
     fn run(&mut self, who: Who, until: Until) -> Result<Outcome, PirateError> {
-        let before = (self.crew.touched(), self.crew.times());
+        let before = self.crew.touched();
         let outcome = match (who, until) {
             (Who::Target, Until::Work(work)) => self.run_target(false, work)?,
             (Who::Both, Until::Work(work)) => self.run_target(true, work)?,
@@ -326,7 +343,7 @@ impl Testbed for NativeTestbed {
             }
             (Who::Target | Who::Both, Until::Walks(_)) | (Who::Pirate, Until::Work(_)) => Outcome::Done,
         };
-        self.account(who == Who::Pirate, &before);
+        self.account(who == Who::Pirate, self.crew.touched() - before);
         Ok(outcome)
     }
 

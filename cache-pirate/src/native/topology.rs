@@ -36,7 +36,7 @@ pub struct Cpu {
 /// The processors of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    cpus: Vec<Cpu>, // by number; never empty
+    cpus: Vec<Cpu>, // by number
     model: Model,
 }
 
@@ -75,6 +75,9 @@ pub enum Warning {
     },
     /// A virtual machine: what it is told of caches and cores need not be so, and may change.
     Virtual,
+    /// A line in memory takes hardly longer than one in the cache, so that the pirate cannot notice lines it loses
+    /// without counters: no size is trusted.
+    Blind,
     /// No huge pages: the pirate walks through its own page-table misses, and which sets it steals from is up
     /// to the kernel.
     SmallPages,
@@ -99,6 +102,11 @@ impl std::fmt::Display for Warning {
             Self::Virtual => {
                 write!(f, "a virtual machine: cache sizes and sharing may differ from what the kernel says")
             }
+            Self::Blind => write!(
+                f,
+                "the pirate cannot distinguish lines in the cache from lines in memory by their time: no size is \
+                 trusted; run where hardware counters are available"
+            ),
             Self::SmallPages => write!(
                 f,
                 "no huge pages for the pirate: set vm.nr_hugepages, or transparent_hugepage to madvise"
@@ -143,6 +151,11 @@ impl Topology {
         let model =
             fs::read_to_string(root.join("proc/cpuinfo")).map_or_else(|_| Model::default(), |t| model(&t));
         Ok(Self { cpus, model })
+    }
+
+    /// Removes all processors but those `allowed`; what is known of the others' caches stays as it is.
+    pub(super) fn keep(&mut self, allowed: &[usize]) {
+        self.cpus.retain(|cpu| allowed.contains(&cpu.id));
     }
 
     /// All processors online.
