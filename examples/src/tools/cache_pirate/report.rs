@@ -180,6 +180,14 @@ fn reason(point: &CurvePoint) -> Option<String> {
             percent(limit)
         ),
         Distrust::NotWalked { walks } => format!("the pirate made only {walks:.2} walks in an interval"),
+        Distrust::NotHeld { held } => {
+            format!("alone, the pirate held no more than {}", bytes(held))
+        }
+        Distrust::CacheTooLarge { held, cache } => format!(
+            "alone, the pirate held only {} of {}: the cache is smaller, give its size with --cache",
+            bytes(held),
+            bytes(cache)
+        ),
         Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
         Distrust::Truncated { .. } => "the program ended too soon".to_owned(),
         _ => "nothing was measured".to_owned(),
