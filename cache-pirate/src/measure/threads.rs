@@ -8,8 +8,8 @@
 use crate::plan::Plan;
 use crate::testbed::Testbed;
 
-use super::{Capacity, Interval, capacity};
 use super::session::{Next, Session};
+use super::{Capacity, Interval, capacity};
 
 /// How often a trial is repeated whose reference moved by itself.
 const REPEATS: usize = 3;
