@@ -142,10 +142,7 @@ impl Linux {
 
     /// The code at `pc`, where a thread stands still. Read once for each time it stands there.
     fn code_at(&mut self, thread: Tid, pc: u64) -> Code {
-        if let Some((of, code)) = self.code
-            && of == thread
-            && code.pc == pc
-        {
+        if let Some((_, code)) = self.code.filter(|(of, code)| *of == thread && code.pc == pc) {
             return code;
         }
         let mut code = Code { pc, bytes: [0; 16], length: 0 };

@@ -91,10 +91,10 @@ impl<K: Kernel> Session<K> {
         let place = thread.place.filter(|&(_, length)| length == thread.last.length);
         let read = |this: &mut Self| {
             // Most instructions access nothing, which takes no registers to know.
-            if let Some((pc, _)) = place
-                && !again(|| this.kernel.may_access(thread.tid, pc))?
-            {
-                return Ok((pc, Operands::Known(Vec::new())));
+            if let Some((pc, _)) = place {
+                if !again(|| this.kernel.may_access(thread.tid, pc))? {
+                    return Ok((pc, Operands::Known(Vec::new())));
+                }
             }
             let registers = again(|| this.kernel.registers(thread.tid))?;
             let operands = again(|| this.kernel.operands(thread.tid, &registers))?;
@@ -165,9 +165,8 @@ impl<K: Kernel> Session<K> {
 
     /// A sample whose line is touched by an access at `at` that the sampler itself saw ends there.
     fn touch(&mut self, thread: &mut Thread, line: u64, at: u64) {
-        if let Some(slot) = thread.registers.watching(line)
-            && let Some(watched) = self.close(thread, slot)
-        {
+        let slot = thread.registers.watching(line);
+        if let Some(watched) = slot.and_then(|slot| self.close(thread, slot)) {
             let distance = ReuseDistance(age(watched.at, at, self.clocks().1));
             thread.report(&watched, Outcome::Reused(distance), None);
         }

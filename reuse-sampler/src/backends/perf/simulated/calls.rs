@@ -183,9 +183,7 @@ impl Kernel for Sim {
     fn interrupt(&mut self, tid: Tid) -> io::Result<()> {
         self.maybe_interrupted()?;
         self.alive(tid)?;
-        if let Some(thread) = self.threads.get_mut(&tid)
-            && thread.running
-        {
+        if let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.running) {
             (thread.running, thread.stepping) = (false, false);
             self.queue.push_back(Notice::Stopped(tid, Stop::Interrupted));
         }
