@@ -35,6 +35,7 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
     let (told, tell) = pipe2(OFlag::O_CLOEXEC)?;
     let (wait, go) = pipe2(OFlag::O_CLOEXEC)?;
     let (mut told, mut go) = (File::from(told), File::from(go));
+    let go_number = go.as_raw_fd();
     let mut command = Command::new::<&OsStr>(&program.name);
     command.args(&program.arguments).envs(program.environment.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &program.directory {
@@ -55,12 +56,14 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
                 let persona = libc::personality(0xFFFF_FFFF);
                 libc::personality(persona as libc::c_ulong | ADDR_NO_RANDOMIZE);
             }
+            // While the child holds a write end of its own, it never sees that the parent gave up or died.
+            libc::close(go_number);
             let process = libc::getpid().to_ne_bytes();
             let mut order = 0_u8;
             if libc::write(tell_number, process.as_ptr().cast(), 4) != 4
                 || libc::read(wait_number, (&raw mut order).cast(), 1) != 1
             {
-                return Err(io::Error::last_os_error());
+                return Err(io::Error::from_raw_os_error(libc::ECANCELED));
             }
         }
         Ok(())
@@ -73,16 +76,15 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
         result
     })?;
     let mut process = [0_u8; 4];
-    let controlled = told.read_exact(&mut process).and_then(|()| {
-        let process = i32::from_ne_bytes(process);
-        trace::seize_child(process).map(|()| process)
-    });
+    // `None` where there is no child, or it ended before it could say its number.
+    let waiting = told.read_exact(&mut process).is_ok().then(|| i32::from_ne_bytes(process));
+    let seized = waiting.map_or(Ok(()), trace::seize_child);
     // Without a byte the child gives up.
-    if controlled.is_ok() {
+    if waiting.is_some() && seized.is_ok() {
         go.write_all(&[1])?;
     }
     drop(go);
-    if let Ok(process) = controlled {
+    if let (Some(process), true) = (waiting, seized.is_ok()) {
         // The child stops when it has become the program. Where it could not it ends, and the thread that started it
         // waits for that.
         while trace::stands_still(process) {
@@ -98,16 +100,20 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
         }
     }
     let started = starter.join().map_err(|_| io::Error::other("the starting thread panicked"))?;
-    // Its own error says why the program cannot be run.
-    let child = match (started, &controlled) {
-        (Err(_), Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
-        (Err(error), Ok(_)) => return Err(error),
-        (Ok(child), _) => child,
-    };
-    let process = controlled?;
+    seized.map_err(uncontrolled)?;
+    let child = started?;
+    let process = waiting.unwrap_or(child.id() as i32);
     drop(child); // it is reaped by whoever waits for its changes
     let mut linux = Linux::new(process, true);
     linux.threads.insert(process, Known::Standing(0));
     linux.first.push(Notice::Started(process));
     Ok(linux)
+}
+
+/// A child of ours, which has not run anything yet, can only be out of control because `ptrace` is forbidden.
+fn uncontrolled(error: io::Error) -> io::Error {
+    io::Error::other(format!(
+        "it cannot be controlled, as ptrace is forbidden here ({error}): by a seccomp filter (in a container: add \
+         --cap-add SYS_PTRACE --security-opt seccomp=unconfined) or by kernel.yama.ptrace_scope = 3 (set it to 1)"
+    ))
 }
