@@ -10,7 +10,7 @@ use crate::api::{
     qemu_plugin_register_vcpu_syscall_ret_cb, qemu_plugin_register_vcpu_tb_trans_cb, sigfillset,
 };
 use crate::boundary::End;
-use crate::shared::futex;
+use crate::shared::{futex, tree};
 use crate::shared::layout::{Header, MAGIC, SIZE, Told};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
@@ -118,7 +118,10 @@ extern "C" fn at_exit(_: PluginId, _: *mut c_void) {
     world::finish();
 }
 
-/// Starts the thread that waits for the sampler's wish to stop. Signals are none of its business.
+/// How often the sampler's life is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Starts the thread that waits for the sampler to stop the run, or to die. It blocks all signals.
 fn start_listener(header: &'static Header) -> bool {
     let mut all = SignalSet([0; 128]);
     let mut old = SignalSet([0; 128]);
@@ -128,11 +131,19 @@ fn start_listener(header: &'static Header) -> bool {
         pthread_sigmask(SIG_SETMASK, &all, &mut old);
     }
     let started = std::thread::Builder::new().stack_size(1 << 18).spawn(move || {
-        while header.stop.load(Ordering::SeqCst) == 0 {
-            futex::wait(&header.stop, 0, Duration::from_secs(3600));
+        let mut stopped = 0;
+        loop {
+            futex::wait(&header.stop, stopped, LOOK);
+            if !world::is_attended() {
+                header.ending.store(1, Ordering::SeqCst);
+                tree::kill_own();
+            }
+            if stopped == 0 && header.stop.load(Ordering::SeqCst) != 0 {
+                stopped = 1;
+                world::report_all(None, End::Interrupt);
+                world::finish();
+            }
         }
-        world::report_all(None, End::Interrupt);
-        world::finish();
     });
     // SAFETY: the old set was filled in above.
     unsafe { pthread_sigmask(SIG_SETMASK, &old, std::ptr::null_mut()) };

@@ -7,6 +7,7 @@ use crate::api::{PluginId, access, getpid, qemu_plugin_reset};
 use crate::boundary::End;
 use crate::shared::layout::PATH;
 use crate::shared::message::Message;
+use crate::shared::tree;
 use crate::thread::status;
 use crate::{install, trace, translate, world};
 
@@ -58,6 +59,7 @@ pub extern "C" fn before(
 ) {
     let table = table();
     if !world::is_owner() {
+        end_if_asked();
         if number == table.execve || number == table.execveat {
             let path = if number == table.execve { first } else { second };
             note_exec(path);
@@ -83,6 +85,7 @@ pub extern "C" fn before(
         // The usual way to find a program is to try a list of places: most of these calls fail.
         if number == table.execveat || is_executable(&path) {
             trace::hand_over(vcpu, false);
+            die_with_observer(true);
             world::report_all(thread, End::Exit);
             world::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
         }
@@ -100,14 +103,44 @@ pub extern "C" fn after(id: PluginId, vcpu: u32, number: i64, result: i64) {
     }
     let Some(thread) = world::thread_of(vcpu) else { return };
     if number == table.execve || number == table.execveat {
+        die_with_observer(false);
         world::continue_observing();
     }
     // SAFETY: the calling thread's own state.
     world::resume(unsafe { &*thread });
 }
 
+/// Whether the process, which is about to run another program without the emulator, dies with the sampler. The sampler's
+/// thread that started the emulator lives as long as the emulator, so the thread that the kernel watches is the right one.
+/// What the program has asked for itself stays.
+fn die_with_observer(dies: bool) {
+    const PR_SET_PDEATHSIG: c_int = 1;
+    const PR_GET_PDEATHSIG: c_int = 2;
+    const SIGKILL: c_int = 9;
+    unsafe extern "C" {
+        fn prctl(option: c_int, ...) -> c_int;
+    }
+    let (before, after) = if dies { (0, SIGKILL) } else { (SIGKILL, 0) };
+    let mut now: c_int = -1;
+    // SAFETY: passes numbers, and the address of one that lives during the call.
+    unsafe {
+        if prctl(PR_GET_PDEATHSIG, &raw mut now) == 0 && now == before {
+            prctl(PR_SET_PDEATHSIG, after as usize);
+        }
+    }
+}
+
+/// Ends this forked child if the sampler has died or wants the program's processes gone.
+fn end_if_asked() {
+    let ending = world::settings().is_some_and(|settings| settings.ring.header().ending.load(Ordering::SeqCst) != 0);
+    if ending {
+        tree::kill_own();
+    }
+}
+
 /// This process was just forked: it runs on without being observed, at the emulator's own speed.
 fn become_child(id: PluginId) {
+    end_if_asked();
     if let Some(settings) = world::settings() {
         settings.ring.header().forks.fetch_add(1, Ordering::Relaxed);
     }

@@ -8,7 +8,7 @@ use crate::api::{PluginId, getpid, getppid, qemu_plugin_reset};
 use crate::boundary::{self, End};
 use crate::engine::tracker::Mode;
 use crate::install;
-use crate::shared::futex;
+use crate::shared::{futex, tree};
 use crate::shared::layout::{SLOTS, Slot};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
@@ -69,7 +69,7 @@ static EXITING: Mutex<bool> = Mutex::new(false);
 /// Messages are written one at a time. The buffer is kept.
 static WRITER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Longest sleep before the sampler's life is looked at again.
+/// Longest sleep before a waiting thread looks again whether it is to go on.
 const NAP: Duration = Duration::from_millis(500);
 /// A running thread comes to its next block within microseconds; one that does not in this time is stuck.
 const HALT: Duration = Duration::from_secs(2);
@@ -228,23 +228,23 @@ pub fn is_owner() -> bool {
     settings().is_some_and(|settings| unsafe { getpid() } == settings.owner)
 }
 
-/// Whether the sampler is still there to read.
-fn is_attended() -> bool {
-    // SAFETY: only answers a number.
-    let attended = settings().is_some_and(|settings| unsafe { getppid() } == settings.parent);
-    if !attended {
-        FINISHED.store(true, Ordering::SeqCst);
-    }
-    attended
+/// Whether the sampler lives. A parent that is gone is noticed at once, even if nobody has reaped it; the sampler's own
+/// number serves where something else, such as a script, started the emulator for it.
+pub fn is_attended() -> bool {
+    let Some(settings) = settings() else { return false };
+    let observer = settings.ring.header().observer.load(Ordering::Relaxed) as i32;
+    // SAFETY: only returns a number.
+    let parent = unsafe { getppid() };
+    parent == settings.parent && (parent == observer || tree::signal(observer, 0))
 }
 
-/// Sends a message. It is lost if the sampler is gone.
+/// Sends a message. Waits while the ring is full: should the sampler die, this process ends.
 pub fn send(message: &Message) {
     let Some(settings) = settings() else { return };
     let mut buffer = locked(&WRITER);
     buffer.clear();
     message.encode(&mut buffer);
-    settings.ring.write(&buffer, is_attended);
+    settings.ring.write(&buffer);
 }
 
 /// The plan of a thread's first window, once the sampler gave it.
@@ -254,7 +254,6 @@ pub fn initial_plan(thread: &Thread) -> Mode {
     thread.status.store(status::WAITING, Ordering::SeqCst);
     while header.started.load(Ordering::SeqCst) == 0 && !is_silent() {
         futex::wait(&header.started, 0, NAP);
-        is_attended();
     }
     resume(thread);
     header.initial.load()
@@ -290,7 +289,6 @@ pub fn wait_for_plan(thread: &Thread, slot: u32) -> Option<Mode> {
             _ if is_silent() => break None,
             _ => {
                 futex::wait(&slot.state, 0, NAP);
-                is_attended();
             }
         }
     };

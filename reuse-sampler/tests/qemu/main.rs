@@ -4,6 +4,7 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod lives;
 mod run;
 mod targets;
 mod trace;

@@ -158,6 +158,39 @@ fn run(name: &str) -> i32 {
             thread::sleep(Duration::from_secs(1000));
         }
         "spin" => stride(usize::MAX),
+        // Four processes that would go on for ever: this one, a forked child, one whose parent has ended, and another
+        // program. Their numbers are on standard output.
+        // SAFETY: children only count and sleep.
+        "tree" => unsafe {
+            let forked = fork();
+            if forked == 0 {
+                stride(usize::MAX);
+            }
+            let between = fork();
+            if between == 0 {
+                let orphan = fork();
+                if orphan == 0 {
+                    loop {
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                }
+                println!("{orphan}");
+                _exit(0);
+            }
+            waitpid(between, std::ptr::null_mut(), 0);
+            #[allow(clippy::zombie_processes)] // it outlives this process unless the observer ends it
+            let other = Command::new("sleep").arg("1000").spawn().unwrap().id();
+            println!("{forked}\n{other}\n{}", process::id());
+            std::io::stdout().flush().unwrap();
+            stride(usize::MAX);
+        },
+        // Another program in place of this one, which goes on for ever.
+        "become a sleeper" => {
+            println!("{}", process::id());
+            std::io::stdout().flush().unwrap();
+            let error = Command::new("sleep").arg("1000").exec();
+            panic!("{error}");
+        }
         other => panic!("no target {other:?}"),
     }
     0

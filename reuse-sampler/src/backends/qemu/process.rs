@@ -8,19 +8,19 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::sys::personality::{self, Persona};
-use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::emulator::Emulator;
 use super::memory::{Mapping, file_with};
 use super::program::Program;
-use super::shared::{futex, layout};
+use super::shared::{futex, layout, tree};
 use super::{QemuOptions, TargetExit};
 use crate::SamplerError;
 
@@ -56,6 +56,7 @@ impl Process {
         header.seed.store(options.seed, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
         header.told.store(told as u32, Ordering::Relaxed);
+        header.observer.store(std::process::id(), Ordering::Relaxed);
         header.magic.store(layout::MAGIC, Ordering::SeqCst);
 
         let (plugin_number, channel_number) = (plugin.as_raw_fd(), channel.as_raw_fd());
@@ -91,33 +92,15 @@ impl Process {
         };
         // SAFETY: the closure makes system calls only, which may be made between fork and exec.
         unsafe { command.pre_exec(before_exec) };
-        let child = command.spawn().map_err(|source| SamplerError::Io {
+        let (mapping, ended) = (Arc::new(mapping), Arc::new(AtomicBool::new(false)));
+        let started = watch(command, Arc::clone(&mapping), Arc::clone(&ended))?;
+        let child = started.map_err(|source| SamplerError::Io {
             operation: "run",
             object: emulator.path.display().to_string(),
             source,
         })?;
-        let process =
-            Self { child, mapping: Arc::new(mapping), ended: Arc::new(AtomicBool::new(false)), status: None };
-        process.watch()?;
-        Ok(process)
-    }
-
-    /// Starts a thread that notices the child's death and wakes whoever waits for a message.
-    fn watch(&self) -> Result<(), SamplerError> {
-        let (pid, mapping, ended) = (self.pid(), Arc::clone(&self.mapping), Arc::clone(&self.ended));
-        let watch = move || {
-            let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
-            while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}
-            ended.store(true, Ordering::SeqCst);
-            let filled = &mapping.ring().header().filled;
-            filled.fetch_add(1, Ordering::SeqCst);
-            futex::wake(filled);
-        };
-        thread::Builder::new()
-            .name("qemu-watch".into())
-            .spawn(watch)
-            .map(drop)
-            .map_err(|source| SamplerError::Io { operation: "start", object: "a thread".into(), source })
+        drop((plugin, channel)); // the child has them
+        Ok(Self { child, mapping, ended, status: None })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -153,18 +136,28 @@ impl Process {
         self.status.map(exit_of)
     }
 
-    /// Asks the program to end, makes it if it does not, and reaps it.
+    /// Asks the program and all it has started to end, kills those that do not, and reaps the program.
     pub(super) fn end(&mut self) -> Result<TargetExit, SamplerError> {
         if self.status.is_none() && !self.has_ended() {
-            let _ = kill(self.pid(), Signal::SIGTERM);
-            let _ = kill(self.pid(), Signal::SIGCONT);
+            let mut family = tree::below(self.pid().as_raw());
+            family.push(self.pid().as_raw());
+            for &process in &family {
+                tree::signal(process, libc::SIGTERM);
+                tree::signal(process, libc::SIGCONT);
+            }
             let deadline = Instant::now() + GRACE;
-            while !self.has_ended() && Instant::now() < deadline {
+            loop {
+                family.retain(|&process| tree::lives(process));
+                if family.is_empty() || Instant::now() > deadline {
+                    break;
+                }
                 thread::sleep(Duration::from_millis(5));
             }
-            if !self.has_ended() {
-                let _ = self.child.kill();
+            for process in family {
+                tree::kill_below(process);
+                tree::signal(process, libc::SIGKILL);
             }
+            self.mapping.ring().header().ending.store(1, Ordering::SeqCst);
         }
         self.reap()
     }
@@ -173,10 +166,39 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.status.is_none() {
+            self.mapping.ring().header().ending.store(1, Ordering::SeqCst);
+            if !self.has_ended() {
+                tree::kill_below(self.pid().as_raw());
+            }
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
+}
+
+/// Starts the emulator from a thread of its own, which then waits for the child's death and wakes whoever waits for a
+/// message. The kernel counts that thread as the parent: it lives as long as the child.
+fn watch(
+    mut command: Command,
+    mapping: Arc<Mapping>,
+    ended: Arc<AtomicBool>,
+) -> Result<std::io::Result<Child>, SamplerError> {
+    let failed = |source| SamplerError::Io { operation: "start", object: "a thread".into(), source };
+    let (tell, started) = mpsc::channel();
+    let watch = move || {
+        let child = command.spawn();
+        let pid = child.as_ref().ok().map(|child| Pid::from_raw(child.id() as i32));
+        let _ = tell.send(child);
+        let Some(pid) = pid else { return };
+        let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
+        while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}
+        ended.store(true, Ordering::SeqCst);
+        let filled = &mapping.ring().header().filled;
+        filled.fetch_add(1, Ordering::SeqCst);
+        futex::wake(filled);
+    };
+    thread::Builder::new().name("qemu-watch".into()).spawn(watch).map_err(failed)?;
+    started.recv().map_err(|_| failed(std::io::ErrorKind::UnexpectedEof.into()))
 }
 
 fn exit_of(status: ExitStatus) -> TargetExit {

@@ -70,6 +70,10 @@ pub struct Header {
     pub initial: PlanCell,
     /// 1 once observation is to end. Sleeper: the plugin's own thread.
     pub stop: AtomicU32,
+    /// Number of the sampler's process, at whose death the emulator and all it has started end.
+    pub observer: AtomicU32,
+    /// 1 once the emulator and all it has started are to be killed: forked children that see it end themselves.
+    pub ending: AtomicU32,
     /// Children that were forked.
     pub forks: AtomicU32,
     /// Children that replaced themselves by another program.

@@ -9,4 +9,5 @@ pub mod futex;
 pub mod layout;
 pub mod message;
 pub mod ring;
+pub mod tree;
 pub mod word;

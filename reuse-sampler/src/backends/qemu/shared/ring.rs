@@ -18,7 +18,7 @@ unsafe impl Send for Ring {}
 // SAFETY: as above; a caller that shares one end among threads lets one of them use it at a time.
 unsafe impl Sync for Ring {}
 
-/// Longest sleep before the other side's life is looked at again.
+/// Longest sleep before the room is looked at again.
 const NAP: Duration = Duration::from_millis(500);
 
 impl Ring {
@@ -45,9 +45,8 @@ impl Ring {
         unsafe { self.header.cast::<u8>().add(RING_AT + at) }
     }
 
-    /// Writes all of `bytes`, sleeping while there is no room. False if `alive` says that nobody reads any
-    /// more.
-    pub fn write(&self, mut bytes: &[u8], alive: impl Fn() -> bool) -> bool {
+    /// Writes all of `bytes`, sleeping while there is no room.
+    pub fn write(&self, mut bytes: &[u8]) {
         let header = self.header();
         let mut written = header.written.load(Ordering::Relaxed);
         while !bytes.is_empty() {
@@ -55,9 +54,6 @@ impl Ring {
             let room = RING - (written - header.read.load(Ordering::SeqCst)) as usize;
             if room == 0 {
                 futex::wait(&header.drained, seen, NAP);
-                if !alive() {
-                    return false;
-                }
                 continue;
             }
             let at = written as usize % RING;
@@ -70,7 +66,6 @@ impl Ring {
             futex::wake(&header.filled);
             bytes = later;
         }
-        true
     }
 
     /// Appends what there is to read to `to`; false if there is nothing.
