@@ -196,6 +196,38 @@ fn the_report_is_whole() {
     assert_eq!(left.len(), 5, "{left:?}");
 }
 
+/// A program that ends within its first window, however it ends.
+#[test]
+fn a_program_shorter_than_a_window_is_reported_and_its_status_passed_on() {
+    let guided = |words: &[&str]| {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let all = ["phase_guided_cache", "--json"].iter().chain(words).copied();
+        let status = invoke(all, &mut out, &mut messages, phase_guided_cache::run);
+        (status, String::from_utf8(out).unwrap(), String::from_utf8(messages).unwrap())
+    };
+    let embedded = guided(&["--workload", "stream", "--window", "1000000000"]);
+    let mut ended = vec![(0, embedded)];
+    let (_, _, missing) = guided(&["--", "true"]);
+    if missing.contains("qemu-user") {
+        assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {missing}");
+        eprintln!("skipped: {missing}");
+    } else {
+        for status in [0, 3] {
+            ended.push((status, guided(&["--", "sh", "-c", &format!("exit {status}")])));
+        }
+        // Its only window is lost with it.
+        let (status, out, messages) = guided(&["--", "sh", "-c", "kill -9 $$"]);
+        assert_eq!((status, out.as_str()), (128 + 9, ""));
+        assert!(messages.contains("SIGKILL") && messages.contains("give shorter windows"), "{messages}");
+    }
+    for (expected, (status, out, messages)) in ended {
+        assert_eq!(status, expected, "{messages}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(report["windows"].as_u64(), Some(1), "{report}");
+        assert!(messages.contains("within its first window") && messages.contains("--window"), "{messages}");
+    }
+}
+
 #[test]
 fn mistakes_are_told_in_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -211,7 +243,6 @@ fn mistakes_are_told_in_one_line() {
         (vec!["--line-size", "48"], "power of two"),
         (vec!["--threshold", "7"], "from 0 to 1"),
         (vec!["--workload", "nothing"], "phased"),
-        (vec!["--workload", "stream", "--window", "1000000000"], "--window"),
         (vec!["--out", file], "can be written to"),
         (vec!["--model", "magic"], "magic"),
         (vec!["--draws", "5"], "at least 100 draws"),

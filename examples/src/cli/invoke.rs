@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Exit status for a command line that makes no sense.
@@ -99,19 +99,28 @@ pub fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// A flag that the first Ctrl-C (or SIGTERM) sets, so that the run can end with a report of what it has. The
-/// second one ends the process at once.
+/// A flag that the first Ctrl-C, SIGTERM or SIGHUP (the terminal was closed) sets, so that the run can end with a report
+/// of what it has. The second one ends the process at once. SIGHUP stays ignored under `nohup`.
 ///
 /// # Errors
 /// [`Failure::Run`] if the system refuses the handler.
 pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in
+        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !ignores_hangup())
+    {
         flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), interrupted.clone())
             .and_then(|_| flag::register(signal, interrupted.clone()))
             .map_err(|error| Failure::Run(format!("cannot catch Ctrl-C: {error}")))?;
     }
     Ok(interrupted)
+}
+
+/// Whether whoever started this process, `nohup` for example, made it ignore SIGHUP.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
 #[cfg(test)]
@@ -152,6 +161,13 @@ mod tests {
         assert_eq!(failed, (1, "count 3".into(), "tool: no luck\n".into()));
         let (status, out, messages) = invoke_with(&["--help"], Ok(0));
         assert!(status == 0 && out.contains("--count <COUNT>") && messages.is_empty());
+    }
+
+    #[test]
+    fn a_hangup_ends_a_run_with_a_report_unless_it_is_ignored() {
+        let interrupted = interrupt_flag().unwrap();
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        assert_eq!(interrupted.load(std::sync::atomic::Ordering::SeqCst), !ignores_hangup());
     }
 
     #[test]

@@ -32,8 +32,16 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, &interrupted)?;
     let ended = target.outcome();
-    if let Some(problem) = too_short(args.window_length(), &run, &target) {
-        return Err(Failure::Run(problem));
+    let (status, remark) = ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
+    // One window is reported like many; the status is the program's own either way.
+    let short = too_short(args.window_length(), &run, &target);
+    if run.windows.is_empty() {
+        let problem = short.unwrap_or_else(|| "no window was observed".to_owned());
+        if status == 0 {
+            return Err(Failure::Run(problem));
+        }
+        let _ = writeln!(messages, "phase_guided_cache: {problem}");
+        return Ok(status);
     }
     let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
     if args.draws > 0 {
@@ -53,8 +61,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         report::write(&subject, folder)?;
     }
     report::tell(&subject, args.json, folder.as_ref(), out)?;
-    let (status, remark) = ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
-    if let Some(remark) = remark {
+    if let Some(remark) = remark.or(short) {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "phase_guided_cache: {remark}");
     }
@@ -103,7 +110,7 @@ pub(super) fn observe(
     Ok(run)
 }
 
-/// A program that ends within its first window has neither phases nor a curve worth showing.
+/// What to say of a program that ends within its first window, which shows no phases.
 pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option<String> {
     let ended = &target.outcome();
     if run.windows.len() > 1 || run.incomplete && !matches!(ended, Outcome::Signalled(_)) {
@@ -116,7 +123,10 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option
         Outcome::Exited(_) | Outcome::Unknown => "ended".to_owned(),
     };
     let problem = if instructions == 0 {
-        format!("the program {how} before it executed anything")
+        format!(
+            "the program {how} within its first window of {window} instructions, and nothing was observed: give \
+             shorter windows with --window"
+        )
     } else {
         let remedy = (instructions / 50).max(1_000);
         format!(
