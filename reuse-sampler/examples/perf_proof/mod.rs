@@ -2,12 +2,11 @@
 
 mod targets;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::process::{Child, Command, ExitCode};
 
-use phase_detect::metrics::adjusted_rand_index;
-use phase_detect::{Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId};
 use reuse_sampler::perf::{Coverage, PerfOptions, PerfSampler, StopCycle, StopWork, probe};
 use reuse_sampler::{
     AccessKind, Clock, Outcome, ReusePlan, ReuseProfile, SampleGap, Sampler, TargetExit, Window, WindowPlan,
@@ -242,47 +241,58 @@ fn threads() -> Checked {
     Ok(lines.join("; "))
 }
 
-/// Leader-follower clustering of the code seen in the windows finds the two phases, which take turns eight times.
+/// The code seen in a window separates the two phases, which take turns eight times: each window lies nearer to the
+/// first window of its own phase than to that of the other.
 fn phases() -> Checked {
     const WINDOW: u64 = 500_000;
     let rounds = 8_000_000;
     let run = observe(&format!("phases {rounds}"), &options(WINDOW), sparse(10_000.0)?)?;
     conserved(&run)?;
-    let failed = |error: phase_detect::Error| error.to_string();
-    let mut vector = CodeVector::new(32, 0).map_err(failed)?;
-    let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).map_err(failed)?;
     let turn = rounds / TURNS * ROUND;
     // The turns end with the program, but for what it does to end.
     let length: u64 = run.windows.iter().map(|window| window.instructions).sum();
     let before = length.saturating_sub(TURNS * turn);
     expect(before < WINDOW, || format!("{before} instructions besides {TURNS} turns of {turn}"))?;
-    let (mut found, mut truth, mut mixed, mut end) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut within, mut mixed, mut end) = (Vec::new(), 0, 0);
     for window in &run.windows {
         let (from, to) = (end, end + window.instructions);
         end = to;
         if from < before || to > length - 1000 || window.code.is_empty() {
             continue; // the program's beginning and its end
         }
-        for &(address, weight) in &window.code {
-            vector.add(address, weight as f64);
-        }
-        let phase = clusterer.classify(&vector.finish().map_err(failed)?).map_err(failed)?.phase;
         let turns = [from, to - 1].map(|at| (at - before) / turn);
         mixed += u64::from(turns[0] != turns[1]);
         if turns[0] == turns[1] {
-            found.push(phase);
-            truth.push(PhaseId::new((turns[0] % 2) as u32));
+            within.push((turns[0] % 2, shares(&window.code)));
         }
     }
-    let agreement = adjusted_rand_index(&found, &truth).map_err(failed)?;
-    expect(agreement >= 0.9 && found.len() as u64 >= TURNS * (turn / WINDOW - 2), || {
-        let tell = |phases: &[PhaseId]| phases.iter().map(|p| p.index().to_string()).collect::<String>();
-        format!("agreement {agreement:.3}: phases {} are {}", tell(&truth), tell(&found))
+    let first = |phase| within.iter().find(|(p, _)| *p == phase).map(|(_, code)| code);
+    let (Some(even), Some(odd)) = (first(0), first(1)) else {
+        return Err("no window lies within a turn".to_owned());
+    };
+    let right =
+        within.iter().filter(|(phase, code)| u64::from(distance(code, odd) < distance(code, even)) == *phase);
+    let (right, all) = (right.count(), within.len());
+    expect(right * 20 >= all * 19 && all as u64 >= TURNS * (turn / WINDOW - 2), || {
+        format!("of {all} windows within turns {right} look like their own phase")
     })?;
-    Ok(format!(
-        "{} windows within {TURNS} turns of two phases, {mixed} across: adjusted Rand index {agreement:.3}",
-        found.len()
-    ))
+    Ok(format!("{right} of {all} windows within {TURNS} turns look like their own phase, {mixed} lie across"))
+}
+
+/// The share of a window's weight in each 64 bytes of code.
+fn shares(code: &[(u64, u64)]) -> BTreeMap<u64, f64> {
+    let total: u64 = code.iter().map(|(_, weight)| weight).sum();
+    let mut shares = BTreeMap::new();
+    for (address, weight) in code {
+        *shares.entry(address / 64).or_default() += *weight as f64 / total as f64;
+    }
+    shares
+}
+
+/// The Manhattan distance.
+fn distance(a: &BTreeMap<u64, f64>, b: &BTreeMap<u64, f64>) -> f64 {
+    let lacking = b.iter().filter(|(place, _)| !a.contains_key(place)).map(|(_, share)| share);
+    a.iter().map(|(place, share)| (share - b.get(place).unwrap_or(&0.0)).abs()).chain(lacking.copied()).sum()
 }
 
 fn forever() -> Result<Child, String> {
