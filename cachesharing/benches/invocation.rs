@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use cachesharing::{
-    CacheCurve, CurvePoint, EvictionAge, LruPartition, Probes, Random, Reuse, ReuseTimes, SharedCache,
+    CacheCurve, CurvePoint, EvictionAge, LruPartition, Probes, Random, ReuseTimes, SetReuse, SharedCache,
     Sharing, SharingModel, share,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -31,7 +31,7 @@ fn program(reach: f64, floor: f64, knee: f64, mix: f64) -> CacheCurve {
 
 /// The same with reuse times of an octave and more past each number of lines.
 fn timed(curve: &CacheCurve) -> CacheCurve {
-    let reuse = |distance: u32, octave: i32| Reuse {
+    let reuse = |distance: u32, octave: i32| SetReuse {
         distance,
         accesses: 3e4 * f64::from(distance + 1) * f64::from(octave).exp2(),
         count: f64::from(4 - octave),

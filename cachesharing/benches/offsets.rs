@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    CacheCurve, CoRun, CurvePoint, EvictionAge, Method, Offsets, Probes, Program, Reuse, ReuseTimes,
+    CacheCurve, CoRun, CurvePoint, EvictionAge, Method, Offsets, Probes, Program, ReuseTimes, SetReuse,
     Settings, SharedCache, Window, variability,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -24,7 +24,7 @@ fn curve(reach: f64, knee: f64, mix: f64) -> CacheCurve {
 
 /// The same with reuse times of an octave and more past each number of lines.
 fn timed(curve: CacheCurve, knee: f64) -> CacheCurve {
-    let reuse = |distance: u32, octave: i32| Reuse {
+    let reuse = |distance: u32, octave: i32| SetReuse {
         distance,
         accesses: 3e4 * f64::from(distance + 1) * f64::from(octave).exp2() / knee,
         count: f64::from(4 - octave),

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::{CacheCurve, CurvePoint, Program, Reuse, ReuseTimes, TimeUnit, Units, Window};
+use crate::{CacheCurve, CurvePoint, Program, ReuseTimes, SetReuse, TimeUnit, Units, Window};
 
 const FORMAT: &str = "cache-curve";
 const VERSION: u32 = 1;
@@ -267,7 +267,7 @@ impl ReuseRecord {
     }
 
     fn reuse_times(&self) -> Result<ReuseTimes, Error> {
-        let reuse = |&(distance, accesses, count): &(u32, f64, f64)| Reuse { distance, accesses, count };
+        let reuse = |&(distance, accesses, count): &(u32, f64, f64)| SetReuse { distance, accesses, count };
         ReuseTimes::new(self.way_bytes, self.variances.clone(), self.reuses.iter().map(reuse))
     }
 }

@@ -19,12 +19,13 @@ pub use corun::{
     BandwidthDistribution, CoPhase, CoRun, Method, Outcome, Settings, Slowdown, Step, Trajectory,
     TrajectoryBin, Until,
 };
-pub use curve::{CacheCurve, CurvePoint, Rates, Reuse, ReuseTimes};
+pub use curve::{CacheCurve, CurvePoint, Rates, ReuseTimes};
 pub use decide::{
     CoSchedule, Culprit, Objective, Pairing, WaySensitivity, co_schedule, culprits, way_sensitivity,
 };
 pub use error::Error;
 pub use program::{Program, TimeUnit, Units, Window};
+pub use reuse_sampler::SetReuse;
 pub use sharing::{
     Allocation, EvictionAge, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution, Start,
     share, share_from,

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    BandwidthDistribution, CacheCurve, CoRun, Error, EvictionAge, Method, Offsets, Program, Reuse,
-    ReuseTimes, SharedCache, Sharing, SharingModel, Solution, Start, Trajectory, Units, Until, Window,
+    BandwidthDistribution, CacheCurve, CoRun, Error, EvictionAge, Method, Offsets, Program, ReuseTimes,
+    SetReuse, SharedCache, Sharing, SharingModel, Solution, Start, Trajectory, Units, Until, Window,
     culprits, variability,
 };
 use cachesharing::{Probes, Settings, TimeUnit};
@@ -298,7 +298,7 @@ fn what_cannot_be_predicted_is_refused() {
         matches!(new(&[&a, &short], Settings::default()), Error::NotMeasured { program, .. } if program == "short")
     );
     let timed = |way: u64| {
-        let times = ReuseTimes::new(way, vec![1.0], [Reuse { distance: 2, accesses: 9.0, count: 1.0 }]);
+        let times = ReuseTimes::new(way, vec![1.0], [SetReuse { distance: 2, accesses: 9.0, count: 1.0 }]);
         let whole = curve(0.1, 0.3, [CACHE], |_| 0.05).with_reuse_times(times.unwrap()).unwrap();
         Program::steady("timed", 0, whole, 100.0).unwrap()
     };

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cachesharing::file::ProgramFile;
-use cachesharing::{CacheCurve, CurvePoint, Error, Program, Reuse, ReuseTimes, TimeUnit, Window};
+use cachesharing::{CacheCurve, CurvePoint, Error, Program, ReuseTimes, SetReuse, TimeUnit, Window};
 
 /// The example of docs/cache-curve-format.md, with phase and window points filled in.
 const EXAMPLE: &str = r#"{
@@ -76,7 +76,7 @@ fn what_is_written_is_read_back() {
         CacheCurve::new(vec![point(1000, cpi), point(2000, 0.5 * cpi)], 0.4, 64).unwrap()
     };
     let timed = |cpi: f64, accesses: f64| {
-        let reuse = |distance, accesses| Reuse { distance, accesses, count: 3.0 };
+        let reuse = |distance, accesses| SetReuse { distance, accesses, count: 3.0 };
         let times =
             ReuseTimes::new(500, vec![0.5, 0.75], [reuse(1, accesses), reuse(3, accesses), reuse(0, 7.0)]);
         curve(cpi, Some(0.01)).with_reuse_times(times.unwrap()).unwrap()

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, Reuse,
-    ReuseTimes, Settings, SharedCache, Trajectory, Until, Window, variability,
+    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, ReuseTimes,
+    SetReuse, Settings, SharedCache, Trajectory, Until, Window, variability,
 };
 use common::Draws;
 use quickcheck::quickcheck;
@@ -78,7 +78,7 @@ fn measured_with(name: &str, of: &Touches, timed: bool) -> Program<u64> {
             now += 1.0;
             let before = last.insert(*line, now);
             if let Some(before) = before.filter(|_| *depth < LINES) {
-                reuses.push(Reuse { distance: *depth as u32, accesses: now - before, count: 1.0 });
+                reuses.push(SetReuse { distance: *depth as u32, accesses: now - before, count: 1.0 });
             }
         }
         let point = |k: usize| {

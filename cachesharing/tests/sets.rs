@@ -5,7 +5,7 @@
 mod common;
 
 use cachesharing::{
-    CacheCurve, CurvePoint, EvictionAge, Probes, Reuse, ReuseTimes, SharedCache, Sharing, share,
+    CacheCurve, CurvePoint, EvictionAge, Probes, ReuseTimes, SetReuse, SharedCache, Sharing, share,
 };
 use common::{Draws, LINE, scan, stream, uniform};
 
@@ -143,7 +143,11 @@ fn counted(next: &mut dyn FnMut() -> (u64, u64), accesses: u64) -> CacheCurve {
             let (_, when) = set.remove(distance);
             if now >= accesses && distance < WAYS {
                 within[distance] += 1;
-                reuses.push(Reuse { distance: distance as u32, accesses: (now - when) as f64, count: 1.0 });
+                reuses.push(SetReuse {
+                    distance: distance as u32,
+                    accesses: (now - when) as f64,
+                    count: 1.0,
+                });
             }
         }
         set.insert(0, (line, now));

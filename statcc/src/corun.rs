@@ -2,6 +2,7 @@
 
 use reuse_sampler::{CacheLines, CacheModel, Clock, LineSize, ReuseProfile};
 
+use crate::error::BadCpi;
 use crate::pieces::{Resolution, probability};
 use crate::{Error, Program};
 
@@ -59,9 +60,18 @@ impl CoRun {
     }
 
     /// Cycles per access of each program at these miss ratios, as the programs compete with.
-    pub(crate) fn paces(&self, miss_ratios: &[f64]) -> Vec<f64> {
-        let programs = self.programs.iter().zip(&self.factors).zip(miss_ratios);
-        programs.map(|((p, factor), &m)| p.cpi_at(m) * factor / p.mix()).collect()
+    pub(crate) fn paces(&self, miss_ratios: &[f64]) -> Result<Vec<f64>, BadCpi> {
+        let programs = self.programs.iter().zip(&self.factors).zip(miss_ratios).enumerate();
+        programs
+            .map(|(program, ((p, factor), &miss_ratio))| {
+                let cpi = p.cpi_at(miss_ratio);
+                if cpi.is_finite() && cpi > 0.0 {
+                    Ok(cpi * factor / p.mix())
+                } else {
+                    Err(BadCpi { program, miss_ratio, cpi })
+                }
+            })
+            .collect()
     }
 
     /// The interleaved stream of programs that take `paces` cycles per access.

@@ -49,15 +49,15 @@ pub enum Error {
         /// Shared-cache latency.
         shared: f64,
     },
-    /// A CPI model whose answer is not a positive, finite number.
-    #[error("CPI model answers {cpi} at miss ratio {miss_ratio}: it must be finite and above 0 from 0 to 1")]
+    /// A CPI model that does not return a positive, finite number.
+    #[error("CPI model returns {cpi} at miss ratio {miss_ratio}: it must be finite and above 0 from 0 to 1")]
     CpiValue {
-        /// Miss ratio asked for.
+        /// Miss ratio.
         miss_ratio: f64,
-        /// The answer.
+        /// What the model returned.
         cpi: f64,
     },
-    /// A CPI model that answers less for more misses.
+    /// A CPI model that returns less for more misses.
     #[error(
         "CPI model falls from {from} to {to} as the miss ratio rises to {miss_ratio}: \
          it must not fall anywhere from 0 to 1"
@@ -90,6 +90,24 @@ pub enum Error {
         /// Bytes in a line of another.
         right: u32,
     },
+    /// A number of windows that does not make a pass.
+    #[error("{windows} windows of {window} accesses for a pass of {accesses}: give a profile of each window")]
+    Windows {
+        /// Windows given.
+        windows: usize,
+        /// Accesses in a window.
+        window: u64,
+        /// Accesses in a pass.
+        accesses: u64,
+    },
+    /// A cache without sets or ways.
+    #[error("a cache of {sets} sets of {ways} ways: give at least 1 of each")]
+    Sets {
+        /// Sets given.
+        sets: u64,
+        /// Ways given.
+        ways: u64,
+    },
     /// A number of CPI error factors that is not the number of programs.
     #[error("{given} CPI factors for {programs} programs: give one each")]
     FactorCount {
@@ -104,4 +122,41 @@ pub enum Error {
         /// The factor given.
         factor: f64,
     },
+}
+
+/// Why a co-run cannot be solved.
+#[derive(Debug, Clone, PartialEq, ThisError)]
+#[non_exhaustive]
+pub enum SolveError<E> {
+    /// The cache model could not be fitted to the interleaved stream.
+    #[error("{0}")]
+    Fit(E),
+    /// A CPI model that returns no positive, finite number between the miss ratios at which
+    /// [`Program::new`](crate::Program::new) checked it.
+    #[error(
+        "CPI model of program {program} returns {cpi} at miss ratio {miss_ratio}: \
+         it must be finite and above 0 from 0 to 1"
+    )]
+    Cpi {
+        /// Number of the program, from 0.
+        program: usize,
+        /// Miss ratio.
+        miss_ratio: f64,
+        /// What the model returned.
+        cpi: f64,
+    },
+}
+
+/// A CPI that is none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BadCpi {
+    pub program: usize,
+    pub miss_ratio: f64,
+    pub cpi: f64,
+}
+
+impl<E> From<BadCpi> for SolveError<E> {
+    fn from(BadCpi { program, miss_ratio, cpi }: BadCpi) -> Self {
+        Self::Cpi { program, miss_ratio, cpi }
+    }
 }

@@ -11,10 +11,11 @@ mod program;
 mod sensitivity;
 mod solution;
 mod solve;
+pub mod walk;
 
 pub use corun::CoRun;
 pub use cpi::{CpiModel, LinearLatency, PrivateLevel};
-pub use error::Error;
+pub use error::{Error, SolveError};
 pub use program::Program;
 pub use sensitivity::Sensitivity;
 pub use solution::{Outlook, Prediction, Share, Solution};

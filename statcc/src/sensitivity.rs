@@ -2,7 +2,7 @@
 
 use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 
-use crate::{CoRun, Share};
+use crate::{CoRun, Share, SolveError};
 
 /// Range of one program's answers when CPI models are wrong by up to a given error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ impl CoRun {
     /// An `error` that leaves nothing of a CPI (1 or more, or not a number) is taken as 0.99.
     ///
     /// # Errors
-    /// Those of `factory`.
+    /// As [`solve`](Self::solve).
     ///
     /// # Cost
     /// Two [solutions](Self::solve) per program, and one.
@@ -35,7 +35,7 @@ impl CoRun {
         size: CacheLines,
         error: f64,
         factory: F,
-    ) -> Result<Vec<Sensitivity>, E>
+    ) -> Result<Vec<Sensitivity>, SolveError<E>>
     where
         M: CacheModel,
         F: Fn(&ReuseProfile) -> Result<M, E>,

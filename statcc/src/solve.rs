@@ -8,6 +8,7 @@
 
 use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 
+use crate::SolveError;
 use crate::corun::{CoRun, shares};
 use crate::path::{Path, Step};
 use crate::pieces::Resolution;
@@ -54,7 +55,7 @@ impl CoRun {
     /// over its own accesses, and its CPI model answers the CPI again.
     ///
     /// # Errors
-    /// Those of `factory`.
+    /// [`SolveError::Fit`] for those of `factory`; [`SolveError::Cpi`] if a CPI model returns no positive, finite number.
     ///
     /// # Cost
     /// Some 20 fits at coarse resolution for finding all solutions and cliffs, then 3 to 10 at full resolution
@@ -62,7 +63,7 @@ impl CoRun {
     ///
     /// # References
     /// Eklöv, thesis, Paper II (StatCC), equations 2 and 3.
-    pub fn solve<M, E, F>(&self, size: CacheLines, factory: F) -> Result<Prediction, E>
+    pub fn solve<M, E, F>(&self, size: CacheLines, factory: F) -> Result<Prediction, SolveError<E>>
     where
         M: CacheModel,
         F: Fn(&ReuseProfile) -> Result<M, E>,
@@ -73,13 +74,13 @@ impl CoRun {
     /// The same with settings of the caller's.
     ///
     /// # Errors
-    /// Those of `factory`.
+    /// [`SolveError::Fit`] for those of `factory`; [`SolveError::Cpi`] if a CPI model returns no positive, finite number.
     pub fn solve_with<M, E, F>(
         &self,
         settings: &SolverSettings,
         size: CacheLines,
         factory: F,
-    ) -> Result<Prediction, E>
+    ) -> Result<Prediction, SolveError<E>>
     where
         M: CacheModel,
         F: Fn(&ReuseProfile) -> Result<M, E>,
@@ -108,7 +109,7 @@ impl CoRun {
         if settings.margin > 0.0 && self.programs().len() > 1 {
             for factor in [1.0 - settings.margin, 1.0 + settings.margin] {
                 let near = CacheLines((size.0 as f64 * factor).round().max(0.0) as u64);
-                for start in solver.extremes(&alone.paces) {
+                for start in solver.extremes(&alone.paces)? {
                     widen(&solver.fixed_point(Resolution::Coarse, near, &start)?.miss_ratios);
                 }
             }
@@ -151,14 +152,14 @@ struct Point<M> {
 }
 
 impl<M: CacheModel, E, F: Fn(&ReuseProfile) -> Result<M, E>> Solver<'_, F> {
-    fn alone(&self, size: CacheLines) -> Result<Alone<M>, E> {
+    fn alone(&self, size: CacheLines) -> Result<Alone<M>, SolveError<E>> {
         let mut models = Vec::new();
         let mut miss_ratios = Vec::new();
         let mut corrections = Vec::new();
         for program in self.corun.programs() {
             let mut profile = ReuseProfile::new(program.line_size());
             program.stream().stretch_into(&mut profile, Resolution::Fine, 1.0, 1.0);
-            let model = (self.factory)(&profile)?;
+            let model = (self.factory)(&profile).map_err(SolveError::Fit)?;
             let at = model.at(size);
             let modelled = program.asked().miss_ratio(Resolution::Fine, 1.0, &at);
             drop(at);
@@ -166,32 +167,32 @@ impl<M: CacheModel, E, F: Fn(&ReuseProfile) -> Result<M, E>> Solver<'_, F> {
             corrections.push(program.counted().map_or(0.0, |counted| counted - modelled));
             models.push(model);
         }
-        Ok(Alone { models, paces: self.corun.paces(&miss_ratios), corrections })
+        Ok(Alone { models, paces: self.corun.paces(&miss_ratios)?, corrections })
     }
 
     /// Paces with everything missing.
-    fn slow(&self) -> Vec<f64> {
-        self.corun.paces(&vec![1.0; self.corun.programs().len()])
+    fn slow(&self) -> Result<Vec<f64>, SolveError<E>> {
+        Ok(self.corun.paces(&vec![1.0; self.corun.programs().len()])?)
     }
 
     /// Starts that lie beyond every solution: of two programs, each slow beside the other fast; of more, all
     /// slow and all fast.
-    fn extremes(&self, fast: &[f64]) -> Vec<Vec<f64>> {
-        let slow = self.slow();
-        match (slow.as_slice(), fast) {
+    fn extremes(&self, fast: &[f64]) -> Result<Vec<Vec<f64>>, SolveError<E>> {
+        let slow = self.slow()?;
+        Ok(match (slow.as_slice(), fast) {
             (&[a, b], &[c, d]) => vec![vec![a, d], vec![c, b]],
             _ => vec![slow, fast.to_vec()],
-        }
+        })
     }
 
     /// Distinct solutions at coarse resolution, the one reached from empty caches first.
-    fn search(&self, size: CacheLines, fast: &[f64]) -> Result<Vec<Vec<f64>>, E> {
-        let slow = self.slow();
+    fn search(&self, size: CacheLines, fast: &[f64]) -> Result<Vec<Vec<f64>>, SolveError<E>> {
+        let slow = self.slow()?;
         let programs = slow.len();
         if programs == 1 {
             return Ok(vec![slow]);
         }
-        let mut starts = self.extremes(fast);
+        let mut starts = self.extremes(fast)?;
         if programs > 2 {
             for program in 0..programs {
                 let mut one_slow = fast.to_vec();
@@ -217,15 +218,25 @@ impl<M: CacheModel, E, F: Fn(&ReuseProfile) -> Result<M, E>> Solver<'_, F> {
     }
 
     /// The miss ratios at `paces` and how far the paces that follow from them are off.
-    fn evaluate(&self, resolution: Resolution, size: CacheLines, paces: &[f64]) -> Result<(Step, M), E> {
-        let model = (self.factory)(&self.corun.merged(resolution, paces))?;
+    fn evaluate(
+        &self,
+        resolution: Resolution,
+        size: CacheLines,
+        paces: &[f64],
+    ) -> Result<(Step, M), SolveError<E>> {
+        let model = (self.factory)(&self.corun.merged(resolution, paces)).map_err(SolveError::Fit)?;
         let miss_ratios = self.corun.miss_ratios(resolution, paces, size, &model, &self.corrections);
-        let next = self.corun.paces(&miss_ratios);
+        let next = self.corun.paces(&miss_ratios)?;
         Ok((Step::new(paces, miss_ratios, &next), model))
     }
 
     /// Iterates from `paces` until assumed and resulting paces agree. Answers the best point met.
-    fn fixed_point(&self, resolution: Resolution, size: CacheLines, paces: &[f64]) -> Result<Point<M>, E> {
+    fn fixed_point(
+        &self,
+        resolution: Resolution,
+        size: CacheLines,
+        paces: &[f64],
+    ) -> Result<Point<M>, SolveError<E>> {
         let tolerance = match resolution {
             Resolution::Coarse => self.settings.tolerance.max(COARSE_TOLERANCE),
             Resolution::Fine => self.settings.tolerance,

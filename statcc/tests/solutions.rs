@@ -8,7 +8,7 @@ use reuse_sampler::{
     CacheLines, CacheModel, Clock, Evaluator, LineSize, Outcome, ReuseDistance, ReuseProfile,
 };
 use statcache::StatCache;
-use statcc::{CoRun, Error, LinearLatency, PrivateLevel, Program, SolverSettings};
+use statcc::{CoRun, Error, LinearLatency, PrivateLevel, Program, SolveError, SolverSettings};
 use statstack::StatStack;
 
 fn reused(distances: impl IntoIterator<Item = (u64, u64)>, dangling: u64) -> ReuseProfile {
@@ -306,8 +306,27 @@ fn bad_values_are_refused_by_name() {
 fn errors_of_the_factory_come_through() {
     let corun = CoRun::new(vec![program(&reused([(10, 1)], 0), 0.3)]).unwrap();
     let refuse = |_: &ReuseProfile| Err::<StatStack, &str>("not today");
-    assert_eq!(corun.solve(CacheLines(10), refuse).unwrap_err(), "not today");
+    assert_eq!(corun.solve(CacheLines(10), refuse).unwrap_err(), SolveError::Fit("not today"));
     // A cache without lines misses everything.
     let none = corun.solve(CacheLines(0), StatStack::fit).unwrap();
     assert_eq!((none.programs()[0].miss_ratio, none.programs()[0].lines), (1.0, 0.0));
+}
+
+#[test]
+fn a_cpi_model_that_fails_between_the_points_it_was_checked_at_is_an_error() {
+    // Valid at all multiples of 1 / 128, where programs are checked.
+    fn holed(m: f64) -> f64 {
+        if (m * 128.0).fract() == 0.0 { 1.0 + 100.0 * m } else { f64::NAN }
+    }
+    let pair = |cpi: fn(f64) -> f64| {
+        let holed = Program::new(&uniform(30_000), 0.35, cpi).unwrap();
+        CoRun::new(vec![program(&uniform(50_000), 0.35), holed]).unwrap()
+    };
+    let error = pair(holed).solve(CacheLines(32_768), StatStack::fit).unwrap_err();
+    assert!(matches!(error, SolveError::Cpi { program: 1, cpi, .. } if cpi.is_nan()), "{error}");
+    assert!(error.to_string().contains("program 1 returns NaN"), "{error}");
+    assert!(pair(holed).sensitivity(CacheLines(32_768), 0.1, StatStack::fit).is_err());
+    assert!(
+        pair(|m| 1.0 + 100.0 * m).solve(CacheLines(32_768), StatStack::fit).unwrap().solution().converged
+    );
 }

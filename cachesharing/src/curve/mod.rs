@@ -17,8 +17,8 @@ pub(crate) use average::average;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;
+pub use reuse::ReuseTimes;
 pub(crate) use reuse::{Foreign, Met, Returns};
-pub use reuse::{Reuse, ReuseTimes};
 
 use crate::error::{Error, above_zero};
 

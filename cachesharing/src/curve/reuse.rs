@@ -7,19 +7,10 @@
 use std::iter;
 use std::sync::LazyLock;
 
+use reuse_sampler::SetReuse;
+
 use super::CacheCurve;
 use crate::error::{Error, above_zero};
-
-/// Reuses of a program past one number of lines of a set, after about the same time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reuse {
-    /// Other lines of the program that were used in the line's set since the line was: its stack distance in the set.
-    pub distance: u32,
-    /// Accesses of the program since the line was used last, all of them: its reuse time. Above 0.
-    pub accesses: f64,
-    /// How many reuses there were. Above 0.
-    pub count: f64,
-}
 
 /// When a program comes back to its lines, as it was counted in the sets of a cache that it had alone.
 ///
@@ -32,8 +23,8 @@ pub struct Reuse {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReuseTimes {
     way_bytes: u64,
-    variances: Vec<f64>, // finite, >= 0
-    reuses: Vec<Reuse>,  // by time, then distance; of one time all in one bin
+    variances: Vec<f64>,   // finite, >= 0
+    reuses: Vec<SetReuse>, // by time, then distance; of one time all in one bin
 }
 
 /// Part of the time between no cache and all of it that reuses past one number of lines need not be told apart for.
@@ -53,7 +44,7 @@ impl ReuseTimes {
     pub fn new(
         way_bytes: u64,
         variances: Vec<f64>,
-        reuses: impl IntoIterator<Item = Reuse>,
+        reuses: impl IntoIterator<Item = SetReuse>,
     ) -> Result<Self, Error> {
         if way_bytes == 0 {
             return Err(Error::Count { what: "bytes of a way", count: 0, remedy: "a line for each set" });
@@ -62,7 +53,7 @@ impl ReuseTimes {
             let remedy = "a finite number, 0 or more";
             return Err(Error::Value { what: "a variance of lines in a set", value, remedy });
         }
-        let reuses: Vec<Reuse> = reuses.into_iter().collect();
+        let reuses: Vec<SetReuse> = reuses.into_iter().collect();
         for reuse in &reuses {
             above_zero("a reuse time in accesses", reuse.accesses)?;
             above_zero("a number of reuses", reuse.count)?;
@@ -84,7 +75,7 @@ impl ReuseTimes {
 
     /// The reuses, by time and then by distance, those of about the same time and distance together.
     #[must_use]
-    pub fn reuses(&self) -> &[Reuse] {
+    pub fn reuses(&self) -> &[SetReuse] {
         &self.reuses
     }
 
@@ -119,12 +110,12 @@ fn variance(variances: &[f64], lines: f64) -> f64 {
 }
 
 /// Puts reuses of about the same time together, at their mean time, and of these those of one distance.
-fn binned(mut reuses: Vec<Reuse>) -> Vec<Reuse> {
-    let bin = |reuse: &Reuse| (BINS * reuse.accesses.log2()).floor() as i32;
+fn binned(mut reuses: Vec<SetReuse>) -> Vec<SetReuse> {
+    let bin = |reuse: &SetReuse| (BINS * reuse.accesses.log2()).floor() as i32;
     reuses.sort_by(|a, b| {
         bin(a).cmp(&bin(b)).then(a.distance.cmp(&b.distance)).then(a.accesses.total_cmp(&b.accesses))
     });
-    let mut all: Vec<Reuse> = Vec::new();
+    let mut all: Vec<SetReuse> = Vec::new();
     for bin in reuses.chunk_by(|a, b| bin(a) == bin(b)) {
         let count: f64 = bin.iter().map(|reuse| reuse.count).sum();
         let all_of = bin.iter().map(|reuse| reuse.count * reuse.accesses).sum::<f64>();
@@ -133,7 +124,7 @@ fn binned(mut reuses: Vec<Reuse>) -> Vec<Reuse> {
         let accesses = if same { bin[0].accesses } else { all_of / count };
         for alike in bin.chunk_by(|a, b| a.distance == b.distance) {
             let count = alike.iter().map(|reuse| reuse.count).sum();
-            all.push(Reuse { distance: alike[0].distance, accesses, count });
+            all.push(SetReuse { distance: alike[0].distance, accesses, count });
         }
     }
     all
@@ -187,7 +178,7 @@ struct Cell {
 
 /// Times and parts of all `reuses`, which come by their times. A part below `least` goes with those after it, and at the
 /// end with the last.
-fn parts<'a>(reuses: impl Iterator<Item = &'a Reuse> + Clone, least: f64) -> Vec<(f64, f64)> {
+fn parts<'a>(reuses: impl Iterator<Item = &'a SetReuse> + Clone, least: f64) -> Vec<(f64, f64)> {
     let count: f64 = reuses.clone().map(|reuse| reuse.count).sum();
     let (mut parts, mut gathered): (Vec<(f64, f64)>, f64) = (Vec::new(), 0.0);
     let mut latest = 0.0;
@@ -347,8 +338,8 @@ mod tests {
         CacheCurve::new((1..=16).map(point).collect(), 1.0, 64).unwrap()
     }
 
-    fn reuse(distance: u32, accesses: f64) -> Reuse {
-        Reuse { distance, accesses, count: 1.0 }
+    fn reuse(distance: u32, accesses: f64) -> SetReuse {
+        SetReuse { distance, accesses, count: 1.0 }
     }
 
     #[test]
@@ -386,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_hardly_matters_goes_with_its_neighbour() {
-        let all = [reuse(0, 1.0), Reuse { count: 7.0, ..reuse(0, 4.0) }, reuse(0, 9.0), reuse(0, 16.0)];
+        let all = [reuse(0, 1.0), SetReuse { count: 7.0, ..reuse(0, 4.0) }, reuse(0, 9.0), reuse(0, 16.0)];
         let of = |least| -> Vec<(f64, f64)> {
             parts(all.iter(), least).into_iter().map(|(time, part)| (time, (10.0 * part).round())).collect()
         };
@@ -420,7 +411,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let new = |way, variance, accesses, count| {
-            ReuseTimes::new(way, vec![1.0, variance], [Reuse { distance: 3, accesses, count }])
+            ReuseTimes::new(way, vec![1.0, variance], [SetReuse { distance: 3, accesses, count }])
         };
         assert!(new(WAY, 0.0, 1.0, 1.0).is_ok());
         for (way, variance, accesses, count) in [
@@ -441,9 +432,9 @@ mod tests {
 
     quickcheck! {
         fn sorting_keeps_what_was_counted(all: Vec<(u8, u16, u8)>) -> bool {
-            let reuses: Vec<Reuse> = all
+            let reuses: Vec<SetReuse> = all
                 .iter()
-                .map(|&(distance, accesses, count)| Reuse {
+                .map(|&(distance, accesses, count)| SetReuse {
                     distance: u32::from(distance % 16),
                     accesses: f64::from(accesses) + 1.0,
                     count: f64::from(count) + 1.0,
@@ -451,10 +442,10 @@ mod tests {
                 .collect();
             let times = ReuseTimes::new(WAY, Vec::new(), reuses.clone()).unwrap();
             let again = ReuseTimes::new(WAY, Vec::new(), times.reuses().to_vec()).unwrap();
-            let count = |of: &[Reuse], distance: u32| -> f64 {
+            let count = |of: &[SetReuse], distance: u32| -> f64 {
                 of.iter().filter(|r| r.distance == distance).map(|r| r.count).sum()
             };
-            let waited = |of: &[Reuse]| of.iter().map(|r| r.count * r.accesses).sum::<f64>();
+            let waited = |of: &[SetReuse]| of.iter().map(|r| r.count * r.accesses).sum::<f64>();
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
             // Twice the same is the same twice.
             let parts = [(1.0, Some(&times)), (3.0, Some(&times))];

@@ -35,6 +35,19 @@ pub struct Variability {
     pub time_on_cliff: f64,
 }
 
+impl Variability {
+    /// The mean slowdown with its range: means of the lowest and the highest slowdowns of the runs; flagged if any of
+    /// them is.
+    #[must_use]
+    pub fn range(&self) -> Slowdown {
+        let mean = |of: fn(&Slowdown) -> f64| {
+            self.ranges.iter().map(of).sum::<f64>() / self.ranges.len().max(1) as f64
+        };
+        let flagged = self.ranges.iter().any(|range| range.flagged);
+        Slowdown { slowdown: mean(|r| r.slowdown), low: mean(|r| r.low), high: mean(|r| r.high), flagged }
+    }
+}
+
 /// Runs the target of `run` to its end once for each of `offsets`, on `threads` threads.
 ///
 /// The result is the same for any number of threads, to the last bit.

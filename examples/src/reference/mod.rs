@@ -2,5 +2,4 @@
 
 pub mod accuracy;
 pub mod exact;
-pub mod sets;
 pub mod shards;

@@ -41,6 +41,12 @@ pub enum Error {
         /// Number of draws asked for.
         resamples: usize,
     },
+    /// A cache without sets.
+    #[error("a cache of {sets} sets: give at least 1")]
+    Sets {
+        /// The number asked for.
+        sets: usize,
+    },
     /// A number of ways that makes no set.
     #[error(
         "sets of {ways} ways: give from 1 to 256 (leave the correction out for a fully associative cache)"

@@ -13,6 +13,7 @@ mod plan;
 mod profile;
 mod sample;
 mod sampler;
+mod sets;
 mod window;
 
 pub use access::{Access, AccessKind, Line, LineSize};
@@ -30,4 +31,7 @@ pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
 pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, StackEstimate};
 pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
 pub use sampler::{Sampler, SamplerError};
+pub use sets::{
+    SetDispersion, SetDispersionCounter, SetReuse, SetReuseCounter, SetUse, probability_of_at_least,
+};
 pub use window::{AccessCount, Arrivals, Losses, Window};

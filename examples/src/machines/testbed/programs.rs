@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reuse_sampler::replay::Event;
 use reuse_sampler::{Access, AccessKind, LineSize};
 
-use crate::machines::chip::{ChipError, Player, Program, Recording, Reference};
+use crate::machines::chip::{ChipError, Player, Program, Recorder, Recording, Reference};
 use crate::workloads::Workload;
 
 /// The paper's micro-benchmarks (figure 5): an array of lines, read at random or in order. Never ends.
@@ -90,13 +90,13 @@ impl Recorded {
     /// As [`new`](Self::new).
     pub fn workload(workload: &Workload, line_size: LineSize) -> Result<Self, ChipError> {
         let mut instructions = 0_u64;
-        let mut accesses = Vec::new();
+        let mut recorder = Recorder::new(line_size);
         workload.run(&mut |event| match event {
-            Event::Access(access) => accesses.push(access),
+            Event::Access(access) => recorder.access(&access),
             Event::Block { instructions: more, .. } => instructions += u64::from(more),
             _ => {}
         });
-        let recording = Arc::new(Recording::new(accesses, line_size)?);
+        let recording = Arc::new(recorder.finish()?);
         let mix = recording.references() as f64 / instructions.max(1) as f64;
         Player::new(Arc::clone(&recording), mix)?;
         Ok(Self { recording, mix })

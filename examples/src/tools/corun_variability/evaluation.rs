@@ -112,7 +112,7 @@ fn pair(
         offsets: &offsets,
         threads,
     };
-    let methods = question.methods()?;
+    let methods = question.methods(None)?;
     let recorded = [&played[target], &played[interferer]];
     let lists: Vec<Vec<f64>> = (0..offsets.count()).map(|run| offsets.of_run(run, 2)).collect();
     let alone = reference::alone(ground, recorded[0])?;

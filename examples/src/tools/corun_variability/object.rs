@@ -14,6 +14,7 @@ pub(super) const CULPRITS: usize = 20;
 /// The whole result.
 pub(super) fn object(args: &Args, found: &Findings) -> Value {
     let answer = &found.answer;
+    let range = answer.chosen().range();
     let mut object = json!({
         "programs": found.programs.iter().map(program).collect::<Vec<_>>(),
         "cache_bytes": found.cache.bytes(),
@@ -25,6 +26,13 @@ pub(super) fn object(args: &Args, found: &Findings) -> Value {
             .map(|run| found.offsets.of_run(run, found.programs.len())[1..].to_vec())
             .collect::<Vec<_>>(),
         "predicted": distribution(&answer.chosen().distribution, &answer.chosen().slowdowns),
+        "slowdown": range.slowdown,
+        "low": range.low,
+        "high": range.high,
+        "flagged": range.flagged,
+        "ranges": answer.chosen().ranges.iter().map(|r| json!({
+            "slowdown": r.slowdown, "low": r.low, "high": r.high, "flagged": r.flagged,
+        })).collect::<Vec<_>>(),
         "certainty": certainty::object(args, &answer.chosen().distribution),
         "cycles_alone": found.truth.as_ref().map(|truth| truth.alone),
         "reference": found.truth.as_ref().map(|truth| distribution(&truth.distribution, &truth.slowdowns)),

@@ -58,12 +58,18 @@ impl Answer {
 
 impl Question<'_> {
     /// The slowdowns by every method, in the order of [`MethodName::ALL`].
-    pub fn methods(&self) -> Result<Vec<ByMethod>, Failure> {
+    ///
+    /// Ranges are found for the phase methods and for `chosen`.
+    pub fn methods(&self, chosen: Option<MethodName>) -> Result<Vec<ByMethod>, Failure> {
         let mut methods = Vec::new();
         for method in MethodName::ALL {
             // From the programs on: what is remembered is part of the cost.
             let began = Instant::now();
-            let run = self.co_run(method.method())?;
+            let mut settings = self.settings(method.method());
+            if chosen == Some(method) {
+                settings.probes = Probes::Cliffs;
+            }
+            let run = self.co_run_with(settings)?;
             let variability = variability(&run, self.offsets, self.threads).map_err(Failure::run)?;
             methods.push(ByMethod { method, variability, seconds: began.elapsed().as_secs_f64() });
         }
@@ -72,7 +78,7 @@ impl Question<'_> {
 
     /// Answers it by all methods; the rest by `method`.
     pub fn answer(&self, method: MethodName) -> Result<Answer, Failure> {
-        let methods = self.methods()?;
+        let methods = self.methods(Some(method))?;
         let chosen = MethodName::ALL.iter().position(|name| *name == method).unwrap_or(0);
         let slowdowns = &methods[chosen].variability.slowdowns;
         let by_slowdown = |a: &usize, b: &usize| slowdowns[*a].total_cmp(&slowdowns[*b]);
@@ -109,9 +115,12 @@ impl Question<'_> {
     }
 
     fn co_run(&self, method: Method) -> Result<CoRun<'_, u64, Box<dyn SharingModel>>, Failure> {
+        self.co_run_with(self.settings(method))
+    }
+
+    fn co_run_with(&self, settings: Settings) -> Result<CoRun<'_, u64, Box<dyn SharingModel>>, Failure> {
         let programs: Vec<&Program<u64>> = self.programs.iter().collect();
-        CoRun::new(self.cache, &programs, sharing_model(self.model), self.settings(method))
-            .map_err(Failure::run)
+        CoRun::new(self.cache, &programs, sharing_model(self.model), settings).map_err(Failure::run)
     }
 }
 

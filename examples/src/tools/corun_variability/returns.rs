@@ -1,11 +1,11 @@
 //! When a program comes back to its lines in the sets of the shared cache, window by window, beside its curves.
 
-use cachesharing::{Reuse, ReuseTimes};
+use cachesharing::ReuseTimes;
+use reuse_sampler::{Line, SetReuseCounter};
 
 use super::Ground;
 use crate::cli::{Failure, Recorded};
 use crate::machines::chip::Cache;
-use crate::reference::sets::SetWatch;
 
 /// Looks at how evenly lines lie over the sets, in a window: at least so many, and one for as many accesses as the cache
 /// has lines.
@@ -18,15 +18,16 @@ pub(super) fn reuse_times(ground: &Ground, played: &Recorded) -> Result<Vec<Reus
     let mut private: Vec<Cache> =
         private.into_iter().flatten().map(|cache| Cache::new(cache.geometry, cache.policy)).collect();
     let levels = private.len();
-    let mut watch = SetWatch::new(geometry);
+    let (sets, ways) = (geometry.sets(), geometry.ways());
+    let mut watch = SetReuseCounter::new(sets as usize, ways as u32).map_err(Failure::run)?;
     let mut now = 0;
-    let mut use_line = |watch: &mut SetWatch, now: u64, line: u64| {
+    let mut use_line = |watch: &mut SetReuseCounter, now: u64, line: u64| {
         let served = private.iter_mut().position(|cache| cache.touch(line));
         for cache in &mut private[..served.unwrap_or(levels)] {
             cache.insert(line);
         }
         if served.is_none() {
-            watch.touch(line, now);
+            watch.touch(Line(line), geometry.index().set(line, sets), now);
         }
     };
     let recording = &played.recording;
@@ -51,12 +52,7 @@ pub(super) fn reuse_times(ground: &Ground, played: &Recorded) -> Result<Vec<Reus
             }
             begin += accesses;
             let seen = watch.take();
-            let reuses = seen.reuses.iter().map(|reuse| Reuse {
-                distance: reuse.distance,
-                accesses: reuse.accesses,
-                count: reuse.count as f64,
-            });
-            ReuseTimes::new(geometry.bytes() / geometry.ways(), seen.variances, reuses).map_err(Failure::run)
+            ReuseTimes::new(geometry.bytes() / ways, seen.variances, seen.reuses).map_err(Failure::run)
         })
         .collect()
 }

@@ -42,6 +42,18 @@ pub(super) fn write(
             percent(cliff)
         )?;
     }
+    let ranges = &found.answer.chosen().ranges;
+    let (range, flagged) = (found.answer.chosen().range(), ranges.iter().filter(|r| r.flagged).count());
+    if range.flagged {
+        writeln!(
+            out,
+            "{flagged} of {} runs depend on which program warmed up first, or on a little more or less cache: \
+             use the range of the mean, {} to {}, not the number.",
+            ranges.len(),
+            slower(range.low),
+            slower(range.high)
+        )?;
+    }
     writeln!(out)?;
     write!(out, "{}", align(&methods(found)))?;
     writeln!(out, "\nWhich phases cost most:")?;

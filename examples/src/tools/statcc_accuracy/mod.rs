@@ -9,14 +9,11 @@ pub mod played;
 pub mod programs;
 pub mod sampling;
 mod scatter;
-pub mod sets;
 pub mod statistics;
 pub mod steady;
 pub mod subject;
 pub mod suite;
-pub mod timeline;
 pub mod truth;
-pub mod window;
 
 pub use args::Args;
 pub use model::Model;

@@ -1,6 +1,7 @@
 //! Which cache model stands for which replacement policy.
 
-use super::timeline;
+use statcc::walk;
+
 use crate::cli::Replacement;
 
 /// The model of the shared cache.
@@ -49,10 +50,10 @@ impl Model {
 
     /// How it takes lines to leave.
     #[must_use]
-    pub const fn replacement(self) -> timeline::Replacement {
+    pub const fn replacement(self) -> walk::Replacement {
         match self {
-            Self::StatStack => timeline::Replacement::Lru,
-            Self::StatCache => timeline::Replacement::Random,
+            Self::StatStack => walk::Replacement::Lru,
+            Self::StatCache => walk::Replacement::Random,
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Traces on the chip: each alone, all together, and what the model says of it.
 
 use serde::Serialize;
+use statcc::walk;
 
 use super::distances::{Distances, Pass};
 use super::model::Model;
-use super::sets::Dispersion;
 use super::steady::{self, Steady};
-use super::subject::Known;
-use super::timeline::predict;
+use super::subject::{Known, cache, dispersion};
 use super::truth::{Machine, Solo};
 use crate::cli::{Failure, Recorded};
 use crate::machines::chip::corun::Until;
@@ -49,6 +48,10 @@ pub struct Played {
     pub solo: Figures,
     /// Together with the others, as predicted.
     pub predicted: SharedFigures,
+    /// Its lowest and highest CPI in slightly smaller to slightly larger caches.
+    pub predicted_range: (f64, f64),
+    /// Whether those are so far apart that the range is to be used, not the number.
+    pub flagged: bool,
     /// And as simulated.
     pub simulated: SharedFigures,
     /// As predicted from one profile of the whole trace.
@@ -80,7 +83,7 @@ pub fn play(
         let solo = machine.alone(program, window, 2)?;
         let (first, later) =
             (distances.profiles(window, Pass::First), distances.profiles(window, Pass::Later));
-        let dispersion = Dispersion::of(&program.recording, machine.chip.shared.geometry);
+        let dispersion = dispersion(&program.recording, geometry)?;
         let mut known = Known::new(machine, program.mix, &solo, window, dispersion, &first, &later)?;
         if counted {
             known = known.counted(geometry, model.replacement(), &solo, 2)?;
@@ -89,12 +92,15 @@ pub fn play(
     });
     let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
-    let predicted = predict(&known, geometry, model.replacement(), Until::AllEnded, &[]);
+    let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
+    let (cache, replacement) = (cache(geometry)?, model.replacement());
+    let predicted = walk::walk(&windowed, cache, replacement, walk::Until::AllEnded, &[]);
+    let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::AllEnded, &predicted);
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;
     let steady = steady::solve(&known, geometry.lines(), model.replacement())?;
-    let together = subjects.iter().zip(predicted).zip(simulated).zip(steady);
-    let played =
-        programs.iter().zip(together).map(|(program, (((subject, predicted), simulated), steady))| {
+    let together = subjects.iter().zip(predicted.iter().zip(&ranges)).zip(simulated).zip(steady);
+    let played = programs.iter().zip(together).map(
+        |(program, (((subject, (predicted, range)), simulated), steady))| {
             let solo = subject.solo.counters;
             Played {
                 name: program.name.clone(),
@@ -106,6 +112,8 @@ pub fn play(
                     cpi: predicted.cpi(),
                     share_lines: predicted.lines(),
                 },
+                predicted_range: (range.lowest_cpi, range.highest_cpi),
+                flagged: range.cliff,
                 simulated: SharedFigures {
                     miss_ratio: simulated.counters.miss_ratio(),
                     cpi: simulated.counters.cpi(),
@@ -113,6 +121,7 @@ pub fn play(
                 },
                 steady,
             }
-        });
+        },
+    );
     Ok(played.collect())
 }

@@ -102,7 +102,7 @@ fn sample(suite: &Suite, subject: &Subject, gap: f64, seed: u64) -> Result<Known
 /// The changes of a pair's programs.
 fn changes(suite: &Suite, sampled: &[Known], pair: &Judged) -> Result<Vec<Change>, Failure> {
     let known: Vec<&Known> = pair.members.iter().map(|&m| &sampled[m]).collect();
-    let predicted = suite.predict(&known, &[]);
+    let predicted = suite.predict(&known, &[])?;
     let size = suite.machine.chip.shared.geometry.lines();
     let steady = steady::solve(&known, size, suite.model.replacement())?;
     let programs = 0..pair.members.len();

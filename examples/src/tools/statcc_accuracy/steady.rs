@@ -5,10 +5,10 @@ use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 use serde::Serialize;
 use statcache::StatCache;
 use statcc::CoRun;
+use statcc::walk::Replacement;
 use statstack::StatStack;
 
 use super::subject::Known;
-use super::timeline::Replacement;
 use crate::cli::Failure;
 
 /// What becomes of a program.
@@ -40,14 +40,14 @@ pub fn solve(
     replacement: Replacement,
 ) -> Result<Vec<Steady>, Failure> {
     let corun =
-        CoRun::new(programs.iter().map(|known| known.whole().clone()).collect()).map_err(Failure::run)?;
+        CoRun::new(programs.iter().map(|known| known.whole.clone()).collect()).map_err(Failure::run)?;
     match replacement {
         Replacement::Lru => with(&corun, size, StatStack::fit),
         Replacement::Random => with(&corun, size, StatCache::fit),
     }
 }
 
-fn with<M: CacheModel, E: ToString>(
+fn with<M: CacheModel, E: std::fmt::Display>(
     corun: &CoRun,
     size: CacheLines,
     factory: impl Fn(&ReuseProfile) -> Result<M, E>,

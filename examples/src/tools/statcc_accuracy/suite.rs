@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rand::rngs::StdRng;
 use rand::seq::index;
 use rand::{RngExt, SeedableRng};
+use reuse_sampler::SetDispersion;
 use serde::Serialize;
+use statcc::Outlook;
+use statcc::walk::{self, Walked};
 
 use super::distances::{Distances, Pass};
 use super::model::Model;
 use super::programs::{Choice, choose};
 use super::sampling::{self, Sampled};
-use super::sets::Dispersion;
 use super::statistics::Summary;
 use super::steady::{self, Steady};
-use super::subject::Known;
-use super::timeline::{self, Predicted};
+use super::subject::{Known, cache, dispersion};
 use super::truth::{Machine, Simulated, Solo};
 use crate::cli::{Failure, Recorded};
 use crate::machines::chip::corun::Until;
@@ -88,6 +89,10 @@ pub struct Outcome {
     pub steady_error: f64,
     /// Whether that was flagged as sitting on a cliff.
     pub cliff: bool,
+    /// Lowest and highest CPI predicted in slightly smaller to slightly larger caches.
+    pub predicted_range: (f64, f64),
+    /// Whether those are so far apart that the range is to be used, not the number.
+    pub flagged: bool,
 }
 
 /// Whether to end with what is finished. Asked once before each piece of work.
@@ -158,14 +163,15 @@ pub(super) struct Subject {
     pub solo: Solo,
     pub window: u64,
     known: Known,
-    pub dispersion: Dispersion,
+    pub dispersion: SetDispersion,
 }
 
 /// A group that was simulated, and what was predicted of it.
 pub(super) struct Judged {
     pub members: Vec<usize>,
     pub simulated: Vec<Simulated>,
-    pub predicted: Vec<Predicted>,
+    pub predicted: Vec<Walked>,
+    pub ranges: Vec<Outlook>,
     pub steady: Vec<Steady>,
 }
 
@@ -198,7 +204,7 @@ impl Suite {
         tell("running mixes of four");
         let mixes = self.judge(&subjects, &self.draw_mixes(count), interrupted)?;
         tell("predicting with wrong CPI models");
-        let wrong_models = if interrupted() { Vec::new() } else { self.wrong_models(&subjects, &pairs) };
+        let wrong_models = if interrupted() { Vec::new() } else { self.wrong_models(&subjects, &pairs)? };
         let mut sampled = Vec::new();
         for &gap in self.gaps.iter().filter(|_| self.repetitions > 0) {
             tell("predicting from samples");
@@ -218,7 +224,7 @@ impl Suite {
         let window = distances.references().div_ceil(self.windows);
         let solo = self.machine.alone(&recorded, window, 1)?;
         let profiles = distances.profiles(window, Pass::First);
-        let dispersion = Dispersion::of(&recorded.recording, self.machine.chip.shared.geometry);
+        let dispersion = dispersion(&recorded.recording, self.machine.chip.shared.geometry)?;
         let known =
             Known::new(&self.machine, recorded.mix, &solo, window, dispersion.clone(), &profiles, &[])?;
         let known = self.counted(known, &solo)?;
@@ -245,17 +251,21 @@ impl Suite {
             let programs: Vec<&Recorded> = members.iter().map(|&m| &subjects[m].recorded).collect();
             let simulated = self.machine.together(&programs, Until::FirstEnded)?;
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
-            let predicted = self.predict(&known, &[]);
+            let predicted = self.predict(&known, &[])?;
+            let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
+            let (cache, replacement) = (cache(self.machine.chip.shared.geometry)?, self.model.replacement());
+            let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted);
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
-            Ok(Some(Judged { steady, members: members.clone(), simulated, predicted }))
+            Ok(Some(Judged { steady, members: members.clone(), simulated, predicted, ranges }))
         });
         judged.into_iter().filter_map(Result::transpose).collect()
     }
 
-    pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Vec<Predicted> {
-        let geometry = self.machine.chip.shared.geometry;
-        timeline::predict(known, geometry, self.model.replacement(), Until::FirstEnded, cpi_errors)
+    pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Result<Vec<Walked>, Failure> {
+        let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
+        let cache = cache(self.machine.chip.shared.geometry)?;
+        Ok(walk::walk(&windowed, cache, self.model.replacement(), walk::Until::FirstEnded, cpi_errors))
     }
 
     /// Mixes of different programs; each program is in about as many as any other.
@@ -279,22 +289,23 @@ impl Suite {
             .collect()
     }
 
-    fn wrong_models(&self, subjects: &[Subject], pairs: &[Judged]) -> Vec<WrongModels> {
-        let mean = |predicted: &[Vec<Predicted>], error: &dyn Fn(&Simulated, &Predicted) -> f64| -> f64 {
+    fn wrong_models(&self, subjects: &[Subject], pairs: &[Judged]) -> Result<Vec<WrongModels>, Failure> {
+        let mean = |predicted: &[Vec<Walked>], error: &dyn Fn(&Simulated, &Walked) -> f64| -> f64 {
             let errors = pairs.iter().zip(predicted).flat_map(|(pair, predicted)| {
                 pair.simulated.iter().zip(predicted).map(|(s, p)| error(s, p).abs()).collect::<Vec<_>>()
             });
             Summary::of(errors).mean
         };
-        let ratio = |s: &Simulated, p: &Predicted| p.miss_ratio() - s.counters.miss_ratio();
-        let right: Vec<Vec<Predicted>> = pairs.iter().map(|pair| pair.predicted.clone()).collect();
+        let ratio = |s: &Simulated, p: &Walked| p.miss_ratio() - s.counters.miss_ratio();
+        let right: Vec<Vec<Walked>> = pairs.iter().map(|pair| pair.predicted.clone()).collect();
         let mut cells = Vec::new();
         for first in ALPHAS {
             for second in ALPHAS.into_iter().filter(|&second| second != first) {
-                let wrong: Vec<Vec<Predicted>> = on_each(pairs, |pair| {
+                let wrong = on_each(pairs, |pair| {
                     let known: Vec<&Known> = pair.members.iter().map(|&m| &subjects[m].known).collect();
                     self.predict(&known, &[first, second])
                 });
+                let wrong: Vec<Vec<Walked>> = wrong.into_iter().collect::<Result<_, _>>()?;
                 cells.push(WrongModels {
                     first,
                     second,
@@ -303,20 +314,21 @@ impl Suite {
                 });
             }
         }
-        cells
+        Ok(cells)
     }
 }
 
 /// The paper's equation 4.
-fn error(simulated: &Simulated, predicted: &Predicted) -> f64 {
+fn error(simulated: &Simulated, predicted: &Walked) -> f64 {
     let truth = simulated.counters.cpi();
     (truth - predicted.cpi()) / truth
 }
 
 fn group(subjects: &[Subject], judged: &Judged) -> Group {
-    let outcomes = judged.members.iter().zip(&judged.simulated).zip(&judged.predicted).zip(&judged.steady);
+    let predicted = judged.predicted.iter().zip(&judged.ranges);
+    let outcomes = judged.members.iter().zip(&judged.simulated).zip(predicted).zip(&judged.steady);
     outcomes
-        .map(|(((&member, simulated), predicted), steady)| Outcome {
+        .map(|(((&member, simulated), (predicted, range)), steady)| Outcome {
             name: subjects[member].recorded.name.clone(),
             miss_ratio: simulated.counters.miss_ratio(),
             predicted_miss_ratio: predicted.miss_ratio(),
@@ -327,6 +339,8 @@ fn group(subjects: &[Subject], judged: &Judged) -> Group {
             error: error(simulated, predicted),
             steady_error: 1.0 - steady.cpi / simulated.counters.cpi(),
             cliff: steady.cliff,
+            predicted_range: (range.lowest_cpi, range.highest_cpi),
+            flagged: range.cliff,
         })
         .collect()
 }

@@ -1,19 +1,9 @@
-//! StatCC through time: the equations of the model with the interleaving that really was, not a steady one.
-//!
-//! StatCC stretches a program's reuse distances by the accesses that the others make meanwhile, at CPIs that
-//! follow from the misses. Where programs start with empty caches, have phases, or could settle in more than one
-//! way, those CPIs are not the present ones but those of the time since the last access to the line. Here
-//! time is walked through in short steps. What each program has done so far is known, so that nothing needs to
-//! be solved for: the lines touched by all programs in the last T cycles fill the cache, and an access that
-//! reaches back further misses. The misses give the CPIs of the step. With random replacement an access misses
-//! with the probability that one of the replacements since took its line (StatCache).
+//! The state of a walk: what each program has done so far, and when.
 
-use statcc::CpiModel;
+use reuse_sampler::probability_of_at_least;
 
-use super::sets::at_least;
-use super::subject::Known;
-use crate::machines::chip::Geometry;
-use crate::machines::chip::corun::Until;
+use super::{Replacement, SetAssociativeCache, Until, Walked, WindowedProgram};
+use crate::CpiModel;
 
 /// Steps in the time that the longest program takes, at most, give or take those that end passes.
 const MOST_STEPS: f64 = 6_000.0;
@@ -26,60 +16,16 @@ const AGES: u32 = 14;
 /// Points of a distribution at which random replacement is asked for.
 const POINTS: usize = 96;
 
-/// How the shared cache is modelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement {
-    /// The line touched longest ago goes.
-    Lru,
-    /// Any line goes.
-    Random,
-}
-
-/// What becomes of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Predicted {
-    /// Accesses made.
-    pub accesses: f64,
-    /// Those of them that missed in the shared cache.
-    pub misses: f64,
-    /// Cycles taken.
-    pub cycles: f64,
-    /// Instructions executed.
-    pub instructions: f64,
-    /// Sum over cycles of the lines of the shared cache held.
-    pub line_cycles: f64,
-}
-
-impl Predicted {
-    /// Misses per access.
-    #[must_use]
-    pub fn miss_ratio(&self) -> f64 {
-        self.misses / self.accesses
-    }
-
-    /// Cycles per instruction.
-    #[must_use]
-    pub fn cpi(&self) -> f64 {
-        self.cycles / self.instructions
-    }
-
-    /// Lines of the shared cache held, averaged over time.
-    #[must_use]
-    pub fn lines(&self) -> f64 {
-        self.line_cycles / self.cycles
-    }
-}
-
 /// A program on its way.
 struct Runner<'a> {
-    known: &'a Known,
+    known: &'a WindowedProgram,
     cpi_error: f64,
     position: f64,  // accesses made
     pace: f64,      // cycles per access, as it competes
     path: Vec<f64>, // accesses made at each moment of `Timeline::moments`
     lines: f64,     // held
     unbooked: f64,  // cycles for which lines held are not in `so_far` yet
-    so_far: Predicted,
+    so_far: Walked,
 }
 
 impl Runner<'_> {
@@ -89,7 +35,7 @@ impl Runner<'_> {
 }
 
 /// All programs and what they did so far.
-struct Timeline<'a> {
+pub(super) struct Timeline<'a> {
     size: f64, // lines of the shared cache
     sets: f64,
     ways: u64,
@@ -101,27 +47,14 @@ struct Timeline<'a> {
     runners: Vec<Runner<'a>>,
 }
 
-/// Walks `programs` through time in a shared cache of `geometry`, from empty caches until `until`. Where
-/// `cpi_errors` gives a factor for each program, they compete at CPIs that are wrong by it.
-#[must_use]
-pub fn predict(
-    programs: &[&Known],
-    geometry: Geometry,
-    replacement: Replacement,
-    until: Until,
-    cpi_errors: &[f64],
-) -> Vec<Predicted> {
-    let mut timeline = Timeline::new(programs, geometry, replacement, cpi_errors);
-    while !timeline.is_over(until) {
-        timeline.step(until);
-    }
-    timeline.finish()
-}
-
 /// Misses per access that a program is predicted to have alone, in each window of each of `passes` passes.
-#[must_use]
-pub fn alone(known: &Known, geometry: Geometry, replacement: Replacement, passes: u64) -> Vec<Vec<f64>> {
-    let mut timeline = Timeline::new(&[known], geometry, replacement, &[]);
+pub(super) fn alone(
+    known: &WindowedProgram,
+    cache: SetAssociativeCache,
+    replacement: Replacement,
+    passes: u64,
+) -> Vec<Vec<f64>> {
+    let mut timeline = Timeline::new(&[known], cache, replacement, &[]);
     let until = Until::Accesses(known.accesses() as u64 * passes);
     let mut sums: Vec<Vec<(f64, f64)>> = Vec::new();
     let so_far = |timeline: &Timeline<'_>| {
@@ -138,7 +71,12 @@ pub fn alone(known: &Known, geometry: Geometry, replacement: Replacement, passes
 }
 
 impl<'a> Timeline<'a> {
-    fn new(programs: &[&'a Known], geometry: Geometry, replacement: Replacement, cpi_errors: &[f64]) -> Self {
+    pub(super) fn new(
+        programs: &[&'a WindowedProgram],
+        cache: SetAssociativeCache,
+        replacement: Replacement,
+        cpi_errors: &[f64],
+    ) -> Self {
         let runners = programs.iter().enumerate().map(|(k, &known)| {
             let cpi_error = cpi_errors.get(k).copied().unwrap_or(1.0);
             let pace = known.cpi_model(0.0).cpi(1.0) * cpi_error / known.mix();
@@ -150,13 +88,13 @@ impl<'a> Timeline<'a> {
                 path: vec![0.0],
                 lines: 0.0,
                 unbooked: 0.0,
-                so_far: Predicted::default(),
+                so_far: Walked::default(),
             }
         });
         Self {
-            size: geometry.lines().0 as f64,
-            sets: geometry.sets() as f64,
-            ways: geometry.ways(),
+            size: (cache.sets * cache.ways) as f64,
+            sets: cache.sets as f64,
+            ways: cache.ways,
             replacement,
             moments: vec![0.0],
             replaced: vec![0.0],
@@ -168,12 +106,12 @@ impl<'a> Timeline<'a> {
 }
 
 impl Timeline<'_> {
-    fn is_over(&self, until: Until) -> bool {
+    pub(super) fn is_over(&self, until: Until) -> bool {
         let mut passes = self.runners.iter().map(Runner::passes);
         match until {
             Until::AllEnded => passes.all(|passes| passes >= 1.0),
             Until::FirstEnded => self.runners.is_empty() || passes.any(|passes| passes >= 1.0),
-            Until::Ended { core } => passes.nth(core).is_none_or(|passes| passes >= 1.0),
+            Until::Ended(program) => passes.nth(program).is_none_or(|passes| passes >= 1.0),
             Until::Accesses(n) => {
                 self.runners.is_empty() || self.runners.iter().any(|r| r.position >= n as f64 * (1.0 - 1e-9))
             }
@@ -181,7 +119,7 @@ impl Timeline<'_> {
     }
 
     /// What became of the programs, the last step's lines included.
-    fn finish(self) -> Vec<Predicted> {
+    pub(super) fn finish(self) -> Vec<Walked> {
         let booked = |mut runner: Runner<'_>| {
             runner.so_far.line_cycles += runner.unbooked * runner.lines;
             runner.so_far
@@ -207,7 +145,7 @@ impl Timeline<'_> {
         ends.fold(cycles.min(limit), f64::min)
     }
 
-    fn step(&mut self, until: Until) {
+    pub(super) fn step(&mut self, until: Until) {
         let expected = self.cycles(until);
         let misses: Vec<f64> = match self.replacement {
             Replacement::Lru => self.misses_at_lru(expected),
@@ -280,7 +218,7 @@ impl Timeline<'_> {
         let others = |&(own, own_variance): &(f64, f64)| {
             if own > 0.0 { mean + own_variance / own - 1.0 } else { mean }
         };
-        per_set.iter().map(|set| at_least(self.ways, others(set), variance)).collect()
+        per_set.iter().map(|set| probability_of_at_least(self.ways, others(set), variance)).collect()
     }
 
     /// Ages, and for a line of each program the probability to be gone at each, both increasing, from hardly to

@@ -1,69 +1,102 @@
-//! What a program does in the sets of a cache that it has alone: how long it takes to come back to a line, past how many
-//! others, and how evenly its lines come into the sets.
+//! How long a program, alone with a set-associative cache, takes to reuse its lines, how many other lines of the set it
+//! uses meanwhile, and how evenly the lines in use lie over the sets.
 //!
-//! Kept exactly, set by set, from the accesses that get past the private caches.
+//! Counted exactly, set by set, from any stream of accesses: those that miss in the private caches, for a shared cache.
 
 use std::collections::HashMap;
 
-use crate::machines::chip::Geometry;
+use crate::{CacheLines, Error, Line};
 
-/// Lines that are remembered of a set, in ways of the cache.
+/// Lines remembered in each set, in ways of the cache.
 const DEPTH: usize = 2;
-/// Bins of reuse times per octave, before they go to whoever sorts them into wider ones.
+/// Bins of reuse times per octave.
 const BINS: f64 = 12.0;
-/// Times over which lines used are counted: so many per octave, over so many octaves of accesses.
+/// Time spans over which lines in use are counted: per octave, and octaves of accesses.
 const TIMES: (usize, usize) = (4, 40);
 
-/// Reuses past `distance` other lines of a set after `accesses` accesses, the mean of `count` such reuses.
+/// Reuses of lines at one distance in their set, after about the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetReuse {
-    /// Other lines that were used in the set meanwhile.
+    /// Other lines of the program that were used in the line's set since the line was: its stack distance in the set.
     pub distance: u32,
-    /// Accesses of the program meanwhile, those that the private caches served included.
+    /// Mean number of accesses of the program since the line was used last, those that its private caches serve
+    /// included: its reuse time. Above 0.
     pub accesses: f64,
-    /// How many.
-    pub count: u64,
+    /// Number of reuses. Above 0.
+    pub count: f64,
 }
 
-/// What was seen in a stretch of a program.
+/// What was counted in a stretch of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetUse {
-    /// Reuses past fewer lines than a set has, by time and distance.
+    /// Reuses at distances below the ways of the cache, by time, then distance.
     pub reuses: Vec<SetReuse>,
-    /// How the number of lines used within some time varies from set to set and from moment to moment: its variance where
-    /// the mean is 1, 2, 3, ... lines, up to the ways of the cache; where fewer are ever used, that of all.
+    /// Variance, from set to set and from moment to moment, of the number of different lines used in a set within some
+    /// time, where its mean is 1, 2, 3, ... lines, up to the ways of the cache. If fewer are ever used, the last known.
+    ///
+    /// 0 for a walk in order; for lines of random sets used at random moments, as many as are new in twice the time.
     pub variances: Vec<f64>,
 }
 
-/// Watches a program in the sets of a cache.
+/// Counts the reuses of a program in the sets of a cache.
+///
+/// # Cost
+/// Memory for two caches' worth of lines; per access, a search in one set.
+///
+/// ```
+/// use reuse_sampler::{Line, SetReuseCounter};
+///
+/// let mut counter = SetReuseCounter::new(64, 16)?; // sets, ways
+/// for (now, line) in (1..).zip((0..6 * 64).cycle().take(10_000)) {
+///     counter.touch(Line(line), line % 64, now);
+/// }
+/// let reuse = counter.take().reuses[0];
+/// assert_eq!((reuse.distance, reuse.accesses), (5, 384.0)); // five other lines of the set, 6 * 64 accesses
+/// # Ok::<(), reuse_sampler::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-pub struct SetWatch {
-    geometry: Geometry,
-    sets: Vec<Vec<(u64, u64)>>, // lines and when they were used last, the youngest first
+pub struct SetReuseCounter {
+    ways: usize,                             // >= 1
+    sets: Vec<Vec<(Line, u64)>>,             // lines and when they were used last, the youngest first
     reuses: HashMap<(i32, u32), (u64, u64)>, // by bin of time and distance: how many, accesses of all
-    looks: u64,
+    looks: u64,                              // at all sets
     used: Vec<(u64, u64)>, // lines used within each time, of all sets and looks: sum and sum of squares
 }
 
-impl SetWatch {
-    /// Sets in which nothing was used yet.
-    #[must_use]
-    pub fn new(geometry: Geometry) -> Self {
-        Self {
-            geometry,
-            sets: vec![Vec::new(); geometry.sets() as usize],
+impl SetReuseCounter {
+    /// For a cache of so many sets and ways, empty.
+    ///
+    /// # Errors
+    /// [`Error::Ways`] unless there are 1 to 256; [`Error::Sets`] without sets.
+    pub fn new(sets: usize, ways: u32) -> Result<Self, Error> {
+        if !(1..=256).contains(&ways) {
+            return Err(Error::Ways { ways });
+        }
+        if sets == 0 {
+            return Err(Error::Sets { sets });
+        }
+        Ok(Self {
+            ways: ways as usize,
+            sets: vec![Vec::new(); sets],
             reuses: HashMap::new(),
             looks: 0,
             used: vec![(0, 0); TIMES.0 * TIMES.1],
-        }
+        })
     }
 
-    /// The program uses `line` with its access number `now`, which rises.
-    pub fn touch(&mut self, line: u64, now: u64) {
-        let ways = self.geometry.ways() as usize;
-        let set = &mut self.sets[self.geometry.index().set(line, self.geometry.sets()) as usize];
+    /// Lines of the cache.
+    #[must_use]
+    pub const fn lines(&self) -> CacheLines {
+        CacheLines((self.sets.len() * self.ways) as u64)
+    }
+
+    /// The program uses `line`, which belongs in set number `set` (beyond the last, counted from the first again), with
+    /// its access number `now`, which rises.
+    pub fn touch(&mut self, line: Line, set: u64, now: u64) {
+        let (ways, count) = (self.ways, self.sets.len() as u64);
+        let set = &mut self.sets[(set % count) as usize];
         if let Some(distance) = set.iter().position(|&(other, _)| other == line) {
-            let accesses = now - set[distance].1;
+            let accesses = now.saturating_sub(set[distance].1);
             if distance < ways && accesses > 0 {
                 let bin = (BINS * (accesses as f64).log2()) as i32;
                 let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
@@ -80,10 +113,11 @@ impl SetWatch {
         }
     }
 
-    /// Looks how evenly the lines used last lie over the sets, after access number `now`.
+    /// Counts how evenly the lines used last lie over the sets, after access number `now`: the variances are those of
+    /// all moments at which this is called.
     ///
     /// # Cost
-    /// A search in every set for every time.
+    /// A search in every set for each of up to 160 time spans.
     pub fn look(&mut self, now: u64) {
         self.looks += 1;
         let octaves = TIMES.0 * (now.max(1).ilog2() as usize + 1);
@@ -91,7 +125,7 @@ impl SetWatch {
         for (number, (sum, squares)) in self.used[..times].iter_mut().enumerate() {
             let time = (number as f64 / TIMES.0 as f64).exp2() as u64;
             for set in &self.sets {
-                let used = set.partition_point(|&(_, when)| now - when < time) as u64;
+                let used = set.partition_point(|&(_, when)| now.saturating_sub(when) < time) as u64;
                 *sum += used;
                 *squares += used * used;
             }
@@ -100,7 +134,7 @@ impl SetWatch {
 
     /// Variances of the lines used in a set within a time, where they are 1, 2, 3, ... on average.
     fn variances(&self) -> Vec<f64> {
-        let count = (self.looks * self.geometry.sets()).max(1) as f64;
+        let count = (self.looks * self.sets.len() as u64).max(1) as f64;
         let known: Vec<(f64, f64)> = self
             .used
             .iter()
@@ -124,17 +158,17 @@ impl SetWatch {
                 left.1 + (lines - left.0) / (right.0 - left.0) * (right.1 - left.1)
             }
         };
-        (1..=self.geometry.ways()).map(|lines| at(lines as f64)).collect()
+        (1..=self.ways).map(|lines| at(lines as f64)).collect()
     }
 
-    /// What was seen since this was last asked.
+    /// Returns what was counted since the last call. Lines stay where they are.
     pub fn take(&mut self) -> SetUse {
         let mut reuses: Vec<((i32, u32), (u64, u64))> = self.reuses.drain().collect();
         reuses.sort_unstable();
         let reuse = |((_, distance), (count, all)): ((i32, u32), (u64, u64))| SetReuse {
             distance,
             accesses: all as f64 / count as f64,
-            count,
+            count: count as f64,
         };
         let variances = self.variances();
         self.looks = 0;
@@ -145,23 +179,20 @@ impl SetWatch {
 
 #[cfg(test)]
 mod tests {
-    use rand::rngs::SmallRng;
-    use rand::{RngExt, SeedableRng};
-    use reuse_sampler::LineSize;
-
     use super::*;
 
     const SETS: u64 = 64;
 
-    fn watch() -> SetWatch {
-        SetWatch::new(Geometry::new(SETS * 16 * 64, 16, LineSize::B64).unwrap())
+    fn watch() -> SetReuseCounter {
+        SetReuseCounter::new(SETS as usize, 16).unwrap()
     }
 
     /// Plays `next` for a while, and again for as long with looks at it.
     fn played(mut next: impl FnMut(u64) -> u64) -> SetUse {
         let mut watch = watch();
         for now in 1..=200_000 {
-            watch.touch(next(now), now);
+            let line = next(now);
+            watch.touch(Line(line), line % SETS, now);
             if now == 100_000 {
                 watch.take();
             }
@@ -175,7 +206,7 @@ mod tests {
     #[test]
     fn a_walk_comes_back_past_all_others_after_as_many_accesses() {
         let seen = played(|now| now % (6 * SETS));
-        let of_walk = SetReuse { distance: 5, accesses: (6 * SETS) as f64, count: 100_000 };
+        let of_walk = SetReuse { distance: 5, accesses: (6 * SETS) as f64, count: 100_000.0 };
         assert_eq!(seen.reuses, [of_walk]);
         assert!(seen.variances.iter().all(|&v| v < 0.3), "{:?}", seen.variances);
         // Whole lines per set are in all sets alike.
@@ -184,9 +215,12 @@ mod tests {
 
     #[test]
     fn lines_drawn_at_random_vary_as_much_as_are_new_in_twice_the_time() {
-        let mut random = SmallRng::seed_from_u64(7);
+        let mut state = 7_u64;
         let each = 20.0_f64; // lines of a set
-        let seen = played(|_| random.random_range(0..each as u64 * SETS));
+        let seen = played(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % (each as u64 * SETS)
+        });
         for (lines, variance) in (1..=16).map(f64::from).zip(&seen.variances) {
             // Each line was used with the same probability: a binomial distribution.
             let expected = lines * (1.0 - lines / each);
@@ -195,9 +229,9 @@ mod tests {
         // Past as many others for every number of them, and the longer the more.
         for distance in 0..16 {
             let here = || seen.reuses.iter().filter(|r| r.distance == distance);
-            let count: u64 = here().map(|r| r.count).sum();
-            assert!((count as f64 / (100_000.0 / each) - 1.0).abs() < 0.1, "{distance}: {count}");
-            let mean = here().map(|r| r.accesses * r.count as f64).sum::<f64>() / count as f64;
+            let count: f64 = here().map(|r| r.count).sum();
+            assert!((count / (100_000.0 / each) - 1.0).abs() < 0.1, "{distance}: {count}");
+            let mean = here().map(|r| r.accesses * r.count).sum::<f64>() / count;
             // After so many others of the twenty, one by one: each after 20 / (those left) accesses to the set.
             let waits: f64 = (0..=distance).map(|n| each / (each - f64::from(n))).sum();
             assert!((mean / (SETS as f64 * waits) - 1.0).abs() < 0.05, "{distance}: {mean} {waits}");
@@ -209,6 +243,7 @@ mod tests {
         let seen =
             played(|now| if now % 3 == 0 { now / 3 % 6 * SETS } else { now % 6 * SETS + now / 6 % SETS });
         assert!(seen.variances[3] > 0.1, "{:?}", seen.variances);
+        assert!(SetReuseCounter::new(0, 16).is_err() && SetReuseCounter::new(64, 0).is_err());
         assert_eq!(watch().take(), SetUse { reuses: Vec::new(), variances: vec![0.0; 16] });
     }
 }

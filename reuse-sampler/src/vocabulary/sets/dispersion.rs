@@ -1,4 +1,4 @@
-//! Sets: how unevenly a program's lines fall on them, and what that does to a line's chance to stay.
+//! How unevenly a program's lines fall on the sets of a cache, and what that does to a line's chance to stay.
 //!
 //! A set-associative cache evicts a line when its own set has filled up, which happens earlier for some lines
 //! and later for others. A line is gone if at least as many other lines as there are ways were touched in its
@@ -7,61 +7,78 @@
 
 use std::collections::HashSet;
 
-use crate::machines::chip::{Geometry, Recording};
+use crate::{Error, Line};
 
-/// Places in a program from which it is looked back.
-const PLACES: u64 = 6;
-/// Accesses looked back at most.
-const REACH: u64 = 3_000_000;
 /// Points on the way to twice the cache.
 const POINTS: u64 = 16;
 
-/// Index of dispersion of a program's lines per set, as a function of how many lines they are.
+/// Index of dispersion of a program's lines per set, as a function of the number of lines.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dispersion {
+pub struct SetDispersion {
     spacing: f64,     // lines between two points
     points: Vec<f64>, // at 1, 2, 3... times the spacing
 }
 
-impl Dispersion {
-    /// Measures it on a recorded program.
-    #[must_use]
-    pub fn of(recording: &Recording, geometry: Geometry) -> Self {
-        let sets = geometry.sets();
-        let spacing = (2 * geometry.lines().0).div_ceil(POINTS).max(1);
-        let mut sums: Vec<(f64, u32)> = vec![(0.0, 0); POINTS as usize];
-        let mut counts = vec![0_u32; sets as usize];
-        let mut seen = HashSet::new();
-        let length = recording.references();
-        for place in 1..=PLACES {
-            seen.clear();
-            counts.fill(0);
-            let mut squares = 0_u64; // sum over sets of count^2
-            let end = (length * place / PLACES) as usize;
-            // A program that is over starts again: look back around the corner.
-            for step in 0..length.min(REACH) as usize {
-                let at = (end + length as usize - 1 - step) % length as usize;
-                let Some((line, _)) = recording.get(at) else { break };
-                if !seen.insert(line) {
-                    continue;
-                }
-                let count = &mut counts[geometry.index().set(line, sets) as usize];
-                squares += 2 * u64::from(*count) + 1;
-                *count += 1;
-                let lines = seen.len() as u64;
-                if lines % spacing == 0 {
-                    let Some(sum) = sums.get_mut((lines / spacing - 1) as usize) else { break };
-                    let mean = lines as f64 / sets as f64;
-                    let variance = squares as f64 / sets as f64 - mean * mean;
-                    *sum = (sum.0 + variance / mean, sum.1 + 1);
-                }
-            }
+/// Counts how the last different lines that a program used fall on the sets of a cache, from several places in the
+/// program.
+#[derive(Clone, Debug)]
+pub struct SetDispersionCounter {
+    sets: u64, // >= 1
+    spacing: u64,
+    sums: Vec<(f64, u32)>, // of the index of dispersion, and places, for each point
+}
+
+impl SetDispersionCounter {
+    /// For a cache of so many sets and ways.
+    ///
+    /// # Errors
+    /// [`Error::Ways`] unless there are 1 to 256; [`Error::Sets`] without sets.
+    pub fn new(sets: usize, ways: u32) -> Result<Self, Error> {
+        if !(1..=256).contains(&ways) {
+            return Err(Error::Ways { ways });
         }
-        let measured = sums.iter().take_while(|sum| sum.1 > 0).map(|sum| (sum.0 / f64::from(sum.1)).max(0.0));
-        Self { spacing: spacing as f64, points: measured.collect() }
+        if sets == 0 {
+            return Err(Error::Sets { sets });
+        }
+        let sets = sets as u64;
+        let spacing = (2 * sets * u64::from(ways)).div_ceil(POINTS).max(1);
+        Ok(Self { sets, spacing, sums: vec![(0.0, 0); POINTS as usize] })
     }
 
-    /// Variance of the number per set of `lines` lines that fall on `sets` sets.
+    /// Looks back from one place: `accesses` are the lines of the accesses before it, the latest first, with the sets
+    /// that they belong in. Reads no further than to twice the lines of the cache.
+    pub fn look_back(&mut self, accesses: impl IntoIterator<Item = (Line, u64)>) {
+        let mut counts = vec![0_u32; self.sets as usize];
+        let mut seen = HashSet::new();
+        let mut squares = 0_u64; // sum over sets of count^2
+        for (line, set) in accesses {
+            if !seen.insert(line) {
+                continue;
+            }
+            let count = &mut counts[(set % self.sets) as usize];
+            squares += 2 * u64::from(*count) + 1;
+            *count += 1;
+            let lines = seen.len() as u64;
+            if lines % self.spacing == 0 {
+                let Some(sum) = self.sums.get_mut((lines / self.spacing - 1) as usize) else { break };
+                let mean = lines as f64 / self.sets as f64;
+                let variance = squares as f64 / self.sets as f64 - mean * mean;
+                *sum = (sum.0 + variance / mean, sum.1 + 1);
+            }
+        }
+    }
+
+    /// The mean over all places.
+    #[must_use]
+    pub fn finish(self) -> SetDispersion {
+        let sums = self.sums.iter().take_while(|sum| sum.1 > 0);
+        let points = sums.map(|sum| (sum.0 / f64::from(sum.1)).max(0.0)).collect();
+        SetDispersion { spacing: self.spacing as f64, points }
+    }
+}
+
+impl SetDispersion {
+    /// Variance of the number of lines in a set where `lines` lines fall on `sets` sets.
     #[must_use]
     pub fn variance(&self, lines: f64, sets: f64) -> f64 {
         let mean = lines / sets;
@@ -82,12 +99,12 @@ impl Dispersion {
     }
 }
 
-/// Probability that a count of `mean` and `variance` is at least `ways`.
+/// Probability that a count of lines in a set, of `mean` and `variance`, is at least `ways`.
 ///
-/// A count that varies less than independent throws is taken as a constant and a Poisson variable, one that
+/// A count that varies less than independent throws is modelled as a constant plus a Poisson variable, one that
 /// varies more as negative binomial.
 #[must_use]
-pub fn at_least(ways: u64, mean: f64, variance: f64) -> f64 {
+pub fn probability_of_at_least(ways: u64, mean: f64, variance: f64) -> f64 {
     if mean <= 0.0 {
         return 0.0;
     }
@@ -122,8 +139,7 @@ fn tail(least: u64, none: f64, a: f64, b: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use reuse_sampler::LineSize;
-
+    use super::probability_of_at_least as at_least;
     use super::*;
 
     #[test]
@@ -142,20 +158,25 @@ mod tests {
 
     #[test]
     fn rows_are_even_and_scattered_lines_are_throws() {
-        let geometry = Geometry::new(64 * 16 * 64, 16, LineSize::B64).unwrap();
-        let row = Recording::of_lines((0..5_000).map(|i| i % 1_500), LineSize::B64).unwrap();
-        let row = Dispersion::of(&row, geometry);
+        let of = |lines: &[u64]| {
+            let mut counter = SetDispersionCounter::new(64, 16).unwrap();
+            for place in 1..=6 {
+                let before = lines[..lines.len() * place / 6].iter().rev().chain(lines.iter().rev());
+                counter.look_back(before.map(|&line| (Line(line), line % 64)));
+            }
+            counter.finish()
+        };
+        let row = of(&(0..5_000).map(|i| i % 1_500).collect::<Vec<_>>());
         // All sets have 16, give or take the one where the loop closes; throws would vary by 16.
         assert!(row.variance(1_024.0, 64.0) < 1.0, "{row:?}");
         let mut state = 1_u64;
-        let scattered = Recording::of_lines(
-            (0..5_000).map(|_| {
+        let scattered: Vec<u64> = (0..5_000)
+            .map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 state >> 40
-            }),
-            LineSize::B64,
-        );
-        let scattered = Dispersion::of(&scattered.unwrap(), geometry);
+            })
+            .collect();
+        let scattered = of(&scattered);
         // 1,024 throws on 64 sets: mean and variance 16; six places of 64 sets know it to within a tenth or two.
         let variance = scattered.variance(1_024.0, 64.0);
         assert!((variance - 16.0).abs() < 6.0, "{variance}");

@@ -1,16 +1,18 @@
-//! One window of a program: how far back its accesses reach, ready for the questions that are asked in time.
+//! One window of a program: how far back its accesses reach, prepared for lookups in time.
 
-use reuse_sampler::ReuseDistribution;
+use reuse_sampler::{Clock, ReuseProfile};
 
-/// Distribution of reuse distances in a form that answers in logarithmic time.
+use crate::{Error, LinearLatency};
+
+/// One window of a program, profiled alone.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct ProfiledWindow {
     steps: Vec<Step>, // by increasing distance
     endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
-    /// Fraction of the accesses that the private cache does not serve, in [0, 1].
-    pub beyond_private: f64,
-    /// Misses per access that were counted alone, less those that the distribution gives for that.
-    pub correction: f64,
+    lines: f64,       // first touched in it
+    cpi: LinearLatency,
+    beyond_private: f64, // accesses per access that private caches do not serve, in [0, 1]
+    pub(super) correction: f64, // misses counted alone, less those modelled, per access
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +30,20 @@ impl Step {
     }
 }
 
-impl Window {
-    /// A window whose accesses reach back as `distribution` says, of which private caches leave
-    /// `beyond_private` to the shared one.
-    #[must_use]
-    pub fn new(distribution: &ReuseDistribution, beyond_private: f64) -> Self {
+impl ProfiledWindow {
+    /// A window with this `profile`, on an in-order core that takes `cpi` cycles per instruction as a function of the
+    /// misses per access. The private hits of `cpi` never reach the shared cache.
+    ///
+    /// # Errors
+    /// [`Error::EmptyProfile`]; [`Error::Clock`] unless distances count accesses.
+    pub fn new(profile: &ReuseProfile, cpi: LinearLatency) -> Result<Self, Error> {
+        if profile.clock() != Clock::Accesses {
+            return Err(Error::Clock { found: profile.clock() });
+        }
+        if profile.is_empty() {
+            return Err(Error::EmptyProfile);
+        }
+        let distribution = profile.distribution();
         let endless = distribution.dangling() + distribution.unresolved();
         let mut steps: Vec<Step> = Vec::with_capacity(distribution.masses().len());
         let mut area = 0.0;
@@ -46,12 +57,27 @@ impl Window {
             step.longer = longer;
             longer += step.here;
         }
-        Self { steps, endless, beyond_private, correction: 0.0 }
+        let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
+        Ok(Self { steps, endless, lines, cpi, beyond_private, correction: 0.0 })
+    }
+
+    /// CPI as a function of the misses per access.
+    pub(super) const fn cpi(&self) -> &LinearLatency {
+        &self.cpi
+    }
+
+    /// Lines first touched in it.
+    pub(super) const fn lines(&self) -> f64 {
+        self.lines
+    }
+
+    /// Misses per access where the distribution gives `modelled`.
+    pub(super) fn misses(&self, modelled: f64) -> f64 {
+        (modelled + self.correction).max(0.0).min(self.beyond_private)
     }
 
     /// Fraction of the accesses that reach back further than `n` accesses.
-    #[must_use]
-    pub fn reaching_beyond(&self, n: f64) -> f64 {
+    pub(super) fn reaching_beyond(&self, n: f64) -> f64 {
         let next = self.steps.partition_point(|step| step.high <= n);
         let Some(step) = self.steps.get(next) else { return self.endless };
         let width = step.high - step.low;
@@ -61,8 +87,7 @@ impl Window {
 
     /// Of `n` consecutive accesses of this window, those that reach back beyond the first of them: the
     /// different lines among them.
-    #[must_use]
-    pub fn different_lines(&self, n: f64) -> f64 {
+    pub(super) fn different_lines(&self, n: f64) -> f64 {
         let next = self.steps.partition_point(|step| step.middle() <= n);
         match self.steps.get(next) {
             Some(step) => step.area + n * (step.here + step.longer),
@@ -74,7 +99,7 @@ impl Window {
 
     /// Fraction of the accesses that miss where one that reaches back `n` accesses misses with probability
     /// `misses(n)`, at no more than `points` of the distribution.
-    pub fn missing(&self, points: usize, misses: impl Fn(f64) -> f64) -> f64 {
+    pub(super) fn missing(&self, points: usize, misses: impl Fn(f64) -> f64) -> f64 {
         let mut sum = self.endless;
         for chunk in self.steps.chunks(self.steps.len().div_ceil(points.max(1)).max(1)) {
             let here: f64 = chunk.iter().map(|step| step.here).sum();
@@ -89,17 +114,17 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+    use reuse_sampler::{LineSize, Outcome, ReuseDistance};
 
     use super::*;
 
-    fn window(distances: &[u64], dangling: u64) -> Window {
+    fn window(distances: &[u64], dangling: u64) -> ProfiledWindow {
         let mut profile = ReuseProfile::new(LineSize::B64);
         for &distance in distances {
             profile.record(Outcome::Reused(ReuseDistance(distance)), 1);
         }
         profile.record(Outcome::Dangling, dangling);
-        Window::new(&profile.distribution(), 1.0)
+        ProfiledWindow::new(&profile, LinearLatency::new(1.0, 1.0, &[], 10.0, 130.0).unwrap()).unwrap()
     }
 
     #[test]
