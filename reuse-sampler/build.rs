@@ -15,6 +15,14 @@ fn main() {
         }
     }
     println!("cargo:rustc-check-cfg=cfg(qemu_plugin)");
+    println!("cargo:rustc-check-cfg=cfg(dbi_backend)");
+    if env::var_os("CARGO_FEATURE_DBI").is_some()
+        && env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")
+        && env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64")
+        && env::var("CARGO_CFG_TARGET_POINTER_WIDTH").as_deref() == Ok("64")
+    {
+        println!("cargo:rustc-cfg=dbi_backend");
+    }
     let wanted = env::var_os("CARGO_FEATURE_QEMU").is_some()
         && env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")
         && env::var("CARGO_CFG_TARGET_POINTER_WIDTH").as_deref() == Ok("64")

@@ -3,10 +3,13 @@
 #[cfg(any(feature = "qemu", feature = "perf"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
 pub mod auto;
+#[cfg(feature = "dbi")]
+#[cfg_attr(docsrs, doc(cfg(feature = "dbi")))]
+pub mod dbi;
 #[cfg(feature = "replay")]
 #[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
 pub mod in_process;
-#[cfg(any(qemu_plugin, all(feature = "perf", target_os = "linux")))]
+#[cfg(any(qemu_plugin, dbi_backend, all(feature = "perf", target_os = "linux")))]
 mod locate;
 #[cfg(feature = "perf")]
 #[cfg_attr(docsrs, doc(cfg(feature = "perf")))]

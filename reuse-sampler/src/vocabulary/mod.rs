@@ -4,9 +4,9 @@ mod access;
 mod associative;
 mod distance;
 mod error;
-#[cfg(any(feature = "qemu", feature = "perf"))]
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 mod exit;
-#[cfg(any(feature = "qemu", feature = "perf"))]
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 mod location;
 mod model;
 mod plan;
@@ -20,11 +20,11 @@ pub use access::{Access, AccessKind, Line, LineSize};
 pub use associative::SetAssociative;
 pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
 pub use error::Error;
-#[cfg(any(feature = "qemu", feature = "perf"))]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub use exit::TargetExit;
-#[cfg(any(feature = "qemu", feature = "perf"))]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub use location::CodeLocation;
 pub use model::{CacheModel, Evaluator, MissRatioCurve};
 pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};

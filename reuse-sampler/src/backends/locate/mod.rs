@@ -33,7 +33,7 @@ impl Locator {
     }
 
     /// Takes note of the mappings that the process listed before it ended.
-    #[cfg_attr(not(qemu_plugin), allow(dead_code))]
+    #[cfg_attr(not(any(qemu_plugin, dbi_backend)), allow(dead_code))]
     pub(crate) fn take(&mut self, maps: &str, base: u64) {
         self.maps.take(maps, base);
     }

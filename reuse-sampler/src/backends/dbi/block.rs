@@ -1,0 +1,423 @@
+//! Finds a block of the program: its instructions, which registers it leaves alone, whether it needs the flags it is
+//! entered with, and the accesses it makes.
+//!
+//! A block is the same whatever is observed, so that windows end at the same places: it ends with the first
+//! instruction that does not simply continue, before a repeated string instruction, which is a block of its own,
+//! after [`LONGEST`] instructions, or before one that would leave fewer than two registers untouched.
+
+use iced_x86::{
+    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, Register, RflagsBits,
+};
+
+use super::assemble::{Gpr, RAX, RSP};
+
+/// Instructions in a block.
+const LONGEST: usize = 64;
+/// Longest instruction.
+const INSTRUCTION: usize = 15;
+/// Bytes that the longest block may take.
+pub(super) const READ: usize = LONGEST * INSTRUCTION;
+
+const FLAGS: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+
+/// How a block ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Into the next instruction.
+    Falls,
+    Jump(u64),
+    /// A conditional jump, `loop` or `jrcxz`.
+    Branch(u64),
+    Call(u64),
+    Return(u16),
+    IndirectJump,
+    IndirectCall,
+    SystemCall,
+    /// Before something that cannot be translated.
+    Unsupported(&'static str),
+}
+
+/// An access that an instruction makes each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operand {
+    pub pc: u64,
+    pub bytes: u32,
+    pub loads: bool,
+    pub stores: bool,
+}
+
+/// A string instruction with a repeat prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeated {
+    pub bytes: u32,
+    pub source_loads: bool,
+    pub destination_loads: bool,
+    pub destination_stores: bool,
+}
+
+/// A block.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub pc: u64,
+    /// All instructions, the last one included.
+    pub instructions: Vec<Instruction>,
+    pub code: Vec<u8>,
+    pub end: End,
+    /// General registers that no instruction uses, a bit each; never rsp or rax, which is needed for flags.
+    pub untouched: u16,
+    /// Whether flags that it is entered with may be read.
+    pub needs_flags: bool,
+    pub repeated: Option<Repeated>,
+    /// Whether the number of accesses that some instruction makes depends on a mask.
+    pub masked: bool,
+}
+
+impl Found {
+    /// Address of the instruction after the block.
+    pub(super) fn next(&self) -> u64 {
+        self.instructions.last().map_or(self.pc, Instruction::next_ip)
+    }
+}
+
+/// The registers in `used`, a bit each.
+pub(super) fn registers_of(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> u16 {
+    let mut bits = 0;
+    for register in factory.info(instruction).used_registers() {
+        let register = register.register();
+        if register.is_gpr() {
+            bits |= 1 << register.full_register().number();
+        }
+    }
+    bits
+}
+
+/// The number of a general register.
+pub(super) fn number(register: Register) -> Gpr {
+    register.full_register().number() as Gpr
+}
+
+fn is_string(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Movsb
+            | Mnemonic::Movsw
+            | Mnemonic::Movsd
+            | Mnemonic::Movsq
+            | Mnemonic::Stosb
+            | Mnemonic::Stosw
+            | Mnemonic::Stosd
+            | Mnemonic::Stosq
+            | Mnemonic::Lodsb
+            | Mnemonic::Lodsw
+            | Mnemonic::Lodsd
+            | Mnemonic::Lodsq
+            | Mnemonic::Scasb
+            | Mnemonic::Scasw
+            | Mnemonic::Scasd
+            | Mnemonic::Scasq
+            | Mnemonic::Cmpsb
+            | Mnemonic::Cmpsw
+            | Mnemonic::Cmpsd
+            | Mnemonic::Cmpsq
+    )
+}
+
+fn repeated(instruction: &Instruction) -> Option<Repeated> {
+    use Mnemonic as M;
+    use iced_x86::OpKind;
+    let prefixed = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+    // The SSE2 instructions of the same names have a register as their first operand.
+    let memory = (0..instruction.op_count()).any(|op| {
+        matches!(
+            instruction.op_kind(op),
+            OpKind::MemorySegRSI | OpKind::MemoryESRDI | OpKind::MemorySegESI | OpKind::MemoryESEDI
+        )
+    });
+    if !prefixed || !memory || !is_string(instruction.mnemonic()) {
+        return None;
+    }
+    let name = instruction.mnemonic();
+    let moves = matches!(name, M::Movsb | M::Movsw | M::Movsd | M::Movsq);
+    let fills = matches!(name, M::Stosb | M::Stosw | M::Stosd | M::Stosq);
+    let reads = matches!(name, M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq);
+    let scans = matches!(name, M::Scasb | M::Scasw | M::Scasd | M::Scasq);
+    let compares = matches!(name, M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq);
+    Some(Repeated {
+        bytes: instruction.memory_size().size() as u32,
+        source_loads: moves || reads || compares,
+        destination_loads: scans || compares,
+        destination_stores: moves || fills,
+    })
+}
+
+/// Why an instruction cannot be translated.
+fn refused(instruction: &Instruction) -> Option<&'static str> {
+    match instruction.code() {
+        Code::INVALID => return Some("an invalid instruction"),
+        Code::Int1 | Code::Int3 | Code::Int_imm8 | Code::Into => return Some("a software interrupt (int)"),
+        Code::Hlt | Code::Sysenter | Code::Sysexitd | Code::Sysexitq => {
+            return Some("a privileged instruction");
+        }
+        Code::Wrgsbase_r32 | Code::Wrgsbase_r64 | Code::Rdgsbase_r32 | Code::Rdgsbase_r64 => {
+            return Some("use of the GS register");
+        }
+        Code::Wrfsbase_r32 | Code::Wrfsbase_r64 => return Some("wrfsbase"),
+        _ => {}
+    }
+    if instruction.memory_base() == Register::EIP {
+        return Some("a 32-bit relative address");
+    }
+    if instruction.memory_segment() == Register::GS
+        && (0..instruction.op_count()).any(|op| instruction.op_kind(op) == iced_x86::OpKind::Memory)
+        && instruction.mnemonic() != Mnemonic::Lea
+        && instruction.mnemonic() != Mnemonic::Nop
+    {
+        return Some("use of the GS register");
+    }
+    if (0..instruction.op_count()).any(|op| {
+        instruction.op_kind(op) == iced_x86::OpKind::Register && {
+            let register = instruction.op_register(op);
+            register.is_segment_register() && instruction.mnemonic() != Mnemonic::Push
+        }
+    }) && matches!(instruction.mnemonic(), Mnemonic::Mov | Mnemonic::Pop)
+        && instruction.op0_kind() == iced_x86::OpKind::Register
+        && instruction.op0_register().is_segment_register()
+    {
+        return Some("a change of a segment register");
+    }
+    let features = instruction.cpuid_features();
+    if features.contains(&CpuidFeature::AMX_TILE) {
+        return Some("AMX");
+    }
+    match instruction.flow_control() {
+        FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
+            Some("an interrupt or a memory transaction")
+        }
+        _ => None,
+    }
+}
+
+fn end_of(instruction: &Instruction) -> Option<End> {
+    match instruction.flow_control() {
+        FlowControl::Next | FlowControl::Exception => None,
+        FlowControl::UnconditionalBranch => Some(match instruction.code() {
+            Code::Jmp_rel8_64 | Code::Jmp_rel32_64 => End::Jump(instruction.near_branch_target()),
+            _ => End::Unsupported("a 16-bit jump"),
+        }),
+        FlowControl::ConditionalBranch => Some(if near(instruction) {
+            End::Branch(instruction.near_branch_target())
+        } else {
+            End::Unsupported("a 16-bit jump")
+        }),
+        FlowControl::Call => Some(match instruction.code() {
+            Code::Call_rel32_64 => End::Call(instruction.near_branch_target()),
+            Code::Syscall => End::SystemCall,
+            _ => End::Unsupported("an unusual call"),
+        }),
+        FlowControl::Return => Some(match instruction.code() {
+            Code::Retnq => End::Return(0),
+            Code::Retnq_imm16 => End::Return(instruction.immediate16()),
+            _ => End::Unsupported("an unusual return"),
+        }),
+        FlowControl::IndirectBranch => Some(match instruction.code() {
+            Code::Jmp_rm64 => End::IndirectJump,
+            _ => End::Unsupported("a far jump"),
+        }),
+        FlowControl::IndirectCall => Some(match instruction.code() {
+            Code::Call_rm64 => End::IndirectCall,
+            _ => End::Unsupported("a far call"),
+        }),
+        _ => Some(End::Unsupported("an interrupt")),
+    }
+}
+
+fn near(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == iced_x86::OpKind::NearBranch64
+}
+
+/// Whether the flags that the instruction writes are written whatever its operands are.
+fn surely_writes(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    !matches!(
+        instruction.mnemonic(),
+        M::Shl | M::Shr | M::Sar | M::Sal | M::Rol | M::Ror | M::Rcl | M::Rcr | M::Shld | M::Shrd
+    ) && !instruction.has_rep_prefix()
+        && !instruction.has_repne_prefix()
+}
+
+/// What the flags are for: read first, or written first. Ends with those that are neither.
+#[derive(Clone, Copy, Debug)]
+struct Liveness {
+    unknown: u32,
+    read: bool,
+}
+
+impl Liveness {
+    fn see(&mut self, instruction: &Instruction) {
+        if self.unknown == 0 || self.read {
+            return;
+        }
+        if instruction.rflags_read() & self.unknown != 0 {
+            self.read = true;
+        } else if surely_writes(instruction) {
+            self.unknown &= !instruction.rflags_modified();
+        }
+    }
+}
+
+/// Whether the code that starts with `bytes` at `pc` may read flags it is entered with, as far as `depth` jumps tell.
+fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Vec<u8>) -> bool {
+    let bytes = read(pc);
+    let mut decoder = Decoder::with_ip(64, &bytes, pc, DecoderOptions::NONE);
+    let mut liveness = Liveness { unknown, read: false };
+    let mut instruction = Instruction::default();
+    for _ in 0..24 {
+        if !decoder.can_decode() {
+            return true;
+        }
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            return true;
+        }
+        liveness.see(&instruction);
+        if liveness.read {
+            return true;
+        }
+        if liveness.unknown == 0 {
+            return false;
+        }
+        let unknown = liveness.unknown;
+        match end_of(&instruction) {
+            None => {}
+            _ if depth == 0 => return true,
+            Some(End::Jump(target) | End::Call(target)) => {
+                return may_read_flags(target, unknown, depth - 1, read);
+            }
+            Some(End::Branch(target)) => {
+                return may_read_flags(target, unknown, depth - 1, read)
+                    || may_read_flags(instruction.next_ip(), unknown, depth - 1, read);
+            }
+            Some(_) => return true,
+        }
+    }
+    true
+}
+
+/// Finds the block at `pc`. `read` returns the bytes from an address on, as many as there are up to [`READ`].
+pub(super) fn find(
+    pc: u64,
+    read: &mut dyn FnMut(u64) -> Vec<u8>,
+    factory: &mut InstructionInfoFactory,
+) -> Found {
+    let code = read(pc);
+    let mut found = Found {
+        pc,
+        instructions: Vec::new(),
+        code: Vec::new(),
+        end: End::Falls,
+        untouched: !(1 << RAX | 1 << RSP),
+        needs_flags: true,
+        repeated: None,
+        masked: false,
+    };
+    let mut liveness = Liveness { unknown: FLAGS, read: false };
+    let mut decoder = Decoder::with_ip(64, &code, pc, DecoderOptions::NONE);
+    while found.instructions.len() < LONGEST && decoder.can_decode() {
+        let instruction = decoder.decode();
+        if let Some(why) = refused(&instruction) {
+            if found.instructions.is_empty() {
+                found.end = End::Unsupported(why);
+            }
+            break;
+        }
+        let repeated = repeated(&instruction);
+        if repeated.is_some() && !found.instructions.is_empty() {
+            break;
+        }
+        let end = end_of(&instruction);
+        if let Some(End::Unsupported(_)) = end {
+            if let (true, Some(end)) = (found.instructions.is_empty(), end) {
+                found.end = end;
+            }
+            break;
+        }
+        let used = registers_of(factory, &instruction);
+        if (found.untouched & !used).count_ones() < 2 && !found.instructions.is_empty() {
+            break;
+        }
+        found.untouched &= !used;
+        liveness.see(&instruction);
+        found.masked |= is_masked(factory, &instruction);
+        found.instructions.push(instruction);
+        if repeated.is_some() {
+            found.repeated = repeated;
+            break;
+        }
+        if let Some(end) = end {
+            found.end = end;
+            break;
+        }
+    }
+    if found.instructions.is_empty() && found.end == End::Falls {
+        found.end = End::Unsupported("code that cannot be read");
+    }
+    found.code = code;
+    found.needs_flags = liveness.read
+        || (liveness.unknown != 0
+            && match found.end {
+                End::Falls => may_read_flags(found.next(), liveness.unknown, 2, read),
+                End::Jump(target) | End::Call(target) => may_read_flags(target, liveness.unknown, 2, read),
+                End::Branch(target) => {
+                    may_read_flags(target, liveness.unknown, 2, read)
+                        || may_read_flags(found.next(), liveness.unknown, 2, read)
+                }
+                _ => true,
+            });
+    found
+}
+
+/// Whether it accesses memory as a mask or a vector of indices says.
+fn is_masked(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> bool {
+    let gathers = instruction.is_vsib();
+    let masks = instruction.has_op_mask() || {
+        use Mnemonic as M;
+        matches!(
+            instruction.mnemonic(),
+            M::Vmaskmovps
+                | M::Vmaskmovpd
+                | M::Vpmaskmovd
+                | M::Vpmaskmovq
+                | M::Maskmovdqu
+                | M::Vmaskmovdqu
+                | M::Maskmovq
+        )
+    };
+    (gathers || masks) && !factory.info(instruction).used_memory().is_empty()
+}
+
+/// The accesses of an instruction, each with the operand to compute its address from.
+pub(super) fn accesses(
+    factory: &mut InstructionInfoFactory,
+    instruction: &Instruction,
+) -> Vec<(iced_x86::UsedMemory, Operand)> {
+    let locked = instruction.has_lock_prefix()
+        || (instruction.mnemonic() == Mnemonic::Xchg && instruction.op_count() > 0);
+    let pc = instruction.ip();
+    let mut all = Vec::new();
+    for memory in factory.info(instruction).used_memory() {
+        let (loads, stores) = match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => (true, false),
+            OpAccess::Write | OpAccess::CondWrite => (false, true),
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (!locked, true),
+            _ => continue,
+        };
+        let bytes = match memory.memory_size().size() as u32 {
+            0 => 64, // state saving of unknown size
+            bytes => bytes,
+        };
+        all.push((*memory, Operand { pc, bytes, loads, stores }));
+    }
+    all
+}

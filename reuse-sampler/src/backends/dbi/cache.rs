@@ -1,0 +1,319 @@
+//! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use iced_x86::InstructionInfoFactory;
+
+use super::assemble::Code;
+use super::block::{self, End, Operand, Repeated};
+use super::layout::{self, shared};
+use super::region::Region;
+use super::runtime::{Runtime, hash};
+use super::translate::{self, Entries, Exit, Kind, Mark, Translator};
+
+/// Blocks translated for one request.
+const AHEAD: usize = 32;
+/// Room that a block and its stubs never exceed.
+const RESERVE: u64 = 1 << 16;
+
+/// A block of the program.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub pc: u64,
+    pub instructions: u32,
+    pub operands: Vec<Operand>,
+    pub repeated: Option<Repeated>,
+    pub masked: bool,
+}
+
+/// Code that waits for its target to be translated.
+#[derive(Debug, Default)]
+struct Codes {
+    entries: HashMap<u64, u64>,        // by program counter
+    indirect: HashMap<u64, u64>,       // the entries that verify
+    waiting: HashMap<u64, Vec<u64>>,   // distances to patch, by the target they wait for
+    places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
+}
+
+/// Exits of one kind of code, while a block of it is translated.
+struct Side<'a> {
+    region: &'a Region,
+    exits: &'a mut Vec<Exit>,
+    codes: &'a Codes,
+    links: Vec<(u64, u64)>, // target, and the distance to patch
+}
+
+impl translate::Cache for Side<'_> {
+    fn exit(&mut self, exit: Exit) -> u32 {
+        let number = self.exits.len() as u32;
+        self.region.set(layout::EXIT_PCS + 8 * u64::from(number), exit.pc());
+        self.exits.push(exit);
+        if let Exit::Link { target, patch } = exit {
+            self.links.push((target, patch));
+        }
+        number
+    }
+
+    fn translated(&self, pc: u64) -> Option<u64> {
+        self.codes.entries.get(&pc).copied()
+    }
+}
+
+/// The cache of a process.
+pub(super) struct CodeCache {
+    region: Arc<Region>,
+    base: u64, // of the region in the program
+    entries: Entries,
+    hot: u64, // address of free room
+    cold: u64,
+    exits: Vec<Exit>,
+    numbers: HashMap<u64, u32>, // of blocks, by program counter
+    blocks: Vec<Block>,
+    codes: [Codes; 2],
+    factory: InstructionInfoFactory,
+}
+
+impl std::fmt::Debug for CodeCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeCache").field("blocks", &self.blocks.len()).finish_non_exhaustive()
+    }
+}
+
+impl CodeCache {
+    pub(super) fn new(region: Arc<Region>, base: u64, runtime: &Runtime) -> Self {
+        let at = |offset: u64| base + layout::RUNTIME + offset;
+        let entries = Entries { exit: at(runtime.exit), call: at(runtime.call), probe: at(runtime.probe) };
+        let mut cache = Self {
+            region,
+            base,
+            entries,
+            hot: 0,
+            cold: 0,
+            exits: Vec::new(),
+            numbers: HashMap::new(),
+            blocks: Vec::new(),
+            codes: [Codes::default(), Codes::default()],
+            factory: InstructionInfoFactory::new(),
+        };
+        cache.clear();
+        cache
+    }
+
+    /// Forgets everything. No thread may be in the cache.
+    pub(super) fn clear(&mut self) {
+        self.hot = self.base + layout::CACHE;
+        self.cold = self.base + layout::COLD;
+        self.exits = vec![Exit::Unsupported { pc: 0, why: "" }]; // number 0 means none
+        self.numbers.clear();
+        self.blocks.clear();
+        self.codes = [Codes::default(), Codes::default()];
+        let empty: Vec<u8> =
+            std::iter::repeat_n(self.entries.probe.to_le_bytes(), 2 * shared::LOOKUP_SIZE as usize / 8)
+                .flatten()
+                .collect();
+        self.region.write(layout::THREAD + u64::from(shared::LOOKUPS), &empty);
+        self.region.write(layout::HASHES, &vec![0; 2 * layout::HASH_SIZE as usize]);
+    }
+
+    /// Whether the cache must be emptied before more is translated.
+    pub(super) fn is_full(&self) -> bool {
+        self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
+            || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
+            || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
+            || self.blocks.len() + AHEAD + 1 > shared::BLOCKS as usize
+    }
+
+    pub(super) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The block at `pc`.
+    pub(super) fn block(&self, pc: u64) -> Option<&Block> {
+        self.blocks.get(*self.numbers.get(&pc)? as usize)
+    }
+
+    pub(super) fn exit(&self, number: u32) -> Option<Exit> {
+        self.exits.get(number as usize).copied()
+    }
+
+    /// Whether a block has code in `start..end`.
+    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
+        self.blocks.iter().any(|block| {
+            let most = u64::from(block.instructions + 1) * 15;
+            block.pc < end && block.pc + most > start
+        })
+    }
+
+    /// Where the code of `kind` for `pc` is; it is translated if it is not, with what it leads to.
+    pub(super) fn find(&mut self, pc: u64, kind: Kind, read: &mut dyn FnMut(u64) -> Vec<u8>) -> u64 {
+        if let Some(&address) = self.codes[kind as usize].entries.get(&pc) {
+            return address;
+        }
+        let mut ahead = vec![(pc, false)];
+        let mut done = 0;
+        while let Some((mut next, returned_to)) = ahead.pop() {
+            let first = next;
+            while !self.codes[kind as usize].entries.contains_key(&next) {
+                let (targets, continues) = self.translate(next, kind, done < AHEAD, read);
+                done += 1;
+                if done < AHEAD {
+                    ahead.extend(targets);
+                }
+                match continues {
+                    Some(after) => next = after,
+                    None => break,
+                }
+            }
+            if returned_to {
+                self.indirect(first, kind);
+            }
+            if done >= AHEAD {
+                break;
+            }
+        }
+        self.codes[kind as usize].entries.get(&pc).copied().unwrap_or(self.entries.exit)
+    }
+
+    /// Translates one block. Returns what it leads to (and whether by a return), and the block that must follow.
+    #[allow(clippy::type_complexity)]
+    fn translate(
+        &mut self,
+        pc: u64,
+        kind: Kind,
+        more: bool,
+        read: &mut dyn FnMut(u64) -> Vec<u8>,
+    ) -> (Vec<(u64, bool)>, Option<u64>) {
+        let found = block::find(pc, read, &mut self.factory);
+        let number = *self.numbers.entry(pc).or_insert(self.blocks.len() as u32);
+        let address = self.hot;
+        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
+        let codes = &self.codes[kind as usize];
+        let may_continue = more && !codes.entries.contains_key(&found.next());
+        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
+        let (entries, factory) = (self.entries, &mut self.factory);
+        let translator =
+            Translator { hot: &mut hot, cold: &mut cold, cache: &mut side, entries, kind, factory, number };
+        let done = translator.translate(&found, may_continue);
+        let links = side.links;
+        self.region.write(hot.address - self.base, &hot.bytes);
+        self.region.write(cold.address - self.base, &cold.bytes);
+        self.hot = hot.here();
+        self.cold = cold.here();
+        if number as usize == self.blocks.len() {
+            self.blocks.push(Block {
+                pc,
+                instructions: found.instructions.len() as u32,
+                operands: done.operands,
+                repeated: found.repeated,
+                masked: found.masked,
+            });
+        }
+        let codes = &mut self.codes[kind as usize];
+        codes.entries.insert(pc, address);
+        codes.places.insert(address, (number, hot.here()));
+        for (target, patch) in links {
+            codes.waiting.entry(target).or_default().push(patch);
+        }
+        for patch in codes.waiting.remove(&pc).unwrap_or_default() {
+            let distance = address.wrapping_sub(patch + 4) as i32;
+            self.region.write(patch - self.base, &distance.to_le_bytes());
+        }
+        let next = found.next();
+        let targets = match found.end {
+            End::Jump(target) => vec![(target, false)],
+            End::Branch(target) if done.continues => vec![(target, false)],
+            End::Branch(target) => vec![(next, false), (target, false)],
+            End::Call(target) => vec![(next, true), (target, false)],
+            End::IndirectCall => vec![(next, true)],
+            _ => vec![],
+        };
+        (targets, done.continues.then_some(next))
+    }
+
+    /// The entry for indirect jumps of a translated block, found by lookups from now on.
+    pub(super) fn indirect(&mut self, pc: u64, kind: Kind) {
+        let codes = &mut self.codes[kind as usize];
+        let Some(&block) = codes.entries.get(&pc) else { return };
+        let address = if let Some(&address) = codes.indirect.get(&pc) {
+            address
+        } else {
+            let mut code = Code::at(self.hot);
+            translate::verify(&mut code, pc, block, self.entries);
+            self.region.write(code.address - self.base, &code.bytes);
+            self.hot = code.here();
+            codes.indirect.insert(pc, code.address);
+            let table = layout::HASHES + kind as u64 * layout::HASH_SIZE;
+            let first = hash(pc);
+            let free = (first..first + layout::PROBES)
+                .find(|entry| self.region.get(table + 16 * entry) == 0)
+                .unwrap_or(first);
+            self.region.set(table + 16 * free + 8, code.address);
+            self.region.set(table + 16 * free, pc);
+            code.address
+        };
+        let lookup = layout::THREAD + u64::from(shared::LOOKUPS + kind as u32 * shared::LOOKUP_SIZE);
+        self.region.set(lookup + 8 * (pc & 0xFFFF), address);
+    }
+
+    /// How many instructions of the block at `start` come before `pc`.
+    pub(super) fn instructions_before(
+        &mut self,
+        start: u64,
+        pc: u64,
+        read: &mut dyn FnMut(u64) -> Vec<u8>,
+    ) -> u64 {
+        let found = block::find(start, read, &mut self.factory);
+        found.instructions.iter().filter(|instruction| instruction.ip() < pc).count() as u64
+    }
+
+    /// The program's instruction that the code at `address` belongs to, with the registers that are in slots. The
+    /// block is translated once more to find out, which writes the same code.
+    pub(super) fn instruction_at(
+        &mut self,
+        address: u64,
+        read: &mut dyn FnMut(u64) -> Vec<u8>,
+    ) -> Option<(u32, Kind, Mark)> {
+        for kind in [Kind::Counting, Kind::Recording] {
+            let codes = &self.codes[kind as usize];
+            let Some((&start, &(number, end))) = codes.places.range(..=address).next_back() else { continue };
+            if address >= end {
+                continue;
+            }
+            let pc = self.blocks.get(number as usize)?.pc;
+            let found = block::find(pc, read, &mut self.factory);
+            let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
+            let mut exits = Vec::new();
+            let mut side = Scratchpad { exits: &mut exits };
+            let translator = Translator {
+                hot: &mut hot,
+                cold: &mut cold,
+                cache: &mut side,
+                entries: self.entries,
+                kind,
+                factory: &mut self.factory,
+                number,
+            };
+            let done = translator.translate(&found, false);
+            let mark = done.marks.iter().rev().find(|mark| mark.address <= address)?;
+            return Some((number, kind, *mark));
+        }
+        None
+    }
+}
+
+/// Exits of a translation that is thrown away.
+struct Scratchpad<'a> {
+    exits: &'a mut Vec<Exit>,
+}
+
+impl translate::Cache for Scratchpad<'_> {
+    fn exit(&mut self, exit: Exit) -> u32 {
+        self.exits.push(exit);
+        0
+    }
+
+    fn translated(&self, _: u64) -> Option<u64> {
+        None
+    }
+}

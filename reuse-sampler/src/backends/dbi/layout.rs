@@ -1,0 +1,131 @@
+//! Where things lie in the region that the observer shares with the program.
+//!
+//! The region is one file in memory. The observer maps all of it writable; the program maps its code executable and
+//! read-only, so that no page is writable and executable in one process. Each thread's block is found through GS;
+//! its first part is private to the process, so that a forked child has its own copy.
+
+/// Entry points and code that is the same for all blocks.
+pub const RUNTIME: u64 = 0;
+/// Words for the process as a whole.
+pub const HUB: u64 = 0x1_0000;
+/// The program counter that each exit of translated code stands for, by number.
+pub const EXIT_PCS: u64 = 0x2_0000;
+/// Exits there can be before the cache is emptied.
+pub const EXITS: u64 = 1 << 20;
+/// Second-level lookup, one table a mode.
+pub const HASHES: u64 = 0x90_0000;
+/// Binary logarithm of its entries.
+pub const HASH_BITS: u32 = 17;
+/// Bytes of one table; probing may run past its end.
+pub const HASH_SIZE: u64 = (1 << HASH_BITS) * 16 + 0x1000;
+/// Entries looked at before giving up.
+pub const PROBES: u64 = 8;
+/// The thread's block.
+pub const THREAD: u64 = 0x200_0000;
+/// Bytes of a thread's block.
+pub const THREAD_SIZE: u64 = 0x100_0000;
+/// Translated code: blocks from its start, rarely executed stubs from [`COLD`].
+pub const CACHE: u64 = 0x400_0000;
+/// Rarely executed parts of translated code.
+pub const COLD: u64 = 0xC00_0000;
+/// Bytes of the region.
+pub const SIZE: u64 = 0x1000_0000;
+
+/// In the hub: counts requests. Sleeper: the observer.
+pub const DOORBELL: u64 = 0;
+/// In the hub: the observer's process.
+pub const OBSERVER: u64 = 8;
+
+/// In the thread's block, from GS: the part private to the process.
+pub mod private {
+    /// Whether the process runs natively.
+    pub const NATIVE: u32 = 0x100;
+    /// Where it goes on.
+    pub const PC: u32 = 0x108;
+    /// Its flags.
+    pub const FLAGS: u32 = 0x110;
+    /// Registers of a child.
+    pub const REGISTERS: u32 = 0x80;
+    /// What the program asked of each signal, 32 bytes each, as the kernel takes it.
+    pub const ACTIONS: u32 = 0x400;
+    /// The highest address of the stack that the entry points use.
+    pub const STACK_TOP: u32 = 0x1_0000;
+    /// Bytes.
+    pub const SIZE: u64 = 0x1_0000;
+}
+
+/// In the thread's block, from GS: the part shared with the observer.
+pub mod shared {
+    pub const REGISTERS: u32 = 0x1_0000; // 16, in the order of their numbers
+    pub const FLAGS: u32 = 0x1_0080;
+    pub const PC: u32 = 0x1_0088;
+    pub const EXIT: u32 = 0x1_0090;
+    pub const STATE: u32 = 0x1_0098;
+    pub const COMMAND: u32 = 0x1_009C;
+    pub const REASON: u32 = 0x1_00A0;
+    pub const RESUME: u32 = 0x1_00A8;
+    pub const LEFT: u32 = 0x1_00B0; // instructions left in the window
+    pub const BUFFER: u32 = 0x1_00B8; // where the next access goes
+    pub const BUFFER_END: u32 = 0x1_00C0;
+    pub const SLOT_A: u32 = 0x1_00C8;
+    pub const SLOT_B: u32 = 0x1_00D0;
+    pub const SLOT_C: u32 = 0x1_00D8;
+    pub const SLOT_D: u32 = 0x1_00E0;
+    pub const SLOT_E: u32 = 0x1_00E8;
+    pub const AFTER_CALL: u32 = 0x1_00F0; // where translated code goes on after a system call
+    pub const STACK: u32 = 0x1_00F8; // address of the private stack's top
+    pub const HUB: u32 = 0x1_0100; // address of the hub
+    pub const FS_BASE: u32 = 0x1_0108;
+    pub const RAW: u32 = 0x1_0110; // number and six arguments of a call that the observer asks for
+    pub const RAW_RESULT: u32 = 0x1_0148;
+    pub const SIGNAL_STATE: u32 = 0x1_0158;
+    pub const SIGNAL_COMMAND: u32 = 0x1_015C;
+    pub const SIGNAL: u32 = 0x1_0160;
+    pub const SIGNAL_INFO: u32 = 0x1_0168;
+    pub const SIGNAL_CONTEXT: u32 = 0x1_0170;
+    pub const SIGNAL_STACK: u32 = 0x1_0178;
+    pub const PENDING: u32 = 0x1_0180; // a signal waits to be delivered
+    pub const SELF: u32 = 0x1_0188; // address of the block, as in GS
+    pub const EXIT_PCS: u32 = 0x1_0190; // address
+    pub const HASH: u32 = 0x1_0198; // address of the table of the mode in use
+    pub const LOOKUP: u32 = 0x1_01A0; // address of the first-level table of the mode in use
+    pub const MASKED: u32 = 0x1_01A8; // all signals are blocked, the program's mask is in the next word
+    pub const MASK: u32 = 0x1_01B0;
+    pub const SCRATCH: u32 = 0x1_0300; // for arguments of the observer's calls
+    pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
+    pub const CALLS: u32 = 512;
+
+    /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a mode.
+    pub const LOOKUPS: u32 = 0x2_0000;
+    pub const LOOKUP_SIZE: u32 = 0x8_0000;
+    /// How often each block was entered.
+    pub const COUNTS: u32 = 0x14_0000;
+    pub const BLOCKS: u32 = 1 << 20;
+    /// Two buffers for accesses.
+    pub const BUFFERS: u32 = 0x98_0000;
+    pub const BUFFER_SIZE: u32 = 0x8_0000;
+    /// Room that a single block never exceeds.
+    pub const BUFFER_RESERVE: u32 = 0x2000;
+}
+
+const _: () = assert!(shared::LOOKUPS + 2 * shared::LOOKUP_SIZE <= shared::COUNTS);
+const _: () = assert!(shared::COUNTS + 8 * shared::BLOCKS <= shared::BUFFERS);
+const _: () = assert!((shared::BUFFERS + 2 * shared::BUFFER_SIZE) as u64 <= THREAD_SIZE);
+const _: () = assert!(HASHES + 2 * HASH_SIZE <= THREAD && EXIT_PCS + 8 * EXITS <= HASHES);
+
+/// Why a thread asks, other than by an exit of translated code (0) or after a call of the observer's (9).
+pub mod reason {
+    pub const CALLED: u32 = 5; // the system call that was asked for has returned
+    pub const RETURNED: u32 = 6; // from a signal handler
+    pub const DELIVERED: u32 = 10; // a signal's frame is on the program's stack
+    pub const ABORTED: u32 = 11; // a signal came before the system call that was asked for
+}
+
+/// What a thread is to do.
+pub mod command {
+    pub const RESUME: u32 = 1;
+    pub const CALL: u32 = 2; // execute the system call in the program's registers
+    pub const NATIVE: u32 = 3;
+    pub const RAW: u32 = 4;
+    pub const FORK: u32 = 5; // as CALL; a child runs natively
+}

@@ -1,0 +1,114 @@
+//! The program's memory, and which of it is code that stays what it is.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
+use nix::unistd::Pid;
+
+use super::block::READ;
+
+const PAGE: u64 = 4096;
+
+/// What is mapped at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mapped {
+    /// Code that nothing writes to.
+    Code,
+    /// Memory that is executable, and writable here or through another mapping.
+    Changing,
+    /// Nothing that can be executed.
+    Other,
+}
+
+/// The memory of a process.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pid: Pid,
+    executable: Vec<(u64, u64, Mapped)>,
+    stale: bool,
+}
+
+impl Memory {
+    pub(super) const fn new(pid: Pid) -> Self {
+        Self { pid, executable: Vec::new(), stale: true }
+    }
+
+    /// The mappings have changed.
+    pub(super) fn changed(&mut self) {
+        self.stale = true;
+    }
+
+    /// What is mapped at `address`.
+    pub(super) fn kind(&mut self, address: u64) -> Mapped {
+        if let Some(kind) = self.known(address) {
+            return kind;
+        }
+        if !std::mem::take(&mut self.stale) {
+            return Mapped::Other;
+        }
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        self.executable = maps.lines().filter_map(executable).collect();
+        self.known(address).unwrap_or(Mapped::Other)
+    }
+
+    fn known(&self, address: u64) -> Option<Mapped> {
+        let found = self.executable.iter().find(|(start, end, _)| (*start..*end).contains(&address));
+        found.filter(|_| !self.stale).map(|(_, _, kind)| *kind)
+    }
+
+    /// The code from `address` on, as much as there is up to [`READ`] bytes.
+    pub(super) fn code(&mut self, address: u64) -> Vec<u8> {
+        if self.kind(address) != Mapped::Code {
+            return Vec::new();
+        }
+        self.read_some(address, READ)
+    }
+
+    /// Up to `length` bytes, fewer where a page cannot be read.
+    fn read_some(&self, address: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let first = ((PAGE - address % PAGE) as usize).min(length);
+        // A transfer is partial between elements only.
+        let remote = [
+            RemoteIoVec { base: address as usize, len: first },
+            RemoteIoVec { base: (address as usize).wrapping_add(first), len: length - first },
+        ];
+        let used = if first == length { &remote[..1] } else { &remote[..] };
+        let read = process_vm_readv(self.pid, &mut [IoSliceMut::new(&mut bytes)], used).unwrap_or(0);
+        bytes.truncate(read);
+        bytes
+    }
+
+    /// `N` bytes, or none if they cannot be read.
+    pub(super) fn read<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
+        self.read_some(address, N).try_into().ok()
+    }
+
+    /// A number.
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        self.read(address).map(u64::from_le_bytes)
+    }
+
+    /// A string that ends with 0, cut where it is too long or cannot be read.
+    pub(super) fn text(&self, address: u64) -> String {
+        let bytes = self.read_some(address, 512);
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    /// Writes `bytes`; false if that is refused.
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> bool {
+        let remote = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+        process_vm_writev(self.pid, &[IoSlice::new(bytes)], &remote) == Ok(bytes.len())
+    }
+}
+
+fn executable(line: &str) -> Option<(u64, u64, Mapped)> {
+    let mut words = line.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?.as_bytes();
+    let &[_, write, execute, shared] = rights else { return None };
+    let kind = if write == b'w' || shared == b's' { Mapped::Changing } else { Mapped::Code };
+    let range = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    (execute == b'x').then_some((range.0, range.1, kind))
+}

@@ -1,0 +1,138 @@
+//! Runs an unmodified x86-64 Linux program on its own processor, translated block by block, and samples it exactly.
+//!
+//! Nothing need be installed and no hardware counter is used. The page `docs/dbi.md` of the repository explains the
+//! design.
+//!
+//! ```no_run
+//! use reuse_sampler::dbi::{DbiOptions, DbiSampler};
+//! use reuse_sampler::{Sampler, WindowPlan};
+//!
+//! let mut sampler = DbiSampler::spawn("sort", ["words.txt"], &DbiOptions::windows_of(10_000_000))?;
+//! while let Some(window) = sampler.next_window(&WindowPlan::count_only())? {
+//!     println!("window {}: {} blocks", window.index.0, window.code.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What the numbers are
+//! - **Windows** end before the block that would take them beyond their length; what one is short by, the next is
+//!   longer by. A block ends with a jump, call, return or system call, before a repeated string instruction, or after
+//!   64 instructions, whatever is observed.
+//! - **Instructions** are those executed. A repeated string instruction (`rep movsb`) counts once.
+//! - **Accesses** are those the program's instructions make, whole: a 32-byte load is one access, or one a line if it
+//!   straddles lines. A repeated string instruction makes one per element. A locked read-modify-write is one store; an
+//!   unlocked one is a load and a store. Masked and gathered accesses count as one access at the first address, and
+//!   [`warnings`](DbiSampler::warnings) say that some were executed.
+//! - **Elapsed time** is that of the translated run.
+//!
+//! # What is not observed
+//! Child processes and programs that the observed one starts run natively. A program that creates a thread, executes
+//! writable memory (a just-in-time compiler), installs a system call filter or uses an instruction that is not
+//! translated runs on natively from that point: the windows before it are returned, and the warnings say why and from
+//! which window.
+
+#[cfg(dbi_backend)]
+mod assemble;
+#[cfg(dbi_backend)]
+mod block;
+#[cfg(dbi_backend)]
+mod cache;
+#[cfg(not(dbi_backend))]
+mod elsewhere;
+#[cfg(dbi_backend)]
+mod launch;
+#[cfg(dbi_backend)]
+mod layout;
+#[cfg(dbi_backend)]
+mod memory;
+#[cfg(dbi_backend)]
+mod observer;
+mod options;
+#[cfg(dbi_backend)]
+mod process;
+#[cfg(dbi_backend)]
+mod recording;
+#[cfg(dbi_backend)]
+mod region;
+#[cfg(dbi_backend)]
+mod runtime;
+#[cfg(dbi_backend)]
+mod signals;
+#[cfg(dbi_backend)]
+mod system_calls;
+#[cfg(dbi_backend)]
+mod translate;
+#[cfg(dbi_backend)]
+mod windows;
+
+use std::ffi::OsStr;
+
+#[cfg(not(dbi_backend))]
+use elsewhere::Run;
+#[cfg(dbi_backend)]
+use windows::Run;
+
+pub use options::DbiOptions;
+
+use crate::{CodeLocation, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+
+/// A program that runs translated, one window at a time.
+#[derive(Debug)]
+pub struct DbiSampler {
+    run: Run,
+}
+
+impl DbiSampler {
+    /// Starts `program` (found as a shell finds it) with `arguments`. It waits before its first instruction until
+    /// [`next_window`](Sampler::next_window) gives the initial plan. Standard input, output and error are the caller's.
+    ///
+    /// # Errors
+    /// [`SamplerError::Target`] if the program cannot be run, [`SamplerError::Unsupported`] on a machine that is not
+    /// x86-64 Linux, [`SamplerError::Value`] for a window of length 0, [`SamplerError::Io`] if the system refuses.
+    pub fn spawn<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+        options: &DbiOptions,
+    ) -> Result<Self, SamplerError> {
+        let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        Ok(Self { run: Run::spawn(program.as_ref(), &arguments, options)? })
+    }
+
+    /// Where the code at `address` comes from, if it was seen in a window and belongs to a file. Also after the
+    /// program's end.
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.run.locate(address)
+    }
+
+    /// Number of the program's process.
+    pub fn process_id(&self) -> u32 {
+        self.run.process_id()
+    }
+
+    /// How the program ended, after [`next_window`](Sampler::next_window) has returned `None` or
+    /// [`stop`](Sampler::stop) was called.
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        self.run.exit_status()
+    }
+
+    /// What the user should know about the run: parts that went unobserved. Complete after the end.
+    pub fn warnings(&self) -> &[String] {
+        self.run.warnings()
+    }
+
+    /// Lets the program run on natively from its next block. The window in progress is returned by the next call of
+    /// [`next_window`](Sampler::next_window), and then `None` once the program has ended.
+    pub fn release(&mut self) {
+        self.run.release();
+    }
+}
+
+impl Sampler for DbiSampler {
+    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        self.run.next_window(plan)
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        self.run.stop()
+    }
+}

@@ -1,0 +1,118 @@
+//! The observer's view of the shared region, and sleeping on its words.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::libc;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::layout::SIZE;
+use crate::SamplerError;
+
+/// The region, full of zeroes at first.
+#[derive(Debug)]
+pub(super) struct Region {
+    base: NonNull<c_void>,
+    file: OwnedFd,
+}
+
+// SAFETY: all access is by atomics or, for bytes that the program only executes, by copying.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(super) fn new() -> Result<Self, SamplerError> {
+        let failed = |source: io::Error| SamplerError::Io {
+            operation: "map",
+            object: "memory to share with the program".into(),
+            source,
+        };
+        let file = memfd_create(c"reuse-sampler", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(e.into()))?;
+        let file = File::from(file);
+        file.set_len(SIZE).map_err(failed)?;
+        let length =
+            NonZeroUsize::new(SIZE as usize).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }
+            .map_err(|errno| failed(errno.into()))?;
+        Ok(Self { base, file: file.into() })
+    }
+
+    /// The file, for the program to map.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset < SIZE, "an offset outside the region");
+        // SAFETY: aligned, within the mapping, which lives as long as `self`; all bits are valid.
+        unsafe { &*self.base.as_ptr().cast::<AtomicU64>().add(offset as usize / 8) }
+    }
+
+    /// Half a word.
+    pub(super) fn half(&self, offset: u64) -> &AtomicU32 {
+        assert!(offset % 4 == 0 && offset < SIZE, "an offset outside the region");
+        // SAFETY: as in `word`.
+        unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(offset as usize / 4) }
+    }
+
+    pub(super) fn get(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self, offset: u64, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    pub(super) fn get_half(&self, offset: u64) -> u32 {
+        self.half(offset).load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_half(&self, offset: u64, value: u32) {
+        self.half(offset).store(value, Ordering::Release);
+    }
+
+    /// Copies `bytes` to where no thread executes or reads now.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
+        assert!(offset <= SIZE && bytes.len() as u64 <= SIZE - offset, "bytes outside the region");
+        // SAFETY: within the mapping, and nobody refers to these bytes while this runs.
+        unsafe {
+            let to = self.base.as_ptr().cast::<u8>().add(offset as usize);
+            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this size; nothing borrowed from it outlives `self`.
+        let _ = unsafe { munmap(self.base, SIZE as usize) };
+    }
+}
+
+/// Sleeps while `word` holds `expected`, at most for `timeout`. May return early for no reason.
+pub(super) fn sleep(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
+    };
+    // SAFETY: the word and the timeout outlive the call, and the kernel only reads both.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const timeout) };
+}
+
+/// Wakes whoever sleeps on `word`.
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: the kernel takes the address of a live word and does not write to it.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}

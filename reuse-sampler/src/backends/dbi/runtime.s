@@ -1,0 +1,366 @@
+# What runs inside the program besides translated code: entry points that save its registers, ask the observer, and
+# do what it answers. It touches no vector register, no memory of the program's and nothing behind FS.
+
+.macro SAVE at
+    mov gs:[\at], rax
+    mov gs:[\at+8], rcx
+    mov gs:[\at+16], rdx
+    mov gs:[\at+24], rbx
+    mov gs:[\at+32], rsp
+    mov gs:[\at+40], rbp
+    mov gs:[\at+48], rsi
+    mov gs:[\at+56], rdi
+    mov gs:[\at+64], r8
+    mov gs:[\at+72], r9
+    mov gs:[\at+80], r10
+    mov gs:[\at+88], r11
+    mov gs:[\at+96], r12
+    mov gs:[\at+104], r13
+    mov gs:[\at+112], r14
+    mov gs:[\at+120], r15
+.endm
+
+.macro RESTORE at, flags
+    mov rsp, gs:[{STACK}]
+    push qword ptr gs:[\flags]
+    popfq
+    mov rax, gs:[\at]
+    mov rcx, gs:[\at+8]
+    mov rdx, gs:[\at+16]
+    mov rbx, gs:[\at+24]
+    mov rsp, gs:[\at+32]
+    mov rbp, gs:[\at+40]
+    mov rsi, gs:[\at+48]
+    mov rdi, gs:[\at+56]
+    mov r8, gs:[\at+64]
+    mov r9, gs:[\at+72]
+    mov r10, gs:[\at+80]
+    mov r11, gs:[\at+88]
+    mov r12, gs:[\at+96]
+    mov r13, gs:[\at+104]
+    mov r14, gs:[\at+112]
+    mov r15, gs:[\at+120]
+.endm
+
+# Wakes the observer, then sleeps until the word at gs:[state] is 2. Goes to orphan if the observer is dead.
+.macro ASK state, orphan
+    mov dword ptr gs:[\state], 1
+    mov rdi, gs:[{HUB}]
+    lock inc dword ptr [rdi]
+    mov esi, 1
+    mov edx, 1
+    mov eax, 202
+    syscall
+77: mov ecx, 200
+78: cmp dword ptr gs:[\state], 2
+    je 79f
+    pause
+    dec ecx
+    jnz 78b
+    mov rdi, gs:[{SELF}]
+    add rdi, \state
+    xor esi, esi
+    mov edx, 1
+    lea r10, [rip + .Ldbi_timeout]
+    mov eax, 202
+    syscall
+    cmp rax, -110
+    jne 77b
+    mov eax, 110
+    syscall
+    mov rdi, gs:[{HUB}]
+    cmp eax, [rdi+8]
+    je 77b
+    jmp \orphan
+79: mov dword ptr gs:[\state], 0
+.endm
+
+# Gives the kernel the program's own signal actions.
+.macro OWN_ACTIONS
+    mov r14d, 1
+76: mov r15, r14
+    shl r15, 5
+    mov rax, gs:[r15+{ACTIONS}]
+    cmp rax, 1
+    jbe 75f
+    mov rdi, r14
+    mov rsi, gs:[{SELF}]
+    lea rsi, [rsi+r15+{ACTIONS}]
+    xor edx, edx
+    mov r10d, 8
+    mov eax, 13
+    syscall
+75: inc r14d
+    cmp r14d, 64
+    jbe 76b
+.endm
+
+.pushsection .text.reuse_sampler_dbi,"ax",@progbits
+.p2align 4
+.globl reuse_sampler_dbi_runtime
+.hidden reuse_sampler_dbi_runtime
+reuse_sampler_dbi_runtime:
+    .long .Ldbi_end - reuse_sampler_dbi_runtime
+    .long .Ldbi_start - reuse_sampler_dbi_runtime
+    .long .Ldbi_exit - reuse_sampler_dbi_runtime
+    .long .Ldbi_probe - reuse_sampler_dbi_runtime
+    .long .Ldbi_call - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_inner - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_popped - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_kernel - reuse_sampler_dbi_runtime
+    .long .Ldbi_signal - reuse_sampler_dbi_runtime
+    .long .Ldbi_restorer - reuse_sampler_dbi_runtime
+    .long .Ldbi_returned - reuse_sampler_dbi_runtime
+    .long .Ldbi_command_kernel - reuse_sampler_dbi_runtime
+    .long .Ldbi_fork_kernel - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_pushed - reuse_sampler_dbi_runtime
+    .long .Ldbi_command - reuse_sampler_dbi_runtime
+    .long .Ldbi_fork - reuse_sampler_dbi_runtime
+    .long .Ldbi_aborted - reuse_sampler_dbi_runtime
+.p2align 4
+.Ldbi_timeout:
+    .quad 0, 300000000
+
+# The program's first instruction.
+.Ldbi_start:
+    mov dword ptr gs:[{EXIT}], 0
+
+# Out of translated code, or at a known place of the program.
+.p2align 4
+.Ldbi_exit:
+    SAVE {REGISTERS}
+    mov rsp, gs:[{STACK}]
+    pushfq
+    pop qword ptr gs:[{FLAGS}]
+    cld
+    mov dword ptr gs:[{REASON}], 0
+.Ldbi_ring:
+    ASK {STATE}, .Ldbi_orphan
+    mov eax, gs:[{COMMAND}]
+    cmp eax, 1
+    je .Ldbi_resume
+    cmp eax, 2
+    je .Ldbi_command
+    cmp eax, 3
+    je .Ldbi_native
+    cmp eax, 5
+    je .Ldbi_fork
+
+# A system call that the observer asks for; its last argument says on which stack.
+    mov rax, gs:[{RAW}]
+    mov rdi, gs:[{RAW}+8]
+    mov rsi, gs:[{RAW}+16]
+    mov rdx, gs:[{RAW}+24]
+    mov r10, gs:[{RAW}+32]
+    xor r8d, r8d
+    xor r9d, r9d
+    mov rsp, gs:[{RAW}+40]
+    syscall
+    mov rsp, gs:[{STACK}]
+    mov gs:[{RAW_RESULT}], rax
+    mov dword ptr gs:[{REASON}], 9
+    jmp .Ldbi_ring
+
+.Ldbi_resume:
+    RESTORE {REGISTERS}, {FLAGS}
+    jmp qword ptr gs:[{RESUME}]
+
+.Ldbi_command:
+    RESTORE {REGISTERS}, {FLAGS}
+    mov dword ptr gs:[{EXIT}], 0
+.Ldbi_command_kernel:
+    syscall
+.Ldbi_commanded:
+    SAVE {REGISTERS}
+    mov rsp, gs:[{STACK}]
+    pushfq
+    pop qword ptr gs:[{FLAGS}]
+    cld
+    mov dword ptr gs:[{REASON}], 5
+    jmp .Ldbi_ring
+
+.Ldbi_fork:
+    mov rax, gs:[{PC}]
+    mov gs:[{PRIVATE_PC}], rax
+    RESTORE {REGISTERS}, {FLAGS}
+    mov dword ptr gs:[{EXIT}], 0
+.Ldbi_fork_kernel:
+    syscall
+    mov rcx, rax
+    jrcxz .Ldbi_child
+    mov dword ptr gs:[{NATIVE}], 0 # a child that shared this memory has set it
+    jmp .Ldbi_commanded
+
+# A system call of the observer's was taken back.
+.Ldbi_aborted:
+    mov dword ptr gs:[{EXIT}], 0
+    mov rsp, gs:[{STACK}]
+    cld
+    mov dword ptr gs:[{REASON}], 11
+    jmp .Ldbi_ring
+
+# A child has a copy of the private part, or its parent sleeps: nothing that is shared may be written. The kernel has
+# left the flags in r11.
+.Ldbi_child:
+    SAVE {PRIVATE_REGISTERS}
+    mov gs:[{PRIVATE_FLAGS}], r11
+    mov rsp, gs:[{STACK}]
+    cld
+    OWN_ACTIONS
+    mov dword ptr gs:[{NATIVE}], 1
+    RESTORE {PRIVATE_REGISTERS}, {PRIVATE_FLAGS}
+    jmp qword ptr gs:[{PRIVATE_PC}]
+
+# The observer is dead: on without it.
+.Ldbi_orphan:
+    mov eax, gs:[{EXIT}]
+    test eax, eax
+    jz .Ldbi_native
+    mov rcx, gs:[{EXIT_PCS}]
+    mov rax, [rcx+rax*8]
+    mov gs:[{PC}], rax
+.Ldbi_native:
+    mov rax, gs:[{PC}]
+    mov gs:[{PRIVATE_PC}], rax
+    OWN_ACTIONS
+    mov dword ptr gs:[{NATIVE}], 1
+    cmp dword ptr gs:[{MASKED}], 0
+    je 1f
+    mov edi, 2
+    mov rsi, gs:[{SELF}]
+    add rsi, {MASK}
+    xor edx, edx
+    mov r10d, 8
+    mov eax, 14
+    mov rsp, gs:[{REGISTERS}+32]
+    syscall
+1:  RESTORE {REGISTERS}, {FLAGS}
+    jmp qword ptr gs:[{PRIVATE_PC}]
+
+# A return or an indirect jump did not find its target at once: gs:[PC] holds it, rcx and rdx are in their slots.
+.p2align 4
+.Ldbi_probe:
+    mov rcx, gs:[{PC}]
+    mov gs:[{SLOT_C}], rax
+    lahf
+    seto al
+    mov gs:[{SLOT_E}], rax
+    imul rdx, rcx, 0x5bd1e995
+    shr rdx, {HASH_SHIFT}
+    and edx, {HASH_MASK}
+    shl rdx, 4
+    add rdx, gs:[{HASH}]
+.rept {PROBES}
+    mov rax, [rdx]
+    cmp rax, rcx
+    je .Ldbi_hit
+    add rdx, 16
+.endr
+    mov rax, gs:[{SLOT_E}]
+    add al, 127
+    sahf
+    mov rax, gs:[{SLOT_C}]
+    mov rcx, gs:[{SLOT_A}]
+    mov rdx, gs:[{SLOT_B}]
+    mov dword ptr gs:[{EXIT}], 0
+    jmp .Ldbi_exit
+.Ldbi_hit:
+    mov rax, [rdx+8]
+    movzx ecx, cx
+    shl ecx, 3
+    add rcx, gs:[{LOOKUP}]
+    mov [rcx], rax
+    add rax, {VERIFIED}
+    mov gs:[{RESUME}], rax
+    mov rax, gs:[{SLOT_E}]
+    add al, 127
+    sahf
+    mov rax, gs:[{SLOT_C}]
+    jmp qword ptr gs:[{RESUME}]
+
+# A system call of translated code; rcx and r11 are the kernel's to destroy. If a signal comes before the kernel is
+# entered, the observer takes the thread back to the exit.
+.p2align 4
+.Ldbi_call:
+    mov r11, rsp
+    mov rsp, gs:[{STACK}]
+.Ldbi_call_inner:
+    pushfq
+.Ldbi_call_pushed:
+    cmp rax, {CALLS}-1
+    ja 1f
+    bt qword ptr gs:[{ASK_FIRST}], rax
+    jc 1f
+    cmp dword ptr gs:[{PENDING}], 0
+    jne 1f
+    popfq
+.Ldbi_call_popped:
+    mov rsp, r11
+.Ldbi_call_kernel:
+    syscall
+    jmp qword ptr gs:[{AFTER_CALL}]
+1:  popfq
+    mov rsp, r11
+    jmp .Ldbi_exit
+
+# Every signal that the program handles arrives here first, all others blocked.
+.p2align 4
+.Ldbi_signal:
+    cmp dword ptr gs:[{NATIVE}], 0
+    jne 2f
+    mov gs:[{SIGNAL}], rdi
+    mov gs:[{SIGNAL_INFO}], rsi
+    mov gs:[{SIGNAL_CONTEXT}], rdx
+    mov gs:[{SIGNAL_STACK}], rsp
+    ASK {SIGNAL_STATE}, .Ldbi_signal_orphan
+    cmp dword ptr gs:[{SIGNAL_COMMAND}], 0
+    jne 1f
+.Ldbi_signal_return:
+    mov rsp, gs:[{SIGNAL_STACK}]
+    add rsp, 8
+.Ldbi_restorer:
+    mov eax, 15
+    syscall
+1:  mov rsp, gs:[{STACK}]
+    mov dword ptr gs:[{EXIT}], 0
+    mov dword ptr gs:[{REASON}], 10
+    jmp .Ldbi_ring
+2:  mov rax, rdi
+    shl rax, 5
+    mov rax, gs:[rax+{ACTIONS}]
+    jmp rax
+
+# The observer is dead: the signal waits, blocked, until the next block has taken the program out.
+.Ldbi_signal_orphan:
+    mov rdx, gs:[{SIGNAL_CONTEXT}]
+    mov rax, [rdx+0x128]
+    mov gs:[{MASK}], rax
+    mov dword ptr gs:[{MASKED}], 1
+    mov qword ptr [rdx+0x128], -1
+    mov eax, 39
+    syscall
+    mov r12, rax
+    mov eax, 186
+    syscall
+    mov rsi, rax
+    mov rdi, r12
+    mov rdx, gs:[{SIGNAL}]
+    mov r10, gs:[{SIGNAL_INFO}]
+    mov eax, 297
+    syscall
+    mov rax, 0xC000000000000000
+    mov gs:[{LEFT}], rax
+    jmp .Ldbi_signal_return
+
+# The program returned from a handler: the kernel has restored everything but the place.
+.Ldbi_returned:
+    mov dword ptr gs:[{EXIT}], 0
+    SAVE {REGISTERS}
+    mov rsp, gs:[{STACK}]
+    pushfq
+    pop qword ptr gs:[{FLAGS}]
+    cld
+    mov dword ptr gs:[{REASON}], 6
+    jmp .Ldbi_ring
+.Ldbi_end:
+.popsection

@@ -1,0 +1,349 @@
+//! Signals of the program: delivered between blocks, in the kernel's own frame on the program's own stack.
+//!
+//! The kernel knows one handler for all signals that the program handles. A signal that arrives while translated code
+//! runs is put aside, all signals are blocked, and the thread is made to ask at its next block. There it queues the
+//! signal to itself again and unblocks it on the program's stack; the frame that the kernel then builds is given the
+//! program's registers, and the program's handler runs translated. Faults are delivered where they happen, with the
+//! registers as the faulting instruction found them.
+
+use nix::libc;
+
+use super::layout::command;
+use super::layout::shared::{self, SCRATCH};
+use super::observer::{Event, Gone, Observer, register};
+use super::translate::Mark;
+
+/// In a `ucontext`: the general registers, and the mask.
+const GREGS: u64 = 40;
+const MASK: u64 = 0x128;
+/// Positions among the general registers.
+const R11: usize = 3;
+const RSP: usize = 15;
+const RIP: usize = 16;
+const EFLAGS: usize = 17;
+/// Where the saved registers, by their numbers, are among the general registers.
+const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+
+/// Flags that a handler begins without: direction, trap, resume.
+const CLEARED: u64 = 0x1_0500;
+const SA_RESTORER: u64 = 0x0400_0000;
+const ALL: u64 = u64::MAX;
+/// All but those that faults raise, which cannot wait.
+const ASIDE: u64 = !(1 << (libc::SIGSEGV - 1)
+    | 1 << (libc::SIGBUS - 1)
+    | 1 << (libc::SIGILL - 1)
+    | 1 << (libc::SIGFPE - 1)
+    | 1 << (libc::SIGTRAP - 1));
+
+/// A signal put aside.
+#[derive(Clone, Debug)]
+struct Pending {
+    signal: u64,
+    info: [u8; 128],
+}
+
+/// The state of signals.
+#[derive(Debug)]
+pub(super) struct Signals {
+    actions: [[u64; 4]; 65], // handler, flags, restorer, mask
+    pending: Vec<Pending>,
+    aside: u64,         // the program's own mask, while some are pending
+    reset: Option<u64>, // the signal whose action the kernel is to forget
+    /// While signals are unblocked for delivery: where the program is, and the mask that it has.
+    delivering: Option<(u64, u64)>,
+    /// After a delivery: where the handler begins, and the mask that it runs with.
+    entered: Option<(u64, u64)>,
+    /// A fault, corrected for instructions that its block did not execute: block and number.
+    pub unexecuted: Vec<(u32, u64)>,
+    pub fault: Option<(u32, u64)>, // block and faulting instruction, where accesses are recorded
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            actions: [[0; 4]; 65],
+            pending: Vec::new(),
+            aside: 0,
+            reset: None,
+            delivering: None,
+            entered: None,
+            unexecuted: Vec::new(),
+            fault: None,
+        }
+    }
+}
+
+impl Signals {
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+}
+
+impl Observer {
+    /// `rt_sigaction`.
+    pub(super) fn set_action(&mut self, next: u64) -> Result<Option<Event>, Gone> {
+        let [signal, new, old, size] =
+            [register::RDI, register::RSI, register::RDX, register::R10].map(|r| self.register(r));
+        let wanted = if new == 0 { Some(None) } else { self.memory.read::<32>(new).map(|b| Some(words(&b))) };
+        let (Some(wanted), true) = (wanted, size == 8 && (1..=64).contains(&signal)) else {
+            return self.perform(command::CALL); // the kernel says what is wrong
+        };
+        let (give, take) = (self.address_of(SCRATCH), self.address_of(SCRATCH + 32));
+        if let Some([handler, flags, restorer, mask]) = wanted {
+            let kernel = if handler > 1 {
+                let kept = libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT;
+                let base = self.base;
+                let ours = [self.runtime.signal, self.runtime.restorer].map(|offset| base + offset);
+                [ours[0], flags & kept as u64 | libc::SA_SIGINFO as u64 | SA_RESTORER, ours[1], ALL]
+            } else {
+                [handler, flags, restorer, mask]
+            };
+            for (index, word) in (0..).zip(kernel) {
+                self.set(SCRATCH + 8 * index, word);
+            }
+        }
+        let give = if wanted.is_some() { give } else { 0 };
+        // The entry must be there before the kernel delivers by it.
+        let before = self.signals.actions[signal as usize];
+        if let Some(action) = wanted.filter(|action| action[0] > 1) {
+            self.signals.actions[signal as usize] = action;
+            self.keep_action(signal, action);
+        }
+        let stack = self.own_stack();
+        let (_, result) = self.raw(libc::SYS_rt_sigaction, [signal, give, take, 8], stack)?;
+        if result != 0 {
+            self.signals.actions[signal as usize] = before;
+            self.keep_action(signal, before);
+        } else {
+            if let Some(action) = wanted {
+                self.signals.actions[signal as usize] = action;
+                self.keep_action(signal, action);
+            }
+            if old != 0 {
+                let kernels: [u64; 4] = [0, 1, 2, 3].map(|index| self.get(SCRATCH + 32 + 8 * index));
+                let answer = if kernels[0] == self.base + self.runtime.signal { before } else { kernels };
+                let bytes: Vec<u8> = answer.iter().flat_map(|word| word.to_le_bytes()).collect();
+                if !self.memory.write(old, &bytes) {
+                    const EFAULT: i64 = 14;
+                    self.set_register(register::RAX, (-EFAULT) as u64);
+                    return self.resume(next, false);
+                }
+            }
+        }
+        self.set_register(register::RAX, result);
+        self.resume(next, false)
+    }
+
+    /// A signal has arrived in the program. Returns 0 if the interrupted code goes on, 1 if the program's handler is
+    /// to be entered.
+    pub(super) fn signal(&mut self) -> u32 {
+        let [signal, info, context, stack] =
+            [shared::SIGNAL, shared::SIGNAL_INFO, shared::SIGNAL_CONTEXT, shared::SIGNAL_STACK]
+                .map(|w| self.get(w));
+        let Some(mut gregs) = self.memory.read::<184>(context + GREGS).map(|bytes| words::<23>(&bytes))
+        else {
+            return 0;
+        };
+        if let Some((pc, mask)) = self.signals.delivering.take() {
+            for (number, place) in (0..).zip(PLACES) {
+                gregs[place] = self.register(number);
+            }
+            gregs[RIP] = pc;
+            gregs[EFLAGS] = self.get(shared::FLAGS);
+            self.enter(signal, info, context, stack, &gregs, mask);
+            return 1;
+        }
+        let mask = match self.memory.word(context + MASK) {
+            Some(_) if self.signals.is_pending() => self.signals.aside,
+            Some(mask) => mask,
+            None => return 0,
+        };
+        let info_bytes = self.memory.read::<128>(info).unwrap_or([0; 128]);
+        let code = i32::from_le_bytes([info_bytes[8], info_bytes[9], info_bytes[10], info_bytes[11]]);
+        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+        if code > 0 && faults.contains(&(signal as i32)) {
+            let Self { memory, cache, .. } = self;
+            if let Some((block, _, mark)) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
+                self.restore(&mut gregs, &mark);
+                self.note_fault(block, mark.pc);
+                self.enter(signal, info, context, stack, &gregs, mask);
+                return 1;
+            }
+        }
+        self.rewind(&mut gregs);
+        let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.memory.write(context + GREGS, &bytes);
+        self.memory.write(context + MASK, &ASIDE.to_le_bytes());
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
+        self.set_half(shared::PENDING, 1);
+        self.signals.aside = mask;
+        self.signals.pending.push(Pending { signal, info: info_bytes });
+        self.ask_soon();
+        0
+    }
+
+    /// Takes back a system call that the kernel has not begun.
+    fn rewind(&mut self, gregs: &mut [u64; 23]) {
+        let place = gregs[RIP].wrapping_sub(self.base);
+        let r = &self.runtime;
+        if (r.call..=r.call_kernel).contains(&place) {
+            if place >= r.call_inner && place < r.call_kernel {
+                gregs[RSP] = gregs[R11];
+                if place >= r.call_pushed && place < r.call_popped {
+                    let flags = self.memory.word(self.own_stack() - 8);
+                    gregs[EFLAGS] = flags.unwrap_or(gregs[EFLAGS]);
+                }
+            }
+            gregs[RIP] = self.base + r.exit;
+        } else if (r.command..=r.command_kernel).contains(&place) || (r.fork..=r.fork_kernel).contains(&place)
+        {
+            gregs[RIP] = self.base + r.aborted;
+            self.set(shared::PC, self.calling.pc);
+            if self.calling.number == libc::SYS_rt_sigreturn {
+                let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
+                self.memory.write(place, &self.calling.argument.to_le_bytes());
+            }
+        }
+    }
+
+    /// Registers as the program's instruction at `mark` found them.
+    fn restore(&self, gregs: &mut [u64; 23], mark: &Mark) {
+        for (register, slot) in mark.spilled.into_iter().flatten() {
+            gregs[PLACES[usize::from(register)]] = self.get(slot);
+        }
+        gregs[RIP] = mark.pc;
+    }
+
+    /// The block was left before the instruction at `pc`.
+    fn note_fault(&mut self, block: u32, pc: u64) {
+        self.signals.fault = Some((block, pc));
+        let Self { memory, cache, .. } = self;
+        let Some(start) = cache.blocks().get(block as usize).map(|block| block.pc) else { return };
+        let before = cache.instructions_before(start, pc, &mut |at| memory.code(at));
+        let all = cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions));
+        let rest = all.saturating_sub(before);
+        self.signals.unexecuted.push((block, rest));
+        self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(rest));
+    }
+
+    /// Makes the frame at `context` what the program expects, and its registers those of the handler's first
+    /// instruction.
+    fn enter(&mut self, signal: u64, info: u64, context: u64, stack: u64, gregs: &[u64; 23], mask: u64) {
+        let action = self.signals.actions[(signal as usize).min(64)];
+        let [handler, flags, restorer, blocked] = action;
+        let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.memory.write(context + GREGS, &bytes);
+        self.memory.write(context + MASK, &mask.to_le_bytes());
+        self.memory.write(stack, &restorer.to_le_bytes());
+        for number in 0..16 {
+            self.set_register(number, gregs[PLACES[number as usize]]);
+        }
+        for (number, value) in [
+            (register::RAX, 0),
+            (register::RDI, signal),
+            (register::RSI, info),
+            (register::RDX, context),
+            (register::RSP, stack),
+        ] {
+            self.set_register(number, value);
+        }
+        self.set(shared::FLAGS, gregs[EFLAGS] & !CLEARED);
+        let own = if flags & libc::SA_NODEFER as u64 == 0 { 1 << (signal - 1) } else { 0 };
+        let mask = mask | blocked | own;
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
+        self.set(shared::PC, handler);
+        self.signals.entered = Some((handler, mask));
+        if flags & libc::SA_RESETHAND as u64 != 0 {
+            self.signals.actions[signal as usize] = [0; 4];
+            self.keep_action(signal, [0; 4]);
+            self.signals.reset = Some(signal);
+        }
+    }
+
+    /// The program is at the first instruction of its handler, all signals blocked.
+    pub(super) fn delivered(&mut self) -> Result<u64, Gone> {
+        match self.signals.entered.take() {
+            Some((pc, mask)) => self.unblock(pc, mask, mask),
+            None => Ok(self.get(shared::PC)),
+        }
+    }
+
+    /// Gives the program at `pc` the mask `mask`; `own` is the one that it sees in a frame. Returns where it goes on.
+    fn unblock(&mut self, mut pc: u64, mut mask: u64, mut own: u64) -> Result<u64, Gone> {
+        loop {
+            if let Some(signal) = self.signals.reset.take() {
+                for index in 0..4 {
+                    self.set(SCRATCH + 8 * index, 0);
+                }
+                let (give, stack) = (self.address_of(SCRATCH), self.own_stack());
+                self.raw(libc::SYS_rt_sigaction, [signal, give, 0, 8], stack)?;
+            }
+            self.set(SCRATCH, mask);
+            self.signals.delivering = Some((pc, own));
+            let stack = self.register(register::RSP);
+            let at = self.address_of(SCRATCH);
+            let set = libc::SIG_SETMASK as u64;
+            let _ = self.raw(libc::SYS_rt_sigprocmask, [set, at, 0, 8], stack)?;
+            match (self.signals.delivering.take(), self.signals.entered.take()) {
+                (None, Some((handler, with))) => (pc, mask, own) = (handler, with, with),
+                _ => break,
+            }
+        }
+        self.set_half(shared::MASKED, 0);
+        Ok(pc)
+    }
+
+    /// Delivers the signal that was put aside to the program at `pc`. Returns where it goes on.
+    pub(super) fn deliver(&mut self, pc: u64) -> Result<u64, Gone> {
+        self.set_half(shared::PENDING, 0);
+        let own = self.signals.aside;
+        let mut mask = own;
+        for pending in std::mem::take(&mut self.signals.pending) {
+            mask &= !(1 << (pending.signal - 1));
+            self.queue(&pending)?;
+        }
+        self.unblock(pc, mask, own)
+    }
+
+    fn queue(&mut self, pending: &Pending) -> Result<(), Gone> {
+        for (index, word) in (0..).zip(words::<16>(&pending.info)) {
+            self.set(SCRATCH + 8 * index, word);
+        }
+        let pid = self.process.pid().as_raw() as u64;
+        let (info, stack) = (self.address_of(SCRATCH), self.own_stack());
+        self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, pid, pending.signal, info], stack)?;
+        Ok(())
+    }
+
+    /// Before the program leaves: what was put aside waits in the kernel until its mask is restored.
+    pub(super) fn requeue(&mut self) -> Result<(), Gone> {
+        for pending in std::mem::take(&mut self.signals.pending) {
+            self.queue(&pending)?;
+        }
+        Ok(())
+    }
+
+    /// `rt_sigreturn`: the kernel restores the frame's registers, and comes to our entry instead of its place.
+    pub(super) fn return_from_handler(&mut self, pc: u64) -> Result<Option<Event>, Gone> {
+        let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
+        let Some(target) = self.memory.word(place) else {
+            self.leaving.get_or_insert_with(|| "a signal frame that cannot be read".into());
+            return self.resume(pc, false);
+        };
+        self.memory.write(place, &(self.base + self.runtime.returned).to_le_bytes());
+        self.calling.argument = target;
+        self.set(shared::PC, target);
+        self.order(command::CALL);
+        Ok(None)
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.try_into().map_or(0, u64::from_le_bytes);
+    }
+    words
+}

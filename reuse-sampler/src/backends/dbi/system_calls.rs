@@ -1,0 +1,167 @@
+//! System calls that change what the observer relies on. All others go to the kernel unseen.
+
+use nix::libc;
+
+use super::layout::{self, command, private, shared};
+use super::observer::{Event, Gone, Observer, register};
+
+/// Calls that the observer decides about.
+pub(super) const ASK_FIRST: [u32; 21] =
+    [9, 10, 11, 13, 15, 25, 56, 57, 58, 59, 60, 101, 154, 157, 158, 231, 317, 322, 329, 334, 435];
+
+/// The system call that the program makes at the observer's order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Calling {
+    pub pc: u64,
+    pub next: u64,
+    pub number: i64,
+    pub argument: u64,
+}
+
+const ENOSYS: i64 = 38;
+const EINVAL: i64 = 22;
+const ENOMEM: i64 = 12;
+
+impl Observer {
+    /// The program makes a system call at `pc`, followed by the instruction at `next`.
+    pub(super) fn call(&mut self, pc: u64, next: u64) -> Result<Option<Event>, Gone> {
+        let number = self.register(register::RAX) as i64;
+        let first = self.register(register::RDI);
+        let second = self.register(register::RSI);
+        self.calling = Calling { pc, next, number, argument: second };
+        match number {
+            libc::SYS_mmap => {
+                let fixed = self.register(register::R10) & (libc::MAP_FIXED as u64) != 0;
+                if fixed && self.is_ours(first, second) {
+                    return self.refuse(next, ENOMEM);
+                }
+                self.perform(command::CALL)
+            }
+            libc::SYS_mprotect | libc::SYS_munmap | libc::SYS_mremap | libc::SYS_pkey_mprotect => {
+                if self.is_ours(first, second) {
+                    return self.refuse(next, EINVAL);
+                }
+                self.perform(command::CALL)
+            }
+            libc::SYS_rt_sigaction => self.set_action(next),
+            libc::SYS_rt_sigreturn => self.return_from_handler(pc),
+            libc::SYS_clone | libc::SYS_clone3 => {
+                let flags = match number {
+                    libc::SYS_clone => Some(first),
+                    _ => self.memory.word(first),
+                };
+                let shares = libc::CLONE_VM as u64;
+                match flags {
+                    Some(flags) if flags & shares != 0 && flags & libc::CLONE_VFORK as u64 == 0 => {
+                        self.give_up(pc, "the program creates a thread")
+                    }
+                    _ => self.fork(),
+                }
+            }
+            libc::SYS_fork | libc::SYS_vfork => self.fork(),
+            libc::SYS_execve | libc::SYS_execveat => {
+                let path = if number == libc::SYS_execve { first } else { second };
+                self.executed += 1;
+                self.first_executed = Some(self.memory.text(path));
+                self.perform(command::CALL)
+            }
+            libc::SYS_exit | libc::SYS_exit_group => Ok(Some(Event::Exiting)),
+            libc::SYS_rseq => self.refuse(next, ENOSYS),
+            libc::SYS_arch_prctl => {
+                const ARCH_SET_GS: u64 = 0x1001;
+                const ARCH_GET_GS: u64 = 0x1004;
+                const SHADOW_STACK: std::ops::Range<u64> = 0x5001..0x6000;
+                match first {
+                    ARCH_SET_GS | ARCH_GET_GS => self.give_up(pc, "the program uses the GS register"),
+                    code if SHADOW_STACK.contains(&code) => self.refuse(next, EINVAL),
+                    _ => self.perform(command::CALL),
+                }
+            }
+            libc::SYS_prctl => match first as i32 {
+                libc::PR_SET_SECCOMP => self.give_up(pc, "the program installs a system call filter"),
+                libc::PR_SET_DUMPABLE if second == 0 => self.give_up(pc, "the program protects its memory"),
+                _ => self.perform(command::CALL),
+            },
+            libc::SYS_seccomp => self.give_up(pc, "the program installs a system call filter"),
+            libc::SYS_ptrace => self.give_up(pc, "the program traces or is traced"),
+            libc::SYS_modify_ldt => self.give_up(pc, "the program changes its segments"),
+            _ => self.perform(command::CALL),
+        }
+    }
+
+    /// The call goes to the kernel.
+    #[allow(clippy::unnecessary_wraps)] // the last step of those that may fail
+    pub(super) fn perform(&mut self, how: u32) -> Result<Option<Event>, Gone> {
+        self.set(shared::PC, self.calling.next);
+        self.order(how);
+        Ok(None)
+    }
+
+    fn fork(&mut self) -> Result<Option<Event>, Gone> {
+        self.forks += 1;
+        self.perform(command::FORK)
+    }
+
+    /// The call fails with `error`.
+    fn refuse(&mut self, next: u64, error: i64) -> Result<Option<Event>, Gone> {
+        self.set_register(register::RAX, (-error) as u64);
+        self.resume(next, false)
+    }
+
+    fn give_up(&mut self, pc: u64, why: &str) -> Result<Option<Event>, Gone> {
+        self.leaving.get_or_insert_with(|| why.to_owned());
+        self.resume(pc, false)
+    }
+
+    /// The call that was performed has returned.
+    pub(super) fn called(&mut self) -> Result<Option<Event>, Gone> {
+        let Calling { next, number, .. } = self.calling;
+        let result = self.register(register::RAX) as i64;
+        let failed = (-4095..0).contains(&result);
+        let first = self.register(register::RDI);
+        match number {
+            libc::SYS_mmap
+            | libc::SYS_mprotect
+            | libc::SYS_munmap
+            | libc::SYS_mremap
+            | libc::SYS_pkey_mprotect => {
+                let (start, length) = match number {
+                    libc::SYS_mmap => (result as u64, self.calling.argument),
+                    _ => (first, self.calling.argument),
+                };
+                let executable = number != libc::SYS_mmap
+                    || self.register(register::RDX) & libc::PROT_EXEC as u64 != 0
+                    || self.register(register::R10) & libc::MAP_FIXED as u64 != 0;
+                if !failed && executable {
+                    self.memory.changed();
+                    if self.cache.covers(start, start.saturating_add(length)) {
+                        return Ok(Some(Event::Stale { pc: next }));
+                    }
+                }
+            }
+            libc::SYS_arch_prctl => {
+                const ARCH_SET_FS: u64 = 0x1002;
+                if first == ARCH_SET_FS && !failed {
+                    self.set(shared::FS_BASE, self.calling.argument);
+                }
+            }
+            libc::SYS_execve | libc::SYS_execveat => {
+                self.executed -= 1; // it failed
+                if self.executed == 0 {
+                    self.first_executed = None;
+                }
+            }
+            _ => {}
+        }
+        self.resume(next, false)
+    }
+
+    /// Writes what the program asked of `signal` where the entry points find it.
+    pub(super) fn keep_action(&mut self, signal: u64, action: [u64; 4]) {
+        let bytes: Vec<u8> = action.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let to = self.base + layout::THREAD + u64::from(private::ACTIONS) + 32 * signal;
+        if !self.memory.write(to, &bytes) {
+            self.leaving.get_or_insert_with(|| "the program's memory can no longer be written".into());
+        }
+    }
+}

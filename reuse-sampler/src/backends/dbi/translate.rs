@@ -1,0 +1,511 @@
+//! Writes the translation of a block.
+//!
+//! The program's instructions are copied as they are, except those that refer to their own address. What is added
+//! destroys nothing of the program's: spilled registers go to slots behind GS, flags are kept where the program may
+//! still read them, and nothing is written below its stack pointer.
+//!
+//! Two kinds of code exist for a block. Both count: instructions are subtracted from what is left of the window, and
+//! the block's counter is incremented. Code that also records accesses writes one word for the block, then an address
+//! for each access, to a buffer that the observer reads.
+
+use iced_x86::{Code as Opcode, Encoder, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
+
+use super::assemble::{Code, Gpr, RCX, RDX, RSP};
+use super::block::{self, End, Found, Operand, Repeated};
+use super::layout::shared;
+
+/// What is observed by a kind of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counting = 0,
+    Recording = 1,
+}
+
+/// Why code leaves the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// To `target`, not translated yet; the jump's distance is at `patch`.
+    Link { target: u64, patch: u64 },
+    /// The window ends before this block.
+    Window { pc: u64 },
+    /// The buffer is full before this block.
+    Full { pc: u64 },
+    /// A system call that the observer decides about.
+    Call { pc: u64, next: u64 },
+    /// Something that is not translated.
+    Unsupported { pc: u64, why: &'static str },
+}
+
+impl Exit {
+    /// Where the program is then.
+    pub(super) const fn pc(self) -> u64 {
+        match self {
+            Self::Link { target: pc, .. }
+            | Self::Window { pc }
+            | Self::Full { pc }
+            | Self::Call { pc, .. }
+            | Self::Unsupported { pc, .. } => pc,
+        }
+    }
+}
+
+/// What translation needs to know of the cache.
+pub(super) trait Cache {
+    /// A number for an exit.
+    fn exit(&mut self, exit: Exit) -> u32;
+    /// Where the code for `pc` is, if it is translated.
+    fn translated(&self, pc: u64) -> Option<u64>;
+}
+
+/// Addresses of the entry points.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entries {
+    pub exit: u64,
+    pub call: u64,
+    pub probe: u64,
+}
+
+/// Where an instruction of the program is in translated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub address: u64,
+    pub pc: u64,
+    /// Registers whose values are in slots.
+    pub spilled: [Option<(Gpr, u32)>; 3],
+}
+
+/// A translated block.
+#[derive(Debug)]
+pub(super) struct Translation {
+    pub operands: Vec<Operand>,
+    pub marks: Vec<Mark>,
+    /// Whether it runs into whatever is placed behind it, which must be the next instruction's block.
+    pub continues: bool,
+}
+
+/// Writes one block.
+pub(super) struct Translator<'a, C> {
+    pub hot: &'a mut Code,
+    pub cold: &'a mut Code,
+    pub cache: &'a mut C,
+    pub entries: Entries,
+    pub kind: Kind,
+    pub factory: &'a mut InstructionInfoFactory,
+    pub number: u32,
+}
+
+/// The registers that recording uses.
+#[derive(Clone, Copy)]
+struct Scratch {
+    buffer: Gpr,
+    value: Gpr,
+}
+
+impl<C: Cache> Translator<'_, C> {
+    /// Translates `found`. `may_continue` says whether the block of its next instruction can be placed behind it.
+    pub(super) fn translate(mut self, found: &Found, may_continue: bool) -> Translation {
+        let (hot, cold) = (self.hot.bytes.len(), self.cold.bytes.len());
+        self.block(found, may_continue).unwrap_or_else(|| {
+            self.hot.bytes.truncate(hot);
+            self.cold.bytes.truncate(cold);
+            self.leave(Exit::Unsupported { pc: found.pc, why: "an instruction that cannot be moved" });
+            Translation { operands: Vec::new(), marks: Vec::new(), continues: false }
+        })
+    }
+
+    fn block(&mut self, found: &Found, may_continue: bool) -> Option<Translation> {
+        if let End::Unsupported(why) = found.end {
+            self.leave(Exit::Unsupported { pc: found.pc, why });
+            return Some(Translation { operands: Vec::new(), marks: Vec::new(), continues: false });
+        }
+        let scratch = self.scratch(found);
+        self.prologue(found, scratch);
+        let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
+        if let (Some(scratch), Some(_)) = (scratch, found.repeated) {
+            self.repeated(found, scratch, &mut done);
+        } else {
+            let ends = found.end != End::Falls;
+            let (body, last) = found.instructions.split_at(found.instructions.len() - usize::from(ends));
+            for instruction in body {
+                self.record(instruction, scratch, &mut done.operands);
+                self.copy(found, instruction, scratch, &mut done.marks)?;
+            }
+            if let Some(last) = last.first() {
+                self.record(last, scratch, &mut done.operands);
+            }
+            if let Some(scratch) = scratch {
+                self.hot.put_value(scratch.buffer, self.number);
+                self.release(scratch, 1 + done.operands.len());
+            }
+        }
+        done.continues = self.end(found, may_continue, &mut done.marks)?;
+        Some(done)
+    }
+
+    fn scratch(&self, found: &Found) -> Option<Scratch> {
+        if self.kind == Kind::Counting {
+            return None;
+        }
+        let buffer = found.untouched.ilog2() as Gpr;
+        let rest = found.untouched & !(1 << buffer);
+        Some(Scratch { buffer, value: rest.ilog2() as Gpr })
+    }
+
+    fn prologue(&mut self, found: &Found, scratch: Option<Scratch>) {
+        let instructions = found.instructions.len() as i8;
+        if found.needs_flags {
+            self.hot.save_flags(shared::SLOT_E);
+        }
+        if let Some(scratch) = scratch {
+            self.hot.store(scratch.buffer, shared::SLOT_A);
+            self.hot.load(scratch.buffer, shared::BUFFER);
+            self.hot.compare(scratch.buffer, shared::BUFFER_END);
+            let full = self.undo(found, scratch.into(), 0, Exit::Full { pc: found.pc });
+            self.hot.jump_if(7, full);
+        }
+        self.hot.subtract(instructions, shared::LEFT);
+        let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc });
+        self.hot.jump_if(8, over);
+        self.hot.increment(shared::COUNTS + 8 * self.number);
+        if found.needs_flags {
+            self.hot.restore_flags(shared::SLOT_E);
+        }
+        if let Some(scratch) = scratch {
+            self.hot.store(scratch.value, shared::SLOT_B);
+        }
+    }
+
+    /// Code that leaves before the block, as if it had not been entered.
+    fn undo(&mut self, found: &Found, scratch: Option<Scratch>, instructions: i8, exit: Exit) -> u64 {
+        let address = self.cold.here();
+        if instructions != 0 {
+            self.cold.subtract(-instructions, shared::LEFT);
+        }
+        if found.needs_flags {
+            self.cold.restore_flags(shared::SLOT_E);
+        }
+        if let Some(scratch) = scratch {
+            self.cold.load(scratch.buffer, shared::SLOT_A);
+        }
+        self.exit_stub(exit);
+        address
+    }
+
+    fn exit_stub(&mut self, exit: Exit) -> u64 {
+        let address = self.cold.here();
+        let number = self.cache.exit(exit);
+        self.cold.store_value(number, shared::EXIT);
+        self.cold.jump(self.entries.exit);
+        address
+    }
+
+    /// Leaves at once.
+    fn leave(&mut self, exit: Exit) {
+        let stub = self.exit_stub(exit);
+        self.hot.jump(stub);
+    }
+
+    /// Goes to the block at `target`, by way of the observer until it is translated.
+    fn link(&mut self, target: u64) {
+        let patch = self.hot.here() + 1;
+        let to = self.link_target(target, patch);
+        self.hot.jump(to);
+    }
+
+    fn link_target(&mut self, target: u64, patch: u64) -> u64 {
+        match self.cache.translated(target) {
+            Some(address) => address,
+            None => self.exit_stub(Exit::Link { target, patch }),
+        }
+    }
+
+    fn release(&mut self, scratch: Scratch, words: usize) {
+        self.hot.lea(scratch.buffer, scratch.buffer, 8 * words as i32);
+        self.hot.store(scratch.buffer, shared::BUFFER);
+        self.hot.load(scratch.buffer, shared::SLOT_A);
+        self.hot.load(scratch.value, shared::SLOT_B);
+    }
+
+    fn record(&mut self, instruction: &Instruction, scratch: Option<Scratch>, operands: &mut Vec<Operand>) {
+        for (memory, operand) in block::accesses(self.factory, instruction) {
+            operands.push(operand);
+            if let Some(scratch) = scratch {
+                self.address(&memory, scratch);
+                self.hot.put(scratch.buffer, 8 * operands.len() as i32, scratch.value);
+            }
+        }
+    }
+
+    /// The address of an operand.
+    fn address(&mut self, memory: &UsedMemory, scratch: Scratch) {
+        let value = scratch.value;
+        let general = |register: Register| {
+            (register.is_gpr64() || register.is_gpr32()).then(|| block::number(register))
+        };
+        let (base, index) = (general(memory.base()), general(memory.index()));
+        let displacement = memory.displacement();
+        let fs = memory.segment() == Register::FS;
+        match (base, index, displacement as i64) {
+            (None, None, _) => self.hot.set(value, displacement),
+            (_, _, small) => {
+                let narrow = memory.base().is_gpr32() || memory.index().is_gpr32();
+                self.hot.lea_full(
+                    value,
+                    base,
+                    index.map(|i| (i, memory.scale() as u8)),
+                    small as i32,
+                    !narrow,
+                );
+            }
+        }
+        if fs {
+            self.hot.store(scratch.buffer, shared::SLOT_C);
+            self.hot.load(scratch.buffer, shared::FS_BASE);
+            self.hot.lea_sum(value, value, scratch.buffer);
+            self.hot.load(scratch.buffer, shared::SLOT_C);
+        }
+    }
+
+    fn mark(&self, pc: u64, scratch: Option<Scratch>, more: Option<(Gpr, u32)>) -> Mark {
+        let spilled = match scratch {
+            Some(s) => [Some((s.buffer, shared::SLOT_A)), Some((s.value, shared::SLOT_B)), more],
+            None => [more, None, None],
+        };
+        Mark { address: self.hot.here(), pc, spilled }
+    }
+
+    /// An instruction of the program's.
+    fn copy(
+        &mut self,
+        found: &Found,
+        instruction: &Instruction,
+        scratch: Option<Scratch>,
+        marks: &mut Vec<Mark>,
+    ) -> Option<()> {
+        if !instruction.is_ip_rel_memory_operand() {
+            marks.push(self.mark(instruction.ip(), scratch, None));
+            let start = (instruction.ip() - found.pc) as usize;
+            self.hot.raw(found.code.get(start..start + instruction.len())?);
+            return Some(());
+        }
+        if let Some(bytes) = encoded(instruction, self.hot.here()) {
+            marks.push(self.mark(instruction.ip(), scratch, None));
+            self.hot.raw(&bytes);
+            return Some(());
+        }
+        let target = instruction.ip_rel_memory_address();
+        let register = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
+        match (instruction.code(), register) {
+            (Opcode::Lea_r64_m, Some(register)) => {
+                marks.push(self.mark(instruction.ip(), scratch, None));
+                self.hot.set(block::number(register), target);
+                return Some(());
+            }
+            (Opcode::Mov_r64_rm64 | Opcode::Mov_r32_rm32, Some(register)) => {
+                self.hot.set(block::number(register), target);
+                marks.push(self.mark(instruction.ip(), scratch, None));
+                let bytes = encoded(&through(instruction, register.full_register()), self.hot.here())?;
+                self.hot.raw(&bytes);
+                return Some(());
+            }
+            _ => {}
+        }
+        let mut used = block::registers_of(self.factory, instruction) | 1 << RSP;
+        if let Some(scratch) = scratch {
+            used |= 1 << scratch.buffer | 1 << scratch.value;
+        }
+        let free = (!used).trailing_zeros() as Gpr;
+        self.hot.store(free, shared::SLOT_D);
+        self.hot.set(free, target);
+        marks.push(self.mark(instruction.ip(), scratch, Some((free, shared::SLOT_D))));
+        let bytes = encoded(&through(instruction, general(free)?), self.hot.here())?;
+        self.hot.raw(&bytes);
+        self.hot.load(free, shared::SLOT_D);
+        Some(())
+    }
+
+    /// A repeated string instruction: where it began and where it ended.
+    fn repeated(&mut self, found: &Found, scratch: Scratch, done: &mut Translation) {
+        const RSI: Gpr = 6;
+        const RDI: Gpr = 7;
+        let at = |code: &mut Code, word: i32, register| code.put(scratch.buffer, 8 * word, register);
+        for (word, register) in [(1, RSI), (2, RDI), (3, RCX)] {
+            at(self.hot, word, register);
+        }
+        if let Some(instruction) = found.instructions.first() {
+            done.marks.push(self.mark(instruction.ip(), Some(scratch), None));
+            self.hot.raw(&found.code[..instruction.len()]);
+        }
+        for (word, register) in [(4, RSI), (5, RDI), (6, RCX)] {
+            at(self.hot, word, register);
+        }
+        self.hot.put_value(scratch.buffer, self.number);
+        self.release(scratch, Repeated::WORDS);
+    }
+
+    fn end(&mut self, found: &Found, may_continue: bool, marks: &mut Vec<Mark>) -> Option<bool> {
+        let last = found.instructions.last()?;
+        let next = found.next();
+        match found.end {
+            End::Falls if may_continue => return Some(true),
+            End::Falls => self.link(next),
+            End::Jump(target) => self.link(target),
+            End::Branch(target) => {
+                if last.is_jcc_short_or_near() {
+                    let patch = self.hot.here() + 2;
+                    let to = self.link_target(target, patch);
+                    self.hot.jump_if((last.condition_code() as u8).wrapping_sub(1) & 15, to);
+                } else {
+                    // These jump by a byte only: over the jump of not taking it.
+                    let start = (last.ip() - found.pc) as usize;
+                    let bytes = found.code.get(start..start + last.len())?;
+                    let (_, opcode) = bytes.split_last()?;
+                    self.hot.raw(opcode);
+                    self.hot.raw(&[2, 0xEB, 5]); // taken: over the short jump, which goes over the long one
+                    self.link(target);
+                }
+                if may_continue {
+                    return Some(true);
+                }
+                self.link(next);
+            }
+            End::Call(target) => {
+                marks.push(self.mark(last.ip(), None, None));
+                self.push(next);
+                self.link(target);
+            }
+            End::Return(bytes) => {
+                self.hot.store(RCX, shared::SLOT_A);
+                self.hot.store(RDX, shared::SLOT_B);
+                marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
+                self.hot.raw(&[0x59]); // pop rcx
+                if bytes != 0 {
+                    self.hot.lea(RSP, RSP, bytes.into());
+                }
+                self.look_up();
+            }
+            End::IndirectJump | End::IndirectCall => {
+                self.hot.store(RCX, shared::SLOT_A);
+                self.hot.store(RDX, shared::SLOT_B);
+                if last.op0_kind() == OpKind::Register {
+                    self.hot.copy(RCX, block::number(last.op0_register()));
+                } else {
+                    let mut load =
+                        Instruction::with2(Opcode::Mov_r64_rm64, Register::RCX, Register::RCX).ok()?;
+                    load.set_op1_kind(OpKind::Memory);
+                    load.set_memory_base(last.memory_base());
+                    load.set_memory_index(last.memory_index());
+                    load.set_memory_index_scale(last.memory_index_scale());
+                    load.set_memory_displacement64(last.memory_displacement64());
+                    load.set_memory_displ_size(last.memory_displ_size());
+                    if last.segment_prefix() == Register::FS {
+                        load.set_segment_prefix(Register::FS);
+                    }
+                    if last.is_ip_rel_memory_operand() && encoded(&load, self.hot.here()).is_none() {
+                        self.hot.set(RCX, last.ip_rel_memory_address());
+                        load = through(&load, Register::RCX);
+                    }
+                    marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
+                    let bytes = encoded(&load, self.hot.here())?;
+                    self.hot.raw(&bytes);
+                }
+                if found.end == End::IndirectCall {
+                    marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
+                    self.push(next);
+                }
+                self.look_up();
+            }
+            End::SystemCall => {
+                // The kernel destroys rcx and r11.
+                let number = self.cache.exit(Exit::Call { pc: last.ip(), next });
+                self.hot.store_value(number, shared::EXIT);
+                let lea = self.hot.here();
+                let after = lea + 7 + 9 + 5;
+                self.hot.raw(&[0x48, 0x8D, 0x0D]);
+                self.hot.raw(&((after - lea - 7) as i32).to_le_bytes()); // lea rcx, [rip+...]
+                self.hot.store(RCX, shared::AFTER_CALL);
+                self.hot.jump(self.entries.call);
+                debug_assert_eq!(self.hot.here(), after);
+                self.hot.set(RCX, next);
+                if may_continue {
+                    return Some(true);
+                }
+                self.link(next);
+            }
+            End::Unsupported(_) => {}
+        }
+        Some(false)
+    }
+
+    /// Pushes a return address.
+    fn push(&mut self, address: u64) {
+        while self.cold.here() % 8 != 0 {
+            self.cold.raw(&[0xCC]);
+        }
+        let constant = self.cold.here();
+        self.cold.raw(&address.to_le_bytes());
+        self.hot.push_from(constant);
+    }
+
+    /// Goes to the program's address in rcx; rcx and rdx are in their slots.
+    fn look_up(&mut self) {
+        self.hot.store(RCX, shared::PC);
+        self.hot.raw(&[0x0F, 0xB7, 0xD1]); // movzx edx, cx
+        self.hot.jump_table(RDX, shared::LOOKUPS + self.kind as u32 * shared::LOOKUP_SIZE);
+    }
+}
+
+const LOOKUP: [Option<(Gpr, u32)>; 3] = [Some((RCX, shared::SLOT_A)), Some((RDX, shared::SLOT_B)), None];
+
+/// The indirect entry of the block at `pc`: goes on to `block` if that is what is asked for.
+pub(super) fn verify(code: &mut Code, pc: u64, block: u64, entries: Entries) {
+    code.set_long(RDX, pc.wrapping_neg());
+    code.raw(&[0x48, 0x8D, 0x0C, 0x11]); // lea rcx, [rcx+rdx]
+    code.raw(&[0xE3, 5]); // jrcxz over the jump
+    code.jump(entries.probe);
+    code.load(RCX, shared::SLOT_A);
+    code.load(RDX, shared::SLOT_B);
+    code.jump(block);
+}
+
+fn encoded(instruction: &Instruction, address: u64) -> Option<Vec<u8>> {
+    let mut encoder = Encoder::new(64);
+    encoder.encode(instruction, address).ok()?;
+    Some(encoder.take_buffer())
+}
+
+/// The instruction with `register` in place of its relative address.
+fn through(instruction: &Instruction, register: Register) -> Instruction {
+    let mut through = *instruction;
+    through.set_memory_base(register);
+    through.set_memory_displacement64(0);
+    through.set_memory_displ_size(0);
+    through
+}
+
+fn general(number: Gpr) -> Option<Register> {
+    const REGISTERS: [Register; 16] = [
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    REGISTERS.get(usize::from(number)).copied()
+}
+
+impl Repeated {
+    /// Words recorded, the block's own included.
+    pub(super) const WORDS: usize = 7;
+}
