@@ -167,6 +167,7 @@ pub fn close(thread: &mut Thread, how: End, slot: Option<u32>) {
         profiled: window.mode != Mode::Off,
         elapsed: window.since.elapsed().as_nanos() as u64,
         code,
+        further: std::mem::take(&mut thread.further),
         report,
     })));
 }

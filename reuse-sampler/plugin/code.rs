@@ -1,34 +1,98 @@
-//! The bytes of instructions, as far as the emulator tells them to everybody in the same way.
+//! The bytes of instructions.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::api::{Instruction, TranslationBlock, qemu_plugin_insn_data, qemu_plugin_insn_size};
-use crate::api::{qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns};
+use crate::api::{
+    Instruction, TranslationBlock, qemu_plugin_insn_data, qemu_plugin_insn_haddr, qemu_plugin_insn_size,
+    qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
+};
+use crate::operand::Operand;
 use crate::{system_calls, x86};
 
-static TOLD: AtomicBool = AtomicBool::new(false);
+/// Version of the emulator's interface.
+static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// Says whether the interface is of version 1, before the function that tells the bytes changed its type.
-pub fn choose(told: bool) {
-    TOLD.store(told, Ordering::Relaxed);
+/// Takes the version of the emulator's interface, which need not be the one asked for.
+pub fn choose(version: u32) {
+    VERSION.store(version, Ordering::Relaxed);
 }
 
-/// The bytes of an instruction, if they are told.
+/// The bytes of an instruction, at most 16.
+pub struct Bytes {
+    bytes: [u8; 16],
+    length: usize, // at most 16
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The bytes of an instruction; none where the emulator cannot read them.
 ///
 /// # Safety
-/// The handle is valid, and the bytes are used while it is.
-pub unsafe fn bytes<'a>(instruction: *mut Instruction) -> Option<&'a [u8]> {
-    TOLD.load(Ordering::Relaxed).then(|| {
-        // SAFETY: the emulator keeps the bytes during the translation of the block.
-        unsafe {
-            let size = qemu_plugin_insn_size(instruction);
-            std::slice::from_raw_parts(qemu_plugin_insn_data(instruction).cast::<u8>(), size)
+/// The handle is valid.
+pub unsafe fn bytes(instruction: *mut Instruction) -> Bytes {
+    /// The function's type from version 3 of the interface on.
+    type Copy = unsafe extern "C" fn(*const Instruction, *mut c_void, usize) -> usize;
+    let mut bytes = [0; 16];
+    // SAFETY: as the caller's; before version 3 the emulator keeps the bytes during the translation of the block, from
+    // version 3 on it writes no more than it is asked for.
+    let length = unsafe {
+        let length = qemu_plugin_insn_size(instruction).min(16);
+        if VERSION.load(Ordering::Relaxed) < 3 {
+            let data = qemu_plugin_insn_data(instruction).cast::<u8>();
+            if data.is_null() {
+                0
+            } else {
+                bytes[..length].copy_from_slice(std::slice::from_raw_parts(data, length));
+                length
+            }
+        } else {
+            let data = qemu_plugin_insn_data as *const c_void;
+            std::mem::transmute::<*const c_void, Copy>(data)(instruction, bytes.as_mut_ptr().cast(), length).min(length)
         }
-    })
+    };
+    Bytes { bytes, length }
+}
+
+/// The bytes of memory that an instruction begins with, up to the end of its page: more than [`bytes`] has of one that the
+/// emulator does not implement.
+///
+/// # Safety
+/// The handle is valid.
+pub unsafe fn memory(instruction: *mut Instruction) -> Bytes {
+    const PAGE: usize = 4096;
+    let mut bytes = [0; 16];
+    // SAFETY: as the caller's; the emulator has just translated what is there, and the page does not end before.
+    unsafe {
+        let from = qemu_plugin_insn_haddr(instruction).cast::<u8>();
+        if from.is_null() {
+            return Bytes { bytes, length: 0 };
+        }
+        let length = (PAGE - from as usize % PAGE).min(16);
+        bytes[..length].copy_from_slice(std::slice::from_raw_parts(from, length));
+        Bytes { bytes, length }
+    }
+}
+
+/// The operands of an instruction; none if its bytes cannot be read.
+pub fn operand(bytes: &[u8]) -> Option<Operand> {
+    if bytes.is_empty() {
+        None
+    } else if system_calls::is_aarch64() {
+        bytes.first_chunk().map(|&word| Operand::of_aarch64(u32::from_le_bytes(word)))
+    } else {
+        Some(Operand::of_x86(bytes))
+    }
 }
 
 /// Instructions that a block executes: without a last one that is cut by the end of its page, which the block
-/// after it executes.
+/// after it executes. Emulators from version 8.2 on, whose interface is newer than version 1, leave it out themselves.
 ///
 /// # Safety
 /// The handle is valid.
@@ -36,10 +100,10 @@ pub unsafe fn instructions_of(block: *mut TranslationBlock) -> usize {
     // SAFETY: as the caller's; indices are below the count.
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
-        if count < 2 || system_calls::is_aarch64() {
+        if count < 2 || VERSION.load(Ordering::Relaxed) > 1 || system_calls::is_aarch64() {
             return count;
         }
         let last = bytes(qemu_plugin_tb_get_insn(block, count - 1));
-        count - usize::from(last.is_some_and(x86::is_cut))
+        count - usize::from(!last.is_empty() && x86::is_cut(&last))
     }
 }

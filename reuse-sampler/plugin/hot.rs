@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::api::{MemInfo, MemoryCallback, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
 use crate::blocks::Tag;
 use crate::boundary;
+use crate::operand::{Operand, STATE};
 use crate::shared::layout::Told;
 use crate::thread::Thread;
 use crate::{trace, world};
@@ -51,9 +52,49 @@ pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u
 fn straddle(thread: &mut Thread, kind: Kind, address: u64, pc: u64) {
     let first = address >> thread.line_shift;
     let last = address.saturating_add(kind.bytes - 1) >> thread.line_shift;
+    thread.further += last - first;
     for line in first..=last {
         thread.tracker.access(line, pc, kind.is_store);
     }
+}
+
+/// The same by an instruction whose loads, or stores, are parts of an operand of up to `WIDTH` bytes. Its first part is
+/// an access; a later one only if it touches another line than the parts before.
+pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
+    vcpu: u32,
+    info: MemInfo,
+    address: u64,
+    data: *mut c_void,
+) {
+    // SAFETY: as in `block`.
+    let thread = unsafe { &mut *world::thread(vcpu) };
+    if !thread.active {
+        return;
+    }
+    let (kind, pc) = (Kind::new::<LAYOUT>(info), data as u64);
+    let seen = thread.pieces.end();
+    if thread.pieces.joins((pc, thread.progress), (address, kind.bytes), kind.is_store, WIDTH) {
+        let line = |address: u64| address >> thread.line_shift;
+        let (first, last, before) = (line(address), line(address.saturating_add(kind.bytes - 1)), line(seen - 1));
+        for line in (first..=last).filter(|&line| line != before) {
+            thread.tracker.access(line, pc, kind.is_store);
+            thread.further += 1;
+        }
+    } else {
+        straddle(thread, kind, address, pc);
+    }
+}
+
+/// The same by an instruction that reads, modifies and writes an operand.
+pub extern "C" fn modified<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+    // SAFETY: as in `block`.
+    let thread = unsafe { &mut *world::thread(vcpu) };
+    if !thread.active {
+        return;
+    }
+    let (kind, pc) = (Kind::new::<LAYOUT>(info), data as u64);
+    thread.further += u64::from(thread.pieces.modifies((pc, thread.progress), address, kind.is_store));
+    straddle(thread, kind, address, pc);
 }
 
 /// Memory was accessed and nobody wants to know.
@@ -91,18 +132,41 @@ impl Kind {
     }
 }
 
-/// What is called for accesses.
+/// What is called for the accesses of an instruction.
 #[derive(Clone, Copy)]
-pub struct Accesses {
+pub struct Pair {
     /// Takes the address of the instruction; in a trace the place of the instruction in its block.
     pub near: MemoryCallback,
     /// Takes the address of the instruction, in a trace where there is no place for it.
     pub far: MemoryCallback,
 }
 
+/// What is called for accesses, by the instruction's [`Operand`].
+#[derive(Clone, Copy)]
+pub struct Accesses {
+    single: Pair,
+    modified: Pair,
+    wide: [Pair; 4], // of 8, 16, 32 bytes, and of the processor's state
+}
+
 impl Accesses {
-    /// Nobody wants to know.
-    pub const IGNORED: Self = Self { near: nothing, far: nothing };
+    /// The accesses are ignored.
+    pub const IGNORED: Self = {
+        let nothing = Pair { near: nothing, far: nothing };
+        Self { single: nothing, modified: nothing, wide: [nothing; 4] }
+    };
+
+    /// What is called for an instruction of such operands.
+    pub const fn of(&self, operand: Operand) -> Pair {
+        match operand {
+            Operand::Single => self.single,
+            Operand::Modified => self.modified,
+            Operand::Wide(8) => self.wide[0],
+            Operand::Wide(16) => self.wide[1],
+            Operand::Wide(32) => self.wide[2],
+            Operand::Wide(_) => self.wide[3],
+        }
+    }
 }
 
 /// The callbacks for accesses that suit this emulator. The packing is not promised by the interface, but it is
@@ -110,8 +174,29 @@ impl Accesses {
 pub fn choose_access(told: Told) -> Accesses {
     fn of_layout<const LAYOUT: u32>(told: Told) -> Accesses {
         match told {
-            Told::Windows => Accesses { near: access::<LAYOUT>, far: access::<LAYOUT> },
-            Told::Accesses => Accesses { near: trace::access::<LAYOUT>, far: trace::far_access::<LAYOUT> },
+            Told::Windows => {
+                let both = |callback: MemoryCallback| Pair { near: callback, far: callback };
+                Accesses {
+                    single: both(access::<LAYOUT>),
+                    modified: both(modified::<LAYOUT>),
+                    wide: [
+                        both(wide::<LAYOUT, 8>),
+                        both(wide::<LAYOUT, 16>),
+                        both(wide::<LAYOUT, 32>),
+                        both(wide::<LAYOUT, STATE>),
+                    ],
+                }
+            }
+            Told::Accesses => {
+                const fn wide<const LAYOUT: u32, const WIDTH: u64>() -> Pair {
+                    Pair { near: trace::wide::<LAYOUT, WIDTH, true>, far: trace::wide::<LAYOUT, WIDTH, false> }
+                }
+                Accesses {
+                    single: Pair { near: trace::access::<LAYOUT>, far: trace::far_access::<LAYOUT> },
+                    modified: Pair { near: trace::modified::<LAYOUT, true>, far: trace::modified::<LAYOUT, false> },
+                    wide: [wide::<LAYOUT, 8>(), wide::<LAYOUT, 16>(), wide::<LAYOUT, 32>(), wide::<LAYOUT, STATE>()],
+                }
+            }
             Told::Fetches => Accesses::IGNORED,
         }
     }

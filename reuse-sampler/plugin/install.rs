@@ -81,7 +81,8 @@ pub extern "C" fn qemu_plugin_install(
     system_calls::choose_table(target.to_bytes() == b"aarch64");
     // SAFETY: written once, by the constructor.
     let is_old = unsafe { qemu_plugin_version } == 1;
-    code::choose(is_old);
+    // SAFETY: given by the emulator for the time of this call.
+    code::choose(unsafe { (*info).version_current } as u32);
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
     let told = Told::from_number(header.told.load(Ordering::Relaxed));
     trace::choose(told);

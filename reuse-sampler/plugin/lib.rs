@@ -24,6 +24,7 @@ mod boundary;
 mod code;
 mod hot;
 mod install;
+mod operand;
 mod stale;
 mod system_calls;
 mod thread;

@@ -31,8 +31,11 @@ pub unsafe fn needs_callback(instruction: *mut Instruction) -> bool {
         return false;
     }
     // SAFETY: as the caller's.
-    let Some(bytes) = (unsafe { code::bytes(instruction) }) else { return false };
-    !if system_calls::is_aarch64() { is_plain_aarch64(bytes) } else { is_plain_x86(bytes) }
+    let bytes = unsafe { code::bytes(instruction) };
+    if bytes.is_empty() {
+        return false;
+    }
+    !if system_calls::is_aarch64() { is_plain_aarch64(&bytes) } else { is_plain_x86(&bytes) }
 }
 
 fn is_plain_x86(bytes: &[u8]) -> bool {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Instant;
 
 use crate::engine::tracker::{Mode, Tracker};
+use crate::operand::Pieces;
 
 /// Counts of one thread. Its own thread changes it; another one reads it only while this one is halted,
 /// except for the two atomics.
@@ -23,6 +24,10 @@ pub struct Thread {
     /// Binary logarithm of the line size.
     pub line_shift: u32,
     pub tracker: Tracker,
+    /// The operand accessed last by an instruction whose operands come in pieces.
+    pub pieces: Pieces,
+    /// Accesses of this window beyond the first of each operand: to further lines, and stores of read-modify-writes.
+    pub further: u64,
     // The rest is used at boundaries.
     pub number: u32,
     pub phase: Phase,
@@ -83,6 +88,8 @@ impl Thread {
             active: false,
             line_shift,
             tracker: Tracker::new(seed, u64::from(number)),
+            pieces: Pieces::default(),
+            further: 0,
             number,
             phase: Phase::Fresh,
             window: None,

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::api::MemInfo;
 use crate::hot::Kind;
+use crate::operand::{Pieces, STATE};
 use crate::shared::layout::Told;
 use crate::shared::message::{CodeMessage, Message, TraceMessage};
 use crate::shared::word::{self, Place};
@@ -21,6 +22,9 @@ const ROOM: usize = 1 << 13;
 struct Buffer {
     words: Vec<u64>, // below ROOM, which it has room for
     thread: u32,
+    blocks: u64,    // executed so far
+    pieces: Pieces, // the operand accessed last by an instruction whose operands come in pieces
+    further: u64,   // accesses beyond the first of each operand, not sent yet
 }
 
 static TOLD: AtomicU32 = AtomicU32::new(Told::Windows as u32);
@@ -57,6 +61,9 @@ pub fn list(address: u64, sizes: Vec<u8>) -> u64 {
 /// A block is about to be executed; `data` is its word or its number.
 pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
     push(vcpu, data as u64);
+    if let Some(buffer) = buffer(vcpu) {
+        buffer.blocks += 1;
+    }
 }
 
 /// Memory was accessed by an instruction at the [`Place`] in `data`. `LAYOUT` says how `info` is packed.
@@ -72,11 +79,62 @@ pub extern "C" fn far_access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, addres
     push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store, Place::TOLD));
 }
 
+/// The same by an instruction whose loads, or stores, are parts of an operand of up to `WIDTH` bytes: a part that follows
+/// the one before makes that access longer. `NEAR` says whether `data` is a place or an address.
+pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64, const NEAR: bool>(
+    vcpu: u32,
+    info: MemInfo,
+    address: u64,
+    data: *mut c_void,
+) {
+    let kind = Kind::new::<LAYOUT>(info);
+    if let Some(buffer) = buffer(vcpu) {
+        let before = buffer.pieces.end();
+        let at = (data as u64, buffer.blocks);
+        if buffer.pieces.joins(at, (address, kind.bytes), kind.is_store, WIDTH) {
+            let last = buffer.words.last_mut().filter(|_| WIDTH < STATE && address == before);
+            if last.is_some_and(|last| word::lengthen(last, buffer.pieces.bytes())) {
+                return;
+            }
+            buffer.further += 1;
+        }
+    }
+    push_access::<LAYOUT, NEAR>(vcpu, info, address, data);
+}
+
+/// The same by an instruction that reads, modifies and writes an operand.
+pub extern "C" fn modified<const LAYOUT: u32, const NEAR: bool>(
+    vcpu: u32,
+    info: MemInfo,
+    address: u64,
+    data: *mut c_void,
+) {
+    if let Some(buffer) = buffer(vcpu) {
+        let at = (data as u64, buffer.blocks);
+        buffer.further += u64::from(buffer.pieces.modifies(at, address, Kind::new::<LAYOUT>(info).is_store));
+    }
+    push_access::<LAYOUT, NEAR>(vcpu, info, address, data);
+}
+
+fn push_access<const LAYOUT: u32, const NEAR: bool>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+    if NEAR {
+        access::<LAYOUT>(vcpu, info, address, data);
+    } else {
+        far_access::<LAYOUT>(vcpu, info, address, data);
+    }
+}
+
+/// The buffer of the calling thread, once it has one.
+#[inline(always)]
+fn buffer<'a>(vcpu: u32) -> Option<&'a mut Buffer> {
+    let buffer = BUFFERS[vcpu as usize % world::VCPUS].load(Ordering::Relaxed);
+    // SAFETY: a buffer lives until its thread, which alone uses it and calls this, has ended.
+    unsafe { buffer.as_mut() }
+}
+
 #[inline(always)]
 fn push(vcpu: u32, word: u64) {
-    let buffer = BUFFERS[vcpu as usize % world::VCPUS].load(Ordering::Relaxed);
-    // SAFETY: a buffer lives until its thread, which calls this, has ended.
-    match unsafe { buffer.as_mut() } {
+    match buffer(vcpu) {
         Some(buffer) if buffer.words.len() + 1 < ROOM => buffer.words.push(word),
         _ => push_slowly(vcpu, word),
     }
@@ -90,22 +148,26 @@ fn push_slowly(vcpu: u32, word: u64) {
     let mut buffer = place.load(Ordering::Relaxed);
     if buffer.is_null() {
         let thread = THREADS.fetch_add(1, Ordering::Relaxed);
-        buffer = Box::into_raw(Box::new(Buffer { words: Vec::with_capacity(ROOM), thread }));
+        let words = Vec::with_capacity(ROOM);
+        buffer =
+            Box::into_raw(Box::new(Buffer { words, thread, blocks: 1, pieces: Pieces::default(), further: 0 }));
         place.store(buffer, Ordering::Relaxed);
     }
     // SAFETY: as in `push`.
     let buffer = unsafe { &mut *buffer };
-    buffer.words.push(word);
-    if buffer.words.len() >= ROOM {
+    // Before it is too late to make the last access longer.
+    if buffer.words.len() + 1 >= ROOM {
         send(buffer, false);
     }
+    buffer.words.push(word);
 }
 
 fn send(buffer: &mut Buffer, ended: bool) {
     let words = std::mem::replace(&mut buffer.words, Vec::with_capacity(ROOM));
     // A forked child has a copy of what its parent will send itself.
     if !world::is_silent() {
-        world::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words }));
+        let further = std::mem::take(&mut buffer.further);
+        world::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words, further }));
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::api::{
     ACCESSES, BlockCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
     qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
-    qemu_plugin_tb_get_insn, qemu_plugin_tb_vaddr,
+    qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
+use crate::operand::Operand;
 use crate::shared::layout::Told;
 use crate::shared::word::{self, Place};
 use crate::{code, hot, stale, trace, world};
@@ -37,11 +38,17 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         };
         qemu_plugin_register_vcpu_tb_exec_cb(block, callback, NO_REGISTERS, data as *mut c_void);
         learn_base(block);
+        note_last(block, qemu_plugin_tb_n_insns(block));
         let accesses = ACCESS.get().filter(|_| instrumented).copied().unwrap_or(hot::Accesses::IGNORED);
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
             if (instrumented && told != Told::Fetches) || stale::needs_callback(instruction) {
                 let pc = qemu_plugin_insn_vaddr(instruction);
+                let operand = code::operand(&code::bytes(instruction)).unwrap_or_else(|| {
+                    note_unread();
+                    Operand::Single
+                });
+                let accesses = accesses.of(operand);
                 let place = Place::within(pc.wrapping_sub(address)).filter(|_| told == Told::Accesses);
                 let (callback, data) =
                     place.map_or((accesses.far, pc), |place| (accesses.near, place.bits()));
@@ -50,6 +57,29 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
             }
         }
     }
+}
+
+/// Notes that an instruction's bytes cannot be read, so that its operands may be counted in pieces.
+#[cold]
+fn note_unread() {
+    if let Some(settings) = world::settings() {
+        settings.ring.header().unread.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Notes the last instruction of a block. One that the emulator does not implement ends its block, and the block is
+/// executed as soon as it is translated: should the program die of it, this is where.
+///
+/// # Safety
+/// The block is being translated.
+unsafe fn note_last(block: *mut TranslationBlock, instructions: usize) {
+    let Some(settings) = world::settings() else { return };
+    // SAFETY: as the caller's; the block has that many instructions.
+    let (pc, bytes) = unsafe {
+        let last = qemu_plugin_tb_get_insn(block, instructions.saturating_sub(1));
+        (qemu_plugin_insn_vaddr(last), code::memory(last))
+    };
+    settings.ring.header().note_last(pc, &bytes);
 }
 
 /// Where the program's address 0 is in the emulator's address space, once a block was translated.

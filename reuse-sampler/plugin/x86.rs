@@ -9,6 +9,13 @@ pub fn is_cut(bytes: &[u8]) -> bool {
     length(bytes).is_none_or(|length| length > bytes.len())
 }
 
+/// Bytes of prefixes before the opcode, vector prefixes apart.
+pub fn prefixes(bytes: &[u8]) -> usize {
+    let legacy = |byte: &&u8| matches!(byte, 0x26 | 0x2E | 0x36 | 0x3E | 0x64..=0x67 | 0xF0 | 0xF2 | 0xF3);
+    let count = bytes.iter().take_while(legacy).count();
+    count + usize::from(bytes.get(count).is_some_and(|byte| matches!(byte, 0x40..=0x4F)))
+}
+
 /// The length of the instruction, as far as the bytes tell; none if they end before that is known.
 fn length(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;

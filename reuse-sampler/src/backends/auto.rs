@@ -190,6 +190,18 @@ impl AutoSampler {
         }
     }
 
+    /// Operands per access, where the emulator observes: see
+    #[cfg_attr(feature = "qemu", doc = " [`QemuSampler::operands_per_access`].")]
+    #[cfg_attr(not(feature = "qemu"), doc = " the qemu backend.")]
+    pub fn operands_per_access(&self) -> Option<f64> {
+        match &self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(_) => None,
+            #[cfg(feature = "qemu")]
+            Backend::Qemu(sampler) => sampler.operands_per_access(),
+        }
+    }
+
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     pub fn warnings(&self) -> &[String] {
         match &self.backend {

@@ -5,9 +5,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod lives;
+#[allow(dead_code)] // the plugin's, of which the tests use a part
+#[path = "../../plugin/operand.rs"]
+mod operand;
+mod operands;
 mod run;
 mod targets;
 mod trace;
+#[allow(dead_code)]
+#[path = "../../plugin/x86.rs"]
+mod x86;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -158,6 +158,16 @@ fn run(name: &str) -> i32 {
             thread::sleep(Duration::from_secs(1000));
         }
         "spin" => stride(usize::MAX),
+        // vmovaps zmm0, [rax]
+        // SAFETY: reads 64 bytes of the buffer, if anything, and nothing uses the register.
+        #[cfg(target_arch = "x86_64")]
+        "avx-512" => unsafe {
+            #[repr(align(64))]
+            struct Line([u8; 64]);
+            let line = Line([0; 64]);
+            stride(PASSES);
+            std::arch::asm!(".byte 0x62, 0xf1, 0x7c, 0x48, 0x28, 0x00", in("rax") line.0.as_ptr());
+        },
         // Four processes that would go on for ever: this one, a forked child, one whose parent has ended, and another
         // program. Their numbers are on standard output.
         // SAFETY: children only count and sleep.

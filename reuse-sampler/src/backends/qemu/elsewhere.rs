@@ -43,6 +43,10 @@ impl Run {
     pub fn warnings(&self) -> &[String] {
         match *self {}
     }
+
+    pub fn operands_per_access(&self) -> Option<f64> {
+        match *self {}
+    }
 }
 
 /// A program as a stream of events, of which there is none.
@@ -67,6 +71,10 @@ impl Stretches {
     }
 
     pub fn warnings(&self) -> &[String] {
+        match *self {}
+    }
+
+    pub fn operands(&self) -> u64 {
         match *self {}
     }
 }

@@ -125,6 +125,11 @@ fn architecture_of(start: &[u8]) -> Result<Architecture, String> {
     }
 }
 
+/// Whether an x86-64 instruction has AVX-512's prefix.
+pub(super) fn is_avx512(code: &[u8]) -> bool {
+    code.first() == Some(&0x62)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

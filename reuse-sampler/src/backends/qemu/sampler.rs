@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::emulator::Emulator;
 use super::process::Process;
-use super::program::Program;
+use super::program::{self, Program};
 use super::shared::futex;
 use super::shared::layout::Told;
 use super::shared::message::{CodeMessage, Message, TraceMessage, WindowMessage};
@@ -48,6 +48,9 @@ pub(super) struct Run {
     replaced: Option<String>, // the program that the process is about to become
     locator: Locator,
     code: Vec<CodeMessage>, // by number, where fetches are told
+    accesses: u64,          // measured
+    further: u64,           // of them, beyond the first of each operand
+    emulator: String,
     warnings: Vec<String>,
 }
 
@@ -90,6 +93,9 @@ impl Run {
             replaced: None,
             locator: Locator::default(),
             code: Vec::new(),
+            accesses: 0,
+            further: 0,
+            emulator: emulator.path.display().to_string(),
             warnings: Vec::new(),
         };
         match run.next_message(None)? {
@@ -137,8 +143,10 @@ impl Run {
     }
 
     fn window(&mut self, message: WindowMessage) -> Window {
-        let WindowMessage { report, instructions, seen_instructions, profiled, .. } = message;
+        let WindowMessage { report, instructions, seen_instructions, profiled, further, .. } = message;
         let accesses = report.accesses;
+        self.accesses += accesses;
+        self.further += further;
         let seen = profiled && (seen_instructions == instructions || accesses > 0);
         let whole = profiled && seen_instructions == instructions;
         let index = WindowIndex(message.index);
@@ -167,6 +175,7 @@ impl Run {
             match if over { self.messages.pop_front() } else { self.next_message(None)? } {
                 Some(Message::Trace(trace)) => {
                     self.windows += 1;
+                    self.further += trace.further;
                     self.replaced = None;
                     return Ok(Some(trace));
                 }
@@ -175,6 +184,17 @@ impl Run {
                 None => self.conclude()?,
             }
         }
+    }
+
+    /// Operands per access, where accesses were measured.
+    pub(super) fn operands_per_access(&self) -> Option<f64> {
+        (self.accesses > 0)
+            .then(|| (self.accesses - self.further.min(self.accesses)) as f64 / self.accesses as f64)
+    }
+
+    /// Accesses beyond the first of each operand, in the stretches handed out so far.
+    pub(super) fn further(&self) -> u64 {
+        self.further
     }
 
     /// Address and sizes of the instructions of block `number`.
@@ -216,6 +236,7 @@ impl Run {
         self.stage = Stage::Over;
         let exit = self.process.reap()?;
         self.warn_of_children();
+        self.warn_of_instructions(exit);
         if complete {
             return Ok(());
         }
@@ -237,6 +258,30 @@ impl Run {
             ));
         }
         Ok(())
+    }
+
+    fn warn_of_instructions(&mut self, exit: TargetExit) {
+        const SIGILL: i32 = 4;
+        let header = self.process.mapping().ring().header();
+        if header.unread.load(Ordering::Relaxed) != 0 {
+            self.warnings.push(format!(
+                "{} does not show all instructions: vector accesses in them are counted in pieces, so that there are \
+                 more accesses and operands, and lower miss ratios, than the program has",
+                self.emulator
+            ));
+        }
+        if exit == TargetExit::Signal(SIGILL) {
+            let (pc, bytes) = header.last();
+            let code: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            let kind = if program::is_avx512(&bytes) { ", an AVX-512 instruction," } else { "" };
+            let place = self.locator.locate(pc).map_or(String::new(), |place| format!(" in {place}"));
+            self.warnings.push(format!(
+                "{} does not implement the instruction that begins with {}{kind} at {pc:#x}{place}, or there is none: \
+                 build the program without it, or use a newer emulator",
+                self.emulator,
+                code.join(" ")
+            ));
+        }
     }
 
     fn warn_of_children(&mut self) {

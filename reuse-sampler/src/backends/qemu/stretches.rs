@@ -21,6 +21,7 @@ pub(super) struct Stretches {
     place: Place,                // of that thread
     places: HashMap<u32, Place>, // of the other threads
     fetches: bool,
+    accesses: u64, // handed out
 }
 
 /// What a thread executes.
@@ -47,6 +48,7 @@ impl Stretches {
             place: Place::default(),
             places: HashMap::new(),
             fetches,
+            accesses: 0,
         })
     }
 
@@ -60,6 +62,10 @@ impl Stretches {
 
     pub fn warnings(&self) -> &[String] {
         self.run.warnings()
+    }
+
+    pub fn operands(&self) -> u64 {
+        self.accesses.saturating_sub(self.run.further())
     }
 
     #[inline]
@@ -111,6 +117,7 @@ impl Stretches {
             Word::Access(address, bytes, store, within) => {
                 let kind = if store { AccessKind::Store } else { AccessKind::Load };
                 let pc = within.map_or(self.place.site, |bytes| self.place.block.wrapping_add(bytes));
+                self.accesses += 1;
                 Some(Event::Access(Access { address, bytes, kind, pc }))
             }
         })
@@ -154,8 +161,8 @@ mod tests {
     }
 
     quickcheck! {
-        fn stretches_arrive_as_they_were_sent(thread: u32, ended: bool, words: Vec<u64>) -> bool {
-            arrives(Message::Trace(TraceMessage { thread, ended, words }))
+        fn stretches_arrive_as_they_were_sent(thread: u32, ended: bool, words: Vec<u64>, further: u64) -> bool {
+            arrives(Message::Trace(TraceMessage { thread, ended, words, further }))
         }
 
         fn blocks_arrive_as_they_were_sent(number: u64, address: u64, sizes: Vec<u8>) -> bool {

@@ -96,6 +96,13 @@ impl QemuTrace {
         self.run.exit_status()
     }
 
+    /// Operands accessed so far, what cachegrind calls data references: a read-modify-write is one (two accesses), and so is
+    /// an operand that straddles lines. Complete once all events were handed out; 0 for [`fetches`](Self::fetches).
+    #[must_use]
+    pub fn operands(&self) -> u64 {
+        self.run.operands()
+    }
+
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     #[must_use]
     pub fn warnings(&self) -> &[String] {

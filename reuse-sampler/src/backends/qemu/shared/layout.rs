@@ -9,7 +9,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0003;
+pub const MAGIC: u64 = 0x7265_7573_6501_0004;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -74,6 +74,10 @@ pub struct Header {
     pub observer: AtomicU32,
     /// 1 once the emulator and all it has started are to be killed: forked children that see it end themselves.
     pub ending: AtomicU32,
+    /// 1 once an instruction was translated whose bytes the emulator could not read.
+    pub unread: AtomicU32,
+    /// Address of the last instruction of the block translated last, its bytes and their number.
+    pub last: [AtomicU64; 4],
     /// Children that were forked.
     pub forks: AtomicU32,
     /// Children that replaced themselves by another program.
@@ -178,6 +182,25 @@ impl Header {
             }
             self.exec_path_state.store(2, Ordering::Release);
         }
+    }
+
+    /// Keeps the last instruction of a block that was translated.
+    pub fn note_last(&self, pc: u64, bytes: &[u8]) {
+        let mut words = [0_u8; 16];
+        let length = bytes.len().min(16);
+        words[..length].copy_from_slice(&bytes[..length]);
+        let bytes = u128::from_le_bytes(words);
+        for (cell, word) in self.last.iter().zip([pc, bytes as u64, (bytes >> 64) as u64, length as u64]) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// What [`note_last`](Self::note_last) kept.
+    #[must_use]
+    pub fn last(&self) -> (u64, Vec<u8>) {
+        let [pc, low, high, length] = [0, 1, 2, 3].map(|cell: usize| self.last[cell].load(Ordering::Relaxed));
+        let bytes = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
+        (pc, bytes[..(length as usize).min(16)].to_vec())
     }
 
     /// Program of the first child that replaced itself, if there was one.

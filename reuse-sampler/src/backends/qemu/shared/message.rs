@@ -39,6 +39,8 @@ pub struct TraceMessage {
     pub ended: bool,
     /// What it did: [words](super::word), or numbers of the blocks it executed where fetches are told.
     pub words: Vec<u64>,
+    /// Accesses beyond the first of each operand.
+    pub further: u64,
 }
 
 /// A block and its instructions.
@@ -71,6 +73,8 @@ pub struct WindowMessage {
     pub elapsed: u64,
     /// (address, instructions executed there), each address once, ascending.
     pub code: Vec<(u64, u64)>,
+    /// Accesses beyond the first of each operand.
+    pub further: u64,
     /// What the tracker says.
     pub report: Report,
 }
@@ -162,17 +166,18 @@ impl TraceMessage {
     fn encode(&self, to: &mut Vec<u8>) {
         put(to, u64::from(self.thread));
         put(to, u64::from(self.ended));
+        put(to, self.further);
         put(to, self.words.len() as u64);
         // There are many, and most use most of their bits.
         to.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
     }
 
     fn read(from: &mut Reader) -> Option<Self> {
-        let (thread, ended) = (from.get()? as u32, from.get()? != 0);
+        let (thread, ended, further) = (from.get()? as u32, from.get()? != 0, from.get()?);
         let count = usize::try_from(from.get()?).ok()?;
         let bytes = from.bytes(count.checked_mul(8)?)?;
         let word = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
-        Some(Self { thread, ended, words: bytes.chunks_exact(8).filter_map(word).collect() })
+        Some(Self { thread, ended, further, words: bytes.chunks_exact(8).filter_map(word).collect() })
     }
 }
 
@@ -199,6 +204,7 @@ impl WindowMessage {
         }
         put(to, profiled);
         put(to, self.elapsed);
+        put(to, self.further);
         put(to, self.code.len() as u64);
         let mut before = 0;
         for &(address, weight) in &self.code {
@@ -250,6 +256,7 @@ impl WindowMessage {
             seen_instructions: from.get()?,
             profiled: from.get()? != 0,
             elapsed: from.get()?,
+            further: from.get()?,
             ..Self::default()
         };
         let mut before = 0_u64;

@@ -55,11 +55,25 @@ pub const fn site(pc: u64) -> u64 {
     BLOCK | pc & ADDRESS
 }
 
-/// An access to 2 to the power of `shift` bytes at `address`; at most 128 bytes.
+/// Bytes of an access by the number that stands for them.
+const SIZES: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 10];
+const SIZE: u32 = 48;
+
+/// Makes the access `word` one of `bytes` bytes. False if no access has so many.
+pub fn lengthen(word: &mut u64, bytes: u64) -> bool {
+    let size = SIZES.iter().position(|&size| u64::from(size) == bytes);
+    if let Some(size) = size {
+        *word = *word & !(7 << SIZE) | (size as u64) << SIZE;
+    }
+    // Between 16 and 32 bytes there is nothing to write down, until the rest comes.
+    size.is_some() || bytes == 24
+}
+
+/// An access to 2 to the power of `shift` bytes at `address`; at most 64 bytes.
 #[inline]
 #[must_use]
 pub const fn access(address: u64, shift: u32, store: bool, place: Place) -> u64 {
-    let shift = if shift < 7 { shift as u64 } else { 7 };
+    let shift = if shift < 6 { shift as u64 } else { 6 };
     place.0 | (store as u64 * STORE) | shift << 48 | address & ADDRESS
 }
 
@@ -83,7 +97,7 @@ pub const fn read(word: u64) -> Word {
     if word & BLOCK == 0 {
         let place = word & Place::TOLD.0;
         let within = if place == Place::TOLD.0 { None } else { Some(place >> WITHIN) };
-        Word::Access(address, 1 << (word >> 48 & 7), word & STORE != 0, within)
+        Word::Access(address, SIZES[(word >> SIZE & 7) as usize], word & STORE != 0, within)
     } else {
         match (word >> 48 & 0x7FFF) as u32 {
             0 => Word::Site(address),
@@ -101,7 +115,7 @@ mod tests {
     quickcheck! {
         fn words_keep_what_they_are_made_from(address: u64, count: u16, store: bool, far: u16) -> bool {
             let kept = address & ((1 << 48) - 1);
-            let shift = u32::from(count % 8);
+            let shift = u32::from(count % 7);
             let within = Some(u64::from(far)).filter(|&bytes| bytes < 2047);
             let place = Place::within(far.into());
             let word = access(address, shift, store, Place::from_bits(place.unwrap_or(Place::TOLD).bits()));
@@ -110,6 +124,15 @@ mod tests {
                     == Word::Block(kept, u32::from(count).clamp(1, (1 << 15) - 1))
                 && read(site(address)) == Word::Site(kept)
                 && read(word) == Word::Access(kept, 1 << shift, store, within)
+        }
+
+        fn accesses_grow_to_the_lengths_that_operands_have(address: u64, store: bool) -> bool {
+            let kept = address & ((1 << 48) - 1);
+            let mut word = access(address, 3, store, Place::TOLD);
+            [10, 16, 24, 32, 64].iter().all(|&bytes| {
+                let expected = if bytes == 24 { 16 } else { bytes as u32 };
+                lengthen(&mut word, bytes) && read(word) == Word::Access(kept, expected, store, None)
+            }) && !lengthen(&mut word, 12)
         }
     }
 }
