@@ -263,4 +263,15 @@ impl Target {
             Kind::Program(sampler) => sampler.warnings().to_vec(),
         }
     }
+
+    /// Operands in `accesses` accesses of the target, where operands are counted: what cachegrind calls data references.
+    #[must_use]
+    pub fn operands(&self, accesses: u64) -> Option<u64> {
+        match &self.kind {
+            Kind::Embedded(_) => None,
+            Kind::Program(sampler) => {
+                sampler.operands_per_access().map(|ratio| (accesses as f64 * ratio).round() as u64)
+            }
+        }
+    }
 }

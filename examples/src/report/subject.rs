@@ -23,6 +23,8 @@ pub struct Subject<'a> {
     pub phases: Vec<PhaseView<'a>>,
     /// How many of the curves' sizes, from the smallest on, pictures show.
     pub shown: usize,
+    /// Operands of instructions in the run, estimated like its accesses, where they are known.
+    pub operands: Option<u64>,
     /// What the reader should know about this run: children that were not profiled, and the like.
     pub notes: Vec<String>,
 }
@@ -79,7 +81,7 @@ impl<'a> Subject<'a> {
             })
             .collect();
         let shown = shown(curves, run.line_size, caches);
-        Self { program, model, run, curves, caches, phases, shown, notes: Vec::new() }
+        Self { program, model, run, curves, caches, phases, shown, operands: None, notes: Vec::new() }
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.

@@ -30,7 +30,9 @@ const RANDOM_SEEDS: usize = 8;
 pub struct Measured {
     /// Memory accesses, one per line touched.
     pub accesses: u64,
-    /// How many of them were sampled.
+    /// Operands of instructions, where they are known: one for each read-modify-write and for each that straddles lines.
+    pub operands: Option<u64>,
+    /// How many accesses were sampled.
     pub samples: u64,
     /// Parts that a model was fitted to.
     pub windows: usize,
@@ -123,7 +125,7 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
         }
     };
     let (kinds, windows) = (Some(kinds), parts.len());
-    Ok(Measured { accesses, samples, windows, points, intervals, kinds, spots, incomplete })
+    Ok(Measured { accesses, operands: None, samples, windows, points, intervals, kinds, spots, incomplete })
 }
 
 /// What a model says.

@@ -34,6 +34,9 @@ struct Object<'a> {
     model: &'static str,
     line_size: u32,
     accesses: u64,
+    /// Operands of instructions, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operands: Option<u64>,
     samples: u64,
     windows: usize,
     sample_rate: f64,
@@ -89,6 +92,7 @@ impl Report<'_> {
             model: self.model.name(),
             line_size: self.line_size.bytes(),
             accesses: self.measured.accesses,
+            operands: self.measured.operands,
             samples: self.measured.samples,
             windows: self.measured.windows,
             sample_rate: self.sample_rate,

@@ -144,6 +144,7 @@ impl<'a> Settings<'a> {
         if let Some(spots) = &mut measured.spots {
             spots.describe(|pc| target.locate(pc), None);
         }
+        measured.operands = target.operands(measured.accesses);
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
         Ok(Run { source: target.name().to_owned(), measured, outcome, notes: target.notes() })
@@ -155,9 +156,10 @@ impl<'a> Settings<'a> {
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
+        measured.operands = traced.operands();
         let outcome = traced.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
-        Ok(Run { source: command_name(&self.args.program), measured, outcome, notes: Vec::new() })
+        Ok(Run { source: command_name(&self.args.program), measured, outcome, notes: traced.notes() })
     }
 
     /// Measures a replayed source by whatever model was asked for.

@@ -29,6 +29,16 @@ impl Traced {
         self.0.borrow_mut().locate(address).map(|location| location.to_string())
     }
 
+    /// Operands of its instructions, unless the instructions themselves are observed.
+    pub fn operands(&self) -> Option<u64> {
+        Some(self.0.borrow().operands()).filter(|&operands| operands > 0)
+    }
+
+    /// What the user should know about the run.
+    pub fn notes(&self) -> Vec<String> {
+        self.0.borrow().warnings().to_vec()
+    }
+
     /// How it ended, once all events were told.
     pub fn outcome(&self) -> Outcome {
         self.0.borrow().exit_status().into()

@@ -57,6 +57,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         |address| target.locate(address),
     );
     subject.notes = target.notes();
+    subject.operands = target.operands(run.accesses());
     if let Some(folder) = &folder {
         report::write(&subject, folder)?;
     }

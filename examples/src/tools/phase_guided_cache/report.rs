@@ -92,7 +92,7 @@ fn object(subject: &Subject<'_>) -> Value {
             })
         })
         .collect();
-    json!({
+    let mut report = json!({
         "program": subject.program,
         "incomplete": run.incomplete,
         "model": subject.model,
@@ -110,5 +110,9 @@ fn object(subject: &Subject<'_>) -> Value {
         "average": curve(&subject.curves.average),
         "interval_level": LEVEL,
         "interval_covers": subject.curves.interval_covers,
-    })
+    });
+    if let Some(operands) = subject.operands {
+        report["operands"] = json!(operands);
+    }
+    report
 }
