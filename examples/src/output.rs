@@ -1,48 +1,58 @@
-//! The output directory: found unusable before the run, never holding half a file after it.
+//! Where results are written: found unusable before the run, whole or absent after it.
+//!
+//! Files are written aside and renamed at the end, all files of a run under one lock. Two runs into one directory
+//! leave the files of one of them, never some of each.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A directory that can be written to.
+/// A directory that can be written to. Files appear in it with [`publish`](Self::publish).
 #[derive(Debug)]
 pub struct OutputDir {
     path: PathBuf,
+    staging: PathBuf, // below `path`; removed when this is dropped
 }
 
-/// Why a directory cannot take the results.
+/// Why results cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// It cannot be created or written to.
+    /// The directory cannot be created or written to.
     #[error("--out {path}: {source}; give a directory that can be written to", path = path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file in it cannot be written.
+    /// A file cannot be written.
     #[error("{path}: {source}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
+/// A name that no other run and no other call uses.
+fn unique(prefix: &str) -> String {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}-{}-{}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
+}
+
 impl OutputDir {
-    /// Creates the directory if need be, and proves by a file that it can be written to.
+    /// Creates the directory if necessary, and a place below it for files that are not complete yet.
     ///
     /// # Errors
-    /// [`OutputError::Directory`] if it cannot.
+    /// [`OutputError::Directory`] if either fails.
     pub fn prepare(path: &Path) -> Result<Self, OutputError> {
         let failed = |source| OutputError::Directory { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(failed)?;
-        let probe = path.join(format!(".probe-{}", std::process::id()));
-        fs::File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(failed)?;
-        Ok(Self { path: path.to_owned() })
+        let staging = path.join(unique(".partial"));
+        fs::create_dir_all(path).and_then(|()| fs::create_dir(&staging)).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), staging })
     }
 
     /// The directory.
@@ -51,34 +61,132 @@ impl OutputDir {
         &self.path
     }
 
-    /// Writes a file as a whole or not at all: under another name first, then renamed.
+    /// Writes a file aside.
     ///
     /// # Errors
-    /// [`OutputError::File`] if any of that fails.
+    /// [`OutputError::File`] if that fails.
     pub fn write(
         &self,
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), OutputError> {
-        let path = self.path.join(name);
-        let partial = self.path.join(format!(".{name}.partial"));
-        let written = (|| {
-            let mut file = io::BufWriter::new(fs::File::create(&partial)?);
+        let partial = self.staging.join(name);
+        let written = File::create(&partial).and_then(|file| {
+            let mut file = BufWriter::new(file);
             content(&mut file)?;
-            file.flush()?;
-            fs::rename(&partial, &path)
-        })();
+            file.flush()
+        });
         written.map_err(|source| {
-            // The first failure is the one worth telling; a left-over is not mistaken for a result.
+            // A partial file must not be published.
             let _ = fs::remove_file(&partial);
-            OutputError::File { path, source }
+            OutputError::File { path: self.path.join(name), source }
         })
+    }
+
+    /// Moves all files that were written into the directory.
+    ///
+    /// # Errors
+    /// [`OutputError::File`] if a file cannot be moved.
+    pub fn publish(&self) -> Result<(), OutputError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            |source| OutputError::File { path, source }
+        };
+        let _lock = lock(&self.path).map_err(failed(&self.path))?;
+        for entry in fs::read_dir(&self.staging).map_err(failed(&self.staging))? {
+            let entry = entry.map_err(failed(&self.staging))?;
+            let to = self.path.join(entry.file_name());
+            fs::rename(entry.path(), &to).map_err(failed(&to))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OutputDir {
+    fn drop(&mut self) {
+        // What is left there was not published. A directory that cannot be removed harms nobody.
+        let _ = fs::remove_dir_all(&self.staging);
+    }
+}
+
+/// An exclusive lock of a directory, held until the value is dropped.
+#[cfg(target_os = "linux")]
+fn lock(folder: &Path) -> io::Result<impl Sized + use<>> {
+    use nix::fcntl::{Flock, FlockArg};
+    match Flock::lock(File::open(folder)?, FlockArg::LockExclusive) {
+        Ok(lock) => Ok(Some(lock)),
+        // Some network file systems have no locks.
+        Err((_, nix::errno::Errno::EOPNOTSUPP | nix::errno::Errno::ENOLCK)) => Ok(None),
+        Err((_, error)) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lock(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The file of `-o`.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    partial: Option<PathBuf>, // none where `path` is a device or a pipe, which is written in place
+}
+
+impl OutputFile {
+    /// Creates a file beside `path`, which proves that it can be written.
+    ///
+    /// # Errors
+    /// [`OutputError::File`] if that fails.
+    pub fn prepare(path: &Path) -> Result<Self, OutputError> {
+        let failed = |source| OutputError::File { path: path.to_owned(), source };
+        let partial = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => {
+                return Err(failed(io::Error::other("is a directory; give -o a file, or use --out DIR")));
+            }
+            Ok(found) if !found.is_file() => None,
+            _ => {
+                let name = path.file_name().ok_or_else(|| failed(io::Error::other("is not a file name")))?;
+                let partial = path.with_file_name(unique(&format!(".{}", name.to_string_lossy())));
+                File::create_new(&partial).map_err(failed)?;
+                Some(partial)
+            }
+        };
+        Ok(Self { path: path.to_owned(), partial })
+    }
+
+    /// Writes the content, and renames the file to its name.
+    ///
+    /// # Errors
+    /// [`OutputError::File`] if that fails.
+    pub fn write(self, content: &[u8]) -> Result<(), OutputError> {
+        let written = match &self.partial {
+            Some(partial) => fs::write(partial, content).and_then(|()| fs::rename(partial, &self.path)),
+            None => fs::write(&self.path, content),
+        };
+        written.map_err(|source| OutputError::File { path: self.path.clone(), source })
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(partial) = &self.partial {
+            // It is gone if it was renamed.
+            let _ = fs::remove_file(partial);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
 
     #[test]
     fn a_file_is_whole_or_absent() {
@@ -90,8 +198,43 @@ mod tests {
             Err(io::Error::other("disk full"))
         });
         assert!(failing.unwrap_err().to_string().ends_with("bad: disk full"));
-        let names: Vec<_> = fs::read_dir(out.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names, ["good"]);
+        out.publish().unwrap();
+        let path = out.path().to_owned();
+        drop(out);
+        assert_eq!(names(&path), ["good"]);
+    }
+
+    #[test]
+    fn two_runs_into_one_directory_do_not_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for run in 0..8 {
+                let path = folder.path();
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let out = OutputDir::prepare(path).unwrap();
+                        for file in 0..20 {
+                            out.write(&format!("{file}"), |w| write!(w, "{run}")).unwrap();
+                        }
+                        out.publish().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(names(folder.path()).len(), 20);
+        let content = |file: i32| fs::read_to_string(folder.path().join(file.to_string())).unwrap();
+        assert!((0..20).all(|file| content(file) == content(0)));
+    }
+
+    #[test]
+    fn what_was_not_published_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("curve.csv"), "old").unwrap();
+        let out = OutputDir::prepare(folder.path()).unwrap();
+        out.write("curve.csv", |w| w.write_all(b"new")).unwrap();
+        drop(out);
+        assert_eq!(names(folder.path()), ["curve.csv"]);
+        assert_eq!(fs::read_to_string(folder.path().join("curve.csv")).unwrap(), "old");
     }
 
     #[test]
@@ -99,5 +242,22 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = OutputDir::prepare(file.path()).unwrap_err().to_string();
         assert!(error.starts_with("--out ") && error.contains("can be written to"), "{error}");
+    }
+
+    #[test]
+    fn the_file_of_one_result_is_whole_or_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("curve.json");
+        drop(OutputFile::prepare(&path).unwrap());
+        assert!(names(folder.path()).is_empty());
+        OutputFile::prepare(&path).unwrap().write(b"{}").unwrap();
+        assert_eq!(
+            (names(folder.path()), fs::read(&path).unwrap()),
+            (vec!["curve.json".into()], b"{}".into())
+        );
+        OutputFile::prepare(Path::new("/dev/null")).unwrap().write(b"lost").unwrap();
+        for refused in [folder.path(), &path.join("below"), Path::new("..")] {
+            assert!(OutputFile::prepare(refused).is_err(), "{refused:?}");
+        }
     }
 }

@@ -13,8 +13,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use clap::Parser;
-use examples::cli::Failure;
+use examples::cli::{CommandLine, Failure};
 use examples::reference::accuracy as model_accuracy;
 use examples::tools::{
     cache_pirate, compare_detectors, convert_trace, corun_variability, detect_phases, miss_ratio_curve,
@@ -26,7 +25,7 @@ use support::{Folder, run_pipeline};
 const TOLERANCE: f64 = 1e-9;
 
 /// Runs a command on a line of arguments, where `DIN` is a small trace, and compares what it prints with `name`.json.
-fn golden<A: Parser>(
+fn golden<A: CommandLine>(
     name: &str,
     arguments: &str,
     command: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
@@ -34,7 +33,7 @@ fn golden<A: Parser>(
     compare(name, printed(arguments, command));
 }
 
-fn printed<A: Parser>(
+fn printed<A: CommandLine>(
     arguments: &str,
     command: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> Value {

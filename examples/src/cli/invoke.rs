@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+
+use super::CommandLine;
+use crate::output::OutputFile;
 
 /// Exit status for a command line that makes no sense.
 pub const USAGE: u8 = 2;
@@ -51,21 +53,24 @@ impl Failure {
 }
 
 /// The `main` of an example: parses the process's arguments and runs `pipeline` on its output and messages.
-pub fn main<A: Parser>(
+pub fn main<A: CommandLine>(
     pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> ExitCode {
     ExitCode::from(invoke(std::env::args_os(), &mut io::stdout().lock(), &mut io::stderr(), pipeline))
 }
 
-/// The same on given arguments (the program's name first), output and messages. Answers the exit status.
-pub fn invoke<A: Parser, I: IntoIterator<Item: Into<OsString> + Clone>>(
+/// The same on given arguments (the program's name first), output and messages. Returns the exit status.
+///
+/// With `-o` the result goes into that file, which is whole or absent. Where a program runs, standard output is the
+/// program's: without `--json` and `-o` the result goes to `messages`.
+pub fn invoke<A: CommandLine, I: IntoIterator<Item: Into<OsString> + Clone>>(
     arguments: I,
     out: &mut dyn Write,
     messages: &mut dyn Write,
     pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> u8 {
     let result = match A::try_parse_from(arguments) {
-        Ok(args) => pipeline(&args, out, messages),
+        Ok(args) => route(&args, out, messages, pipeline),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // If nobody reads it, nobody misses it.
             let _ = write!(out, "{}", error.render());
@@ -77,6 +82,36 @@ pub fn invoke<A: Parser, I: IntoIterator<Item: Into<OsString> + Clone>>(
         let _ = writeln!(messages, "{}: {failure}", A::command().get_name());
         failure.status()
     })
+}
+
+/// Runs the pipeline with its output where the command line says.
+fn route<A: CommandLine>(
+    args: &A,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+    pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let common = args.common();
+    let owned_by_program = !args.program().is_empty() && !common.claims_stdout();
+    if args.streams() || common.output.is_none() && !owned_by_program {
+        return pipeline(args, out, messages);
+    }
+    let file = common.output.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::usage)?;
+    let mut result = Vec::new();
+    let status = pipeline(args, &mut result, messages);
+    let Some(file) = file else {
+        // A closed standard error is no failure.
+        let _ = messages.write_all(&result);
+        return status;
+    };
+    if status.is_err() && result.is_empty() {
+        return status;
+    }
+    file.write(&result).map_err(|failure| {
+        let _ = if owned_by_program { messages.write_all(&result) } else { out.write_all(&result) };
+        Failure::Run(format!("-o {failure}; the result is printed above"))
+    })?;
+    status
 }
 
 /// The first paragraph of clap's message in one line, without the word "error".
@@ -126,12 +161,27 @@ fn ignores_hangup() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Common;
 
-    #[derive(Parser)]
+    #[derive(clap::Parser)]
     #[command(name = "tool")]
     struct Args {
+        #[command(flatten)]
+        common: Common,
         #[arg(long)]
         count: u8,
+        #[arg(trailing_var_arg = true)]
+        program: Vec<OsString>,
+    }
+
+    impl CommandLine for Args {
+        fn common(&self) -> &Common {
+            &self.common
+        }
+
+        fn program(&self) -> &[OsString] {
+            &self.program
+        }
     }
 
     fn invoke_with(arguments: &[&str], result: Result<u8, Failure>) -> (u8, String, String) {
@@ -168,6 +218,37 @@ mod tests {
         let interrupted = interrupt_flag().unwrap();
         signal_hook::low_level::raise(SIGHUP).unwrap();
         assert_eq!(interrupted.load(std::sync::atomic::Ordering::SeqCst), !ignores_hangup());
+    }
+
+    #[test]
+    fn the_result_leaves_standard_output_to_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("result");
+        let path = file.to_str().unwrap();
+        let (count, nothing) = ("count 3".to_owned(), String::new());
+        assert_eq!(invoke_with(&["--count", "3", "sort"], Ok(5)), (5, nothing.clone(), count.clone()));
+        assert_eq!(
+            invoke_with(&["--count", "3", "--json", "sort"], Ok(0)),
+            (0, count.clone(), nothing.clone())
+        );
+        for more in [&["sort"][..], &["--json", "sort"], &["--json"], &[]] {
+            let arguments = [&["--count", "3", "-o", path][..], more].concat();
+            assert_eq!(invoke_with(&arguments, Ok(7)), (7, nothing.clone(), nothing.clone()));
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "count 3");
+            std::fs::remove_file(&file).unwrap();
+        }
+        assert_eq!(invoke_with(&["--count", "3", "-o", "/nowhere/x"], Ok(0)).0, USAGE);
+    }
+
+    /// `/dev/full` accepts no byte.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_leaves_the_result_on_the_terminal() {
+        let (status, out, messages) = invoke_with(&["--count", "3", "-o", "/dev/full"], Ok(0));
+        assert_eq!((status, out.as_str()), (1, "count 3"));
+        assert!(
+            messages.contains("/dev/full: No space left on device") && messages.contains("printed above")
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod size;
 pub(crate) mod values;
 mod watch;
 
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::output::OutputDir;
@@ -28,17 +30,67 @@ pub struct Common {
     /// Write reports and tables into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write the table, or with --json the JSON, into this file instead of standard output
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Seed of every random choice: the same seed gives the same result
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
+/// The command line of a command.
+pub trait CommandLine: clap::Parser {
+    /// The options that all commands share.
+    fn common(&self) -> &Common;
+
+    /// The program to run and its arguments; empty where there is none.
+    fn program(&self) -> &[OsString] {
+        &[]
+    }
+
+    /// Whether the command writes `-o` itself, because its output may not fit into memory.
+    fn streams(&self) -> bool {
+        false
+    }
+}
+
 impl Common {
-    /// The directory for reports and tables, made if need be: asked for before a run, not after.
+    /// The directory for reports and tables, created if necessary. Call it before the run, so that a mistake costs
+    /// no time.
     ///
     /// # Errors
     /// [`Failure::Usage`] if nothing can be written there.
     pub fn folder(&self) -> Result<Option<OutputDir>, Failure> {
         self.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)
+    }
+
+    /// Whether a program's standard output goes to standard error, because JSON occupies standard output.
+    #[must_use]
+    pub fn claims_stdout(&self) -> bool {
+        self.json && self.output.is_none()
+    }
+
+    /// Writes the files into the directory, then prints the JSON or the table. If the files cannot be written, the
+    /// result is printed nevertheless.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] if either fails.
+    pub fn present(
+        &self,
+        folder: Option<&OutputDir>,
+        files: impl FnOnce(&OutputDir) -> Result<(), Failure>,
+        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        table: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let write = |folder| files(folder).and_then(|()| folder.publish().map_err(Failure::run));
+        let written = folder.map_or(Ok(()), write);
+        let printed = if self.json { json(out) } else { table(out) };
+        unless_closed(printed.and_then(|()| out.flush()))?;
+        written.map_err(|failure| {
+            Failure::Run(format!(
+                "{failure}; the files of this run are not written, its result is printed above"
+            ))
+        })
     }
 }

@@ -6,8 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Parser;
-use examples::cli::{Failure, invoke};
+use examples::cli::{CommandLine, Failure, invoke};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,7 +18,7 @@ pub struct Ended {
 }
 
 /// Runs `pipeline` on a command line.
-pub fn run_pipeline<A: Parser>(
+pub fn run_pipeline<A: CommandLine>(
     arguments: &[&str],
     pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> Ended {

@@ -11,7 +11,7 @@ use reuse_sampler::{CacheLines, ReusePlan, SampleGap};
 use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, samples, sets};
-use crate::cli::{Failure, unless_closed};
+use crate::cli::{CommandLine, Common, Failure};
 use crate::traces::{TraceFile, format_of, trace_program};
 use crate::workloads::Workload;
 
@@ -43,15 +43,17 @@ pub struct Args {
     /// Smallest and largest cache, in lines; all powers of two in between are compared
     #[arg(long, value_name = "LINES", num_args = 2, default_values_t = [64, 16_384])]
     lines: Vec<u64>,
-    /// Seed of the sampler and of the random caches
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
     /// Compare caches of so many ways, too, under LRU, tree-PLRU, Nehalem's accessed bits and random replacement
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     ways: Vec<u32>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
 }
 
 #[derive(Serialize)]
@@ -112,34 +114,42 @@ struct SetsMean {
 /// [`Failure`] with one line for the user.
 pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Result<u8, Failure> {
     let settings = settings(args)?;
+    let folder = args.common.folder()?;
     let mut traces = Vec::new();
     for path in &args.traces {
         let format = format_of(path).map_err(Failure::usage)?;
         let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
-        let stream = Stream::read(&mut file.stream, args.limit, args.seed).map_err(Failure::run)?;
+        let stream = Stream::read(&mut file.stream, args.limit, args.common.seed).map_err(Failure::run)?;
         traces.push(compare(path.display().to_string(), &stream, &settings, &args.ways)?);
     }
     for name in &args.workload {
         let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
-        let workload = Workload::by_name(name, args.seed, 1).ok_or_else(unknown)?;
+        let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(unknown)?;
         let mut events = workload.events().map_err(Failure::run)?;
-        let stream = Stream::read(&mut events, args.limit, args.seed).map_err(Failure::run)?;
+        let stream = Stream::read(&mut events, args.limit, args.common.seed).map_err(Failure::run)?;
         traces.push(compare(name.clone(), &stream, &settings, &args.ways)?);
     }
     for command in &args.command {
-        let stream = Stream::read(&mut program(command)?, args.limit, args.seed).map_err(Failure::run)?;
+        let stream =
+            Stream::read(&mut program(command)?, args.limit, args.common.seed).map_err(Failure::run)?;
         traces.push(compare(command.clone(), &stream, &settings, &args.ways)?);
     }
     let report = Report {
         windows: args.windows,
         one_in: args.one_in,
-        seed: args.seed,
+        seed: args.common.seed,
         lines: settings.sizes.iter().map(|size| size.0).collect(),
         mean_absolute_error: means(&traces),
         mean_absolute_error_in_sets: sets_means(&traces),
         traces,
     };
-    unless_closed(if args.json { write_json(&report, out) } else { write_tables(&report, out) })?;
+    args.common.present(
+        folder.as_ref(),
+        |folder| folder.write("model_accuracy.json", |out| write_json(&report, out)).map_err(Failure::run),
+        |out| write_json(&report, out),
+        |out| write_tables(&report, out),
+        out,
+    )?;
     Ok(0)
 }
 
@@ -156,7 +166,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     if sizes.is_empty() || args.windows == 0 {
         return Err(Failure::usage("give at least one window, and sizes with a power of two between them"));
     }
-    Ok(Settings { sizes, windows: args.windows, plan, seed: args.seed, simulations: 7 })
+    Ok(Settings { sizes, windows: args.windows, plan, seed: args.common.seed, simulations: 7 })
 }
 
 /// A program under the emulator, its output on standard error.

@@ -9,7 +9,7 @@ use reuse_sampler::LineSize;
 use reuse_sampler::trace::TraceFormat;
 
 use crate::cli::values::positive;
-use crate::cli::{Common, Failure, parse_bytes, trace_formats};
+use crate::cli::{CommandLine, Common, Failure, parse_bytes, trace_formats};
 use crate::machines::chip::{CacheSettings, ChipSettings, Policy, PrefetcherSettings};
 
 /// Measures CPI, miss ratio, fetch ratio and bandwidth as a function of the cache a program has, in one run.
@@ -75,6 +75,16 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM", conflicts_with = "pid")]
     pub(super) program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
 }
 
 /// The simulated chip.

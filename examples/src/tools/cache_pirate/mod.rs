@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use cache_pirate::{CacheCurve, Measurements, PirateError};
 
 use self::report::Report;
-use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 
 /// A curve and where it comes from.
 #[derive(Debug)]
@@ -75,10 +75,13 @@ pub fn run_until(
     if !args.experiment.is_empty() {
         let results = experiments::run(args, &watch)?;
         watch.clear();
-        if let Some(folder) = &folder {
-            folder.write("experiments.json", |out| results.write_json(out)).map_err(Failure::run)?;
-        }
-        unless_closed(if args.common.json { results.write_json(out) } else { results.write_tables(out) })?;
+        args.common.present(
+            folder.as_ref(),
+            |folder| folder.write("experiments.json", |out| results.write_json(out)).map_err(Failure::run),
+            |out| results.write_json(out),
+            |out| results.write_tables(out),
+            out,
+        )?;
         return Ok(if results.incomplete { INTERRUPTED } else { 0 });
     }
     let measured = if args.is_native() {
@@ -90,10 +93,13 @@ pub fn run_until(
     let measured = measured?;
     let incomplete = watch.is_interrupted();
     let report = Report { measured: &measured, incomplete, seed: args.common.seed };
-    if let Some(folder) = &folder {
-        report.write_files(folder)?;
-    }
-    unless_closed(if args.common.json { report.write_json(out) } else { report.write_table(out) })?;
+    args.common.present(
+        folder.as_ref(),
+        |folder| report.write_files(folder),
+        |out| report.write_json(out),
+        |out| report.write_table(out),
+        out,
+    )?;
     if incomplete {
         // A message that nobody reads is no failure.
         let _ = writeln!(messages, "cache_pirate: interrupted; the curve shows what was measured until then");

@@ -1,7 +1,7 @@
 //! A real program on the machine at hand.
 
 use std::ffi::{OsStr, OsString};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -88,9 +88,8 @@ fn testbed(
         Subject::Program(program, arguments) => {
             let mut command = Command::new(program);
             command.args(arguments);
-            if args.common.json {
-                // Standard output is ours.
-                command.stdout(Stdio::null());
+            if args.common.claims_stdout() {
+                command.stdout(std::io::stderr());
             }
             NativeTestbed::spawn(command, params)?
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use reuse_sampler::trace::TraceFormat;
 
-use crate::cli::{Common, Failure, trace_formats};
+use crate::cli::{CommandLine, Common, Failure, trace_formats};
 use crate::guided;
 use crate::target::EMBEDDED_WINDOW;
 use crate::traces::format_of;
@@ -56,6 +56,12 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
 }
 
 /// What can be compared.

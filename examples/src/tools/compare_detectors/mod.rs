@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::experiments::Setting;
 use self::table::Table;
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::output::OutputDir;
 use crate::report::STYLE;
 
@@ -86,32 +86,24 @@ pub fn run_until(
             tables.extend(experiment.run(&recordings, setting).map_err(Failure::run)?);
         }
     }
-    if let Some(folder) = &folder {
-        write_files(&tables, incomplete, folder)?;
-    }
-    unless_closed(tell(args, &tables, incomplete, out))?;
+    args.common.present(
+        folder.as_ref(),
+        |folder| write_files(&tables, incomplete, folder),
+        |out| {
+            let tables: Vec<_> = tables.iter().map(Table::json).collect();
+            let (seed, window) = (args.common.seed, args.window());
+            let object = json!({"seed": seed, "window": window, "incomplete": incomplete, "tables": tables});
+            writeln!(out, "{object}")
+        },
+        |out| tables.iter().try_for_each(|table| writeln!(out, "{}", table.text())),
+        out,
+    )?;
     if incomplete {
         // A message that nobody reads is no failure.
         let _ = writeln!(messages, "compare_detectors: interrupted; the tables show the windows until then");
         return Ok(INTERRUPTED);
     }
     Ok(0)
-}
-
-fn tell(args: &Args, tables: &[Table], incomplete: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    if args.common.json {
-        let tables: Vec<_> = tables.iter().map(Table::json).collect();
-        writeln!(
-            out,
-            "{}",
-            json!({"seed": args.common.seed, "window": args.window(), "incomplete": incomplete, "tables": tables})
-        )?;
-    } else {
-        for table in tables {
-            writeln!(out, "{}", table.text())?;
-        }
-    }
-    out.flush()
 }
 
 fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result<(), Failure> {

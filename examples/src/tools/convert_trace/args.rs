@@ -7,7 +7,7 @@ use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{LineSize, ReusePlan, SampleGap};
 
 use crate::cli::values::{line_size, sample_rate};
-use crate::cli::{Common, Failure};
+use crate::cli::{CommandLine, Common, Failure};
 use crate::traces::format_of;
 
 /// Converts traces: from whatever can be read to what another tool wants.
@@ -44,6 +44,16 @@ pub struct Args {
     /// [default: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) window: Option<u64>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
 }
 
 /// What can be read.
@@ -158,8 +168,18 @@ impl Args {
             })
     }
 
+    /// Where the result goes, if not to standard output.
+    pub(super) fn folder_and_name(&self) -> Option<(PathBuf, String)> {
+        if let Some(file) = &self.common.output {
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let name = file.file_name()?.to_string_lossy().into_owned();
+            return Some((folder.unwrap_or(Path::new(".")).to_owned(), name));
+        }
+        self.common.out.clone().map(|folder| (folder, self.output_name()))
+    }
+
     /// What the result is called in a directory: the input's name with another ending.
-    pub(super) fn output_name(&self) -> String {
+    fn output_name(&self) -> String {
         let name = self.input.file_name().and_then(|name| name.to_str()).unwrap_or("trace");
         let stem = name.split('.').find(|part| !part.is_empty() && *part != "-").unwrap_or("trace");
         format!("{stem}.{}", self.to.extension())

@@ -36,26 +36,27 @@ pub fn run_until(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let from = args.from()?;
-    if args.common.json && args.common.out.is_none() && args.to != To::Profile {
+    if args.common.json && args.folder_and_name().is_none() && args.to != To::Profile {
         return Err(Failure::usage(
-            "--json tells of the result on standard output, where the result itself would go: give --out DIR",
+            "--json tells of the result on standard output, where the result itself would go: give --out DIR or -o FILE",
         ));
     }
-    let folder = args.common.folder()?;
+    let place = args.folder_and_name();
+    let folder =
+        place.as_ref().map(|(folder, _)| OutputDir::prepare(folder)).transpose().map_err(Failure::usage)?;
     let mut job = Job::open(args, from, interrupted)?;
     // What the job says is wrong comes before what the file system makes of it.
     let mut failure = None;
-    let converted = if let Some(folder) = &folder {
-        let name = args.output_name();
+    let converted = if let (Some(folder), Some((_, name))) = (&folder, &place) {
         let mut converted = None;
-        let written = folder.write(&name, |file| {
+        let written = folder.write(name, |file| {
             converted = Some(job.run(file).map_err(|error| keep(error, &mut failure))?);
             Ok(())
         });
         if let Some(failure) = failure {
             return Err(failure);
         }
-        written.map_err(Failure::run)?;
+        written.and_then(|()| folder.publish()).map_err(Failure::run)?;
         converted.unwrap_or_default()
     } else {
         let mut out = BufWriter::with_capacity(1 << 16, &mut *out);
@@ -70,7 +71,8 @@ pub fn run_until(
             other => other.map_err(|error| Failure::Run(format!("cannot write the result: {error}")))?,
         }
     };
-    tell(args, &converted, folder.as_ref(), out, messages)?;
+    let file = place.map(|(folder, name)| folder.join(name).display().to_string());
+    tell(args, &converted, file, out, messages)?;
     Ok(if converted.incomplete { INTERRUPTED } else { 0 })
 }
 
@@ -117,11 +119,10 @@ struct Summary<'a> {
 fn tell(
     args: &Args,
     converted: &Converted,
-    folder: Option<&OutputDir>,
+    file: Option<String>,
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let file = folder.map(|folder| folder.path().join(args.output_name()).display().to_string());
     if args.common.json && file.is_some() {
         let summary = Summary {
             source: convert::name_of(&args.input),

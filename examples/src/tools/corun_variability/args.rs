@@ -9,7 +9,7 @@ use cachesharing::Method;
 
 use super::solo::Curves;
 use crate::cli::values::positive;
-use crate::cli::{ChipArgs, Common, Replacement, TraceArgs, parse_bytes};
+use crate::cli::{ChipArgs, CommandLine, Common, Replacement, TraceArgs, parse_bytes};
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.
@@ -71,6 +71,12 @@ pub struct Args {
     /// Embedded programs, the target first
     #[arg(last = true, value_name = "NAME", conflicts_with_all = ["files", "profiles"])]
     pub(super) embedded: Vec<String>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
 }
 
 impl Args {

@@ -11,7 +11,7 @@ use super::args::{Args, MethodName};
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
 use super::{embedded, go_on, reference, solo};
-use crate::cli::{Failure, Recorded, Watch, unless_closed};
+use crate::cli::{Failure, Recorded, Watch};
 use crate::output::OutputDir;
 use crate::report::{Line, Panel, align, draw_panels, html_table, percent, write_document};
 
@@ -77,14 +77,13 @@ pub(super) fn evaluate(
     }
     watch.clear();
     let lengths: Vec<u64> = played.iter().map(|p| p.recording.references()).collect();
-    if let Some(folder) = folder {
-        files(&pairs, &names, folder)?;
-    }
-    unless_closed(if args.common.json {
-        writeln!(out, "{}", object(args, &pairs, &programs, &lengths, whole))
-    } else {
-        write!(out, "{}\n{}", align(&table(&pairs, &names)), align(&summary(&pairs)))
-    })?;
+    args.common.present(
+        folder,
+        |folder| files(&pairs, &names, folder),
+        |out| writeln!(out, "{}", object(args, &pairs, &programs, &lengths, whole)),
+        |out| write!(out, "{}\n{}", align(&table(&pairs, &names)), align(&summary(&pairs))),
+        out,
+    )?;
     Ok(whole)
 }
 

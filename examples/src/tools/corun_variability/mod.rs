@@ -36,7 +36,7 @@ use self::args::Experiment;
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, Watch, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, Watch, interrupt_flag};
 use crate::parallel::available;
 use crate::report::bytes;
 
@@ -95,14 +95,13 @@ pub fn run_until(
     }
     let found = find(args, &watch)?;
     watch.clear();
-    if let Some(folder) = &folder {
-        files::write(args, &found, folder)?;
-    }
-    unless_closed(if args.common.json {
-        writeln!(out, "{}", object::object(args, &found))
-    } else {
-        tables::write(args, &found, folder.as_ref(), out)
-    })?;
+    args.common.present(
+        folder.as_ref(),
+        |folder| files::write(args, &found, folder),
+        |out| writeln!(out, "{}", object::object(args, &found)),
+        |out| tables::write(args, &found, folder.as_ref(), out),
+        out,
+    )?;
     if found.interrupted {
         // A message that nobody reads is no failure.
         let _ = writeln!(messages, "corun_variability: interrupted; the simulated runs are those until then");

@@ -17,7 +17,7 @@ use super::args::{Args, Model};
 use super::ground::Ground;
 use super::predict::sharing_model;
 use super::{embedded, go_on, reference, solo};
-use crate::cli::{Failure, Recorded, Watch, unless_closed};
+use crate::cli::{Failure, Recorded, Watch};
 use crate::parallel::in_order;
 use crate::report::{align, bytes, percent};
 
@@ -94,11 +94,13 @@ pub(super) fn experiment(
     }
     watch.clear();
     let whole = !watch.is_interrupted();
-    unless_closed(if args.common.json {
-        writeln!(out, "{}", object(args, &groups, whole))
-    } else {
-        write!(out, "{}\n{}", align(&worst(&groups)), align(&table(&groups)))
-    })?;
+    args.common.present(
+        None,
+        |_| Ok(()),
+        |out| writeln!(out, "{}", object(args, &groups, whole)),
+        |out| write!(out, "{}\n{}", align(&worst(&groups)), align(&table(&groups))),
+        out,
+    )?;
     Ok(whole)
 }
 

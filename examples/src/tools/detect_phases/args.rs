@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use phase_detect::{SignatureKind, cluster};
 
-use crate::cli::Common;
+use crate::cli::{CommandLine, Common};
 use crate::guided;
 use crate::target::Backend;
 
@@ -70,6 +70,16 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
 }
 
 /// How windows are grouped into phases.

@@ -118,7 +118,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
         window: args.window.unwrap_or(if embedded { EMBEDDED_WINDOW } else { PROGRAM_WINDOW }),
         line_size: LineSize::B64,
         seed: args.common.seed,
-        output_to_stderr: args.common.json,
+        output_to_stderr: args.common.claims_stdout(),
         backend: args.backend,
     };
     let mut target = if embedded {

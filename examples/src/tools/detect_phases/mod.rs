@@ -77,7 +77,7 @@ fn conclude(
     found: &Found,
     mut ended: Ended,
     folder: Option<&OutputDir>,
-    mut lines: Lines<'_>,
+    lines: Lines<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<u8, Failure> {
     let locations = found.phases.iter().map(|(&phase, known)| {
@@ -91,15 +91,13 @@ fn conclude(
     let locations = locations.flatten().collect();
     let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
     let report = Report { args, found, ended: &ended, locations, notes };
-    if let Some(folder) = folder {
-        report.write_files(folder)?;
-    }
-    let json = lines.on;
-    lines.on = true;
-    lines.write(|out| {
-        if json { writeln!(out, "{}", report.summary()) } else { report.write_table(folder, out) }
-    })?;
-    lines.write(|out| out.flush())?;
+    args.common.present(
+        folder,
+        |folder| report.write_files(folder),
+        |out| if lines.closed { Ok(()) } else { writeln!(out, "{}", report.summary()) },
+        |out| report.write_table(folder, out),
+        lines.out,
+    )?;
     let (status, remark) = verdict(&ended);
     if let Some(remark) = remark {
         say(&format!("{remark}; the phases are those of the run until then"));

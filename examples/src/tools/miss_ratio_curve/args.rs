@@ -8,7 +8,7 @@ use reuse_sampler::trace::{Side, TraceFormat};
 use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::values::{line_size, sample_rate};
-use crate::cli::{Common, Failure, cache_sizes, parse_bytes, trace_formats};
+use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
 use crate::target::{Backend, SAMPLED_GAP};
 use crate::traces::format_of;
 
@@ -68,6 +68,16 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
 }
 
 /// What is cached.

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use self::output::Report;
 use self::source::{Run, Settings};
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::target::Outcome;
 
 /// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
@@ -60,10 +60,13 @@ pub fn run_until(
         side: args.side,
         measured: &run.measured,
     };
-    if let Some(folder) = &folder {
-        report.write_files(folder)?;
-    }
-    unless_closed(if args.common.json { report.write_json(out) } else { report.write_table(out) })?;
+    args.common.present(
+        folder.as_ref(),
+        |folder| report.write_files(folder),
+        |out| report.write_json(out),
+        |out| report.write_table(out),
+        out,
+    )?;
     let (status, remark) = verdict(&run);
     if let Some(remark) = remark {
         say(&format!("{remark}; the curve shows the run until then"));

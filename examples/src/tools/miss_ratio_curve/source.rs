@@ -133,7 +133,7 @@ impl<'a> Settings<'a> {
             window: PROGRAM_WINDOW,
             line_size: self.line_size,
             seed: self.args.common.seed,
-            output_to_stderr: self.args.common.json,
+            output_to_stderr: self.args.common.claims_stdout(),
             backend: self.args.backend,
         };
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
@@ -152,7 +152,7 @@ impl<'a> Settings<'a> {
 
     /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
     fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let traced = Traced::spawn(&self.args.program, self.args.side, self.args.common.json)?;
+        let traced = Traced::spawn(&self.args.program, self.args.side, self.args.common.claims_stdout())?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;

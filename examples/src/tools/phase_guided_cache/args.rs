@@ -8,7 +8,7 @@ use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
 use crate::cli::values::sample_rate;
-use crate::cli::{Common, Failure, cache_sizes, parse_bytes};
+use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::THRESHOLD;
 use crate::machines::host::DataCaches;
 use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions};
@@ -73,6 +73,16 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
+}
+
 impl std::ops::Deref for Args {
     type Target = Common;
 
@@ -118,7 +128,7 @@ impl Args {
             window: self.window_length(),
             line_size,
             seed: self.seed,
-            output_to_stderr: self.json,
+            output_to_stderr: self.claims_stdout(),
             backend: self.backend,
         };
         if self.program.is_empty() {

@@ -58,10 +58,13 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     );
     subject.notes = target.notes();
     subject.operands = target.operands(run.accesses());
-    if let Some(folder) = &folder {
-        report::write(&subject, folder)?;
-    }
-    report::tell(&subject, args.json, folder.as_ref(), out)?;
+    args.present(
+        folder.as_ref(),
+        |folder| report::write(&subject, folder),
+        |out| writeln!(out, "{}", report::object(&subject)),
+        |out| report::table(&subject, folder.as_ref(), out),
+        out,
+    )?;
     if let Some(remark) = remark.or(short) {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "phase_guided_cache: {remark}");

@@ -1,10 +1,10 @@
 //! What is written and printed at the end.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, unless_closed};
+use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
@@ -28,25 +28,21 @@ pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Fai
         .map_err(Failure::run)
 }
 
-/// Prints the table, or the JSON object.
-pub(super) fn tell(
+/// Prints the table.
+pub(super) fn table(
     subject: &Subject<'_>,
-    as_json: bool,
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let printed = if as_json {
-        writeln!(out, "{}", object(subject))
-    } else {
-        write!(out, "{}\n\n{}", summary(subject), phase_table(subject, ROWS)).and_then(|()| match folder {
-            Some(folder) => writeln!(out, "\nThe picture: {}", folder.path().join("report.html").display()),
-            None => writeln!(out, "\nFor the picture over time and cache size, add --out DIR."),
-        })
-    };
-    unless_closed(printed.and_then(|()| out.flush()))
+) -> io::Result<()> {
+    write!(out, "{}\n\n{}", summary(subject), phase_table(subject, ROWS))?;
+    match folder {
+        Some(folder) => writeln!(out, "\nThe picture: {}", folder.path().join("report.html").display()),
+        None => writeln!(out, "\nFor the picture over time and cache size, add --out DIR."),
+    }
 }
 
-fn object(subject: &Subject<'_>) -> Value {
+/// The JSON object.
+pub(super) fn object(subject: &Subject<'_>) -> Value {
     let run = subject.run;
     let curve = |curve: &PhaseCurve| -> Vec<Value> {
         let point = |(size, p): (&reuse_sampler::CacheLines, &CurvePoint)| {

@@ -9,7 +9,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use super::compare::paper_sizes;
 use super::source::Source;
-use crate::cli::{Common, Failure, cache_sizes, parse_bytes, trace_formats};
+use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
 
 /// Instructions in a window where the user does not say.
 const EMBEDDED_WINDOW: u64 = 200_000;
@@ -72,6 +72,16 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
 }
 
 /// What is done.

@@ -56,10 +56,13 @@ pub fn run_until(
         spread::run(args, &watch, folder.as_ref(), out)?;
     } else {
         let compared = compare_all(args, &watch)?;
-        if let Some(folder) = &folder {
-            output::write(&compared, args, folder)?;
-        }
-        output::tell(&compared, args, folder.as_ref(), out)?;
+        args.common.present(
+            folder.as_ref(),
+            |folder| output::write(&compared, args, folder),
+            |out| writeln!(out, "{}", output::object(&compared, args)),
+            |out| output::tables(&compared, args, folder.as_ref(), out),
+            out,
+        )?;
     }
     if watch.is_interrupted() {
         // Whoever closed standard error does not want to know.
@@ -82,7 +85,12 @@ fn compare_all(args: &Args, watch: &Watch<'_>) -> Result<Vec<Compared>, Failure>
         shards: rates.map_err(Failure::usage)?,
         seeds: args.seeds(),
     };
-    let limits = Limits { windows: args.limit, watch, output_to_stderr: true, seed: args.common.seed };
+    let limits = Limits {
+        windows: args.limit,
+        watch,
+        output_to_stderr: args.common.claims_stdout(),
+        seed: args.common.seed,
+    };
     let mut compared = Vec::new();
     for (source, window) in args.sources()? {
         if watch.is_interrupted() && !compared.is_empty() {

@@ -1,13 +1,13 @@
 //! Tables, figures and files.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde_json::json;
 
 use super::args::Args;
 use super::compare::{Compared, STRATEGIES, Setting};
 use super::score::{mean, samples_for};
-use crate::cli::{Failure, unless_closed};
+use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{Line, Panel, align, count, draw_panels, html_table, write_document};
 
@@ -18,36 +18,31 @@ periodic over samples of phase-guided profiling, because the paper's sampler cos
 between. Equal error: samples until a strategy is as near as periodic profiling is at the paper's setting. The reference \
 is an exact simulation of every access; LRU is modelled by StatStack.";
 
-/// Prints the tables, or the JSON object.
-pub(super) fn tell(
+/// Prints the tables.
+pub(super) fn tables(
     compared: &[Compared],
     args: &Args,
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
-    unless_closed((|| {
-        if args.json {
-            return writeln!(out, "{}", object(compared, args));
+) -> io::Result<()> {
+    writeln!(out, "{}", align(&table(compared)))?;
+    if !args.brief {
+        writeln!(out, "{}", align(&equal_error(compared)))?;
+        writeln!(out, "{}", align(&trade(compared)))?;
+    }
+    writeln!(out, "{EXPLAINED}")?;
+    for one in compared {
+        for note in &one.notes {
+            writeln!(out, "{}: note: {note}", one.program)?;
         }
-        writeln!(out, "{}", align(&table(compared)))?;
-        if !args.brief {
-            writeln!(out, "{}", align(&equal_error(compared)))?;
-            writeln!(out, "{}", align(&trade(compared)))?;
+        if one.incomplete {
+            writeln!(out, "{}: stopped before its end", one.program)?;
         }
-        writeln!(out, "{EXPLAINED}")?;
-        for one in compared {
-            for note in &one.notes {
-                writeln!(out, "{}: note: {note}", one.program)?;
-            }
-            if one.incomplete {
-                writeln!(out, "{}: stopped before its end", one.program)?;
-            }
-        }
-        folder.map_or(Ok(()), |folder| writeln!(out, "written to {}", folder.path().display()))
-    })())
+    }
+    folder.map_or(Ok(()), |folder| writeln!(out, "written to {}", folder.path().display()))
 }
 
-fn object(compared: &[Compared], args: &Args) -> serde_json::Value {
+pub(super) fn object(compared: &[Compared], args: &Args) -> serde_json::Value {
     json!({
         "seed": args.seed,
         "seeds": args.seeds().len(),
@@ -274,7 +269,7 @@ fn short(name: &str) -> String {
     first.rsplit('/').next().unwrap_or(first).to_owned()
 }
 
-fn settings_csv(compared: &[Compared], out: &mut dyn Write) -> std::io::Result<()> {
+fn settings_csv(compared: &[Compared], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "program,strategy,parameter,gap,samples,windows_sampled,phases,cdf_error,deviation,course_error,average_error"
@@ -299,7 +294,7 @@ fn settings_csv(compared: &[Compared], out: &mut dyn Write) -> std::io::Result<(
     Ok(())
 }
 
-fn variation_csv(compared: &[Compared], out: &mut dyn Write) -> std::io::Result<()> {
+fn variation_csv(compared: &[Compared], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "program,windows,in_order,at_random")?;
     for one in compared {
         let v = &one.variation;

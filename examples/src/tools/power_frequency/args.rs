@@ -15,7 +15,7 @@ use super::live::study::Machine;
 use super::live::{LIVE_WINDOW, choose};
 use super::suite;
 use crate::cli::values::{not_negative, positive};
-use crate::cli::{Common, Failure};
+use crate::cli::{CommandLine, Common, Failure};
 use crate::target::PROGRAM_WINDOW;
 use crate::workloads::{NAMES, Workload};
 
@@ -88,6 +88,16 @@ pub struct Args {
     /// The program to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn program(&self) -> &[OsString] {
+        &self.program
+    }
 }
 
 /// What is to be as small as possible.

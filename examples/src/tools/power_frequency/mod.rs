@@ -128,10 +128,13 @@ fn tell(
     let advice = Advice::give(study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
     let report =
         told::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
-    if let Some(folder) = folder {
-        report.write(folder)?;
-    }
-    report.tell(args.common.json, folder, out)?;
+    args.common.present(
+        folder,
+        |folder| report.write(folder),
+        |out| writeln!(out, "{}", report.object()),
+        |out| report.write_table(folder, out),
+        out,
+    )?;
     if let Some(remark) = remark {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "power_frequency: {remark}");
@@ -149,7 +152,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
         window: args.window(),
         line_size: LineSize::B64,
         seed: setup.seed,
-        output_to_stderr: args.common.json,
+        output_to_stderr: args.common.claims_stdout(),
         backend: Backend::Qemu,
     };
     if args.program.is_empty() {

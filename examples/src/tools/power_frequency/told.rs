@@ -10,7 +10,7 @@ use super::accuracy::{MODELS, ROUTES, Table};
 use super::judge::Errors;
 use super::study::{Advice, Study};
 use super::{Args, figures, files, page};
-use crate::cli::{Failure, unless_closed};
+use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{align, percent, quantity};
 
@@ -73,24 +73,13 @@ impl Report<'_> {
             .map_err(Failure::run)
     }
 
-    /// Prints the tables, or the JSON object.
-    pub fn tell(
-        &self,
-        as_json: bool,
-        folder: Option<&OutputDir>,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let printed = if as_json {
-            writeln!(out, "{}", self.object())
-        } else {
-            self.write_text(out).and_then(|()| match folder {
-                Some(folder) => {
-                    writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display())
-                }
-                None => writeln!(out, "\nFor energy over time and frequency as a picture, add --out DIR."),
-            })
-        };
-        unless_closed(printed.and_then(|()| out.flush()))
+    /// Prints the tables.
+    pub fn write_table(&self, folder: Option<&OutputDir>, out: &mut dyn Write) -> io::Result<()> {
+        self.write_text(out)?;
+        match folder {
+            Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
+            None => writeln!(out, "\nFor energy over time and frequency as a picture, add --out DIR."),
+        }
     }
 
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -315,12 +304,13 @@ pub fn accuracy(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let object = accuracy_object(table);
-    if let Some(folder) = folder {
-        folder.write("accuracy.json", |out| writeln!(out, "{object}")).map_err(Failure::run)?;
-    }
-    let printed =
-        if args.common.json { writeln!(out, "{object}") } else { write!(out, "{}", accuracy_text(table)) };
-    unless_closed(printed.and_then(|()| out.flush()))
+    args.common.present(
+        folder,
+        |folder| folder.write("accuracy.json", |out| writeln!(out, "{object}")).map_err(Failure::run),
+        |out| writeln!(out, "{object}"),
+        |out| write!(out, "{}", accuracy_text(table)),
+        out,
+    )
 }
 
 fn accuracy_object(table: &Table) -> Value {

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-use crate::cli::{ChipArgs, Common, TraceArgs};
+use crate::cli::{ChipArgs, CommandLine, Common, TraceArgs};
 
 /// Predicts what programs do to each other in a shared cache from profiles of each alone (StatCC), and simulates the
 /// same on the reference chip.
@@ -29,6 +29,12 @@ pub struct Args {
     pub(super) suite: SuiteArgs,
     #[command(flatten)]
     pub(super) chip: ChipArgs,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
 }
 
 /// How long the embedded programs run, and how much is made of them.

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use self::suite::Suite;
 use self::truth::Machine;
-use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag, unless_closed};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 
 /// Traces that are needed for anything to be shared.
 const LEAST: usize = 2;
@@ -58,35 +58,31 @@ pub fn run_until(
         let _ = writeln!(messages, "statcc_accuracy: this replacement is predicted as {}", model.policy());
     }
     let mut incomplete = false;
-    let json = if args.traces.is_empty() {
+    if args.traces.is_empty() {
         let watch = Watch::new(interrupted);
         let results =
             suite(args, machine, model).run(&|what| watch.tell(what), &|| watch.is_interrupted())?;
         watch.clear();
         incomplete = results.incomplete;
-        if let Some(folder) = &folder {
-            output::suite_files(folder, &results)?;
-        }
-        if !args.common.json {
-            unless_closed(output::suite_table(out, &results))?;
-        }
-        output::suite_json(args, model, &results)
+        let json = output::suite_json(args, model, &results);
+        args.common.present(
+            folder.as_ref(),
+            |folder| output::suite_files(folder, &results, &json),
+            |out| writeln!(out, "{json}"),
+            |out| output::suite_table(out, &results),
+            out,
+        )?;
     } else {
         let programs = args.traces.load(LEAST, args.chip.line_size())?;
         let played = played::play(&programs, &machine, model, args.windows, !args.profiles_only)?;
-        if let Some(folder) = &folder {
-            output::played_files(folder, &played)?;
-        }
-        if !args.common.json {
-            unless_closed(output::played_table(out, model, &played))?;
-        }
-        output::played_json(args, model, &played)
-    };
-    if args.common.json {
-        unless_closed(writeln!(out, "{json}").and_then(|()| out.flush()))?;
-    }
-    if let Some(folder) = &folder {
-        folder.write("results.json", |file| writeln!(file, "{json}")).map_err(Failure::run)?;
+        let json = output::played_json(args, model, &played);
+        args.common.present(
+            folder.as_ref(),
+            |folder| output::played_files(folder, &played, &json),
+            |out| writeln!(out, "{json}"),
+            |out| output::played_table(out, model, &played),
+            out,
+        )?;
     }
     if incomplete {
         // A message that nobody reads is no failure.

@@ -156,48 +156,54 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
 }
 
 /// Writes `pairs.csv`, `mixes.csv` and `scatter.svg` (the paper's figure 8).
-pub fn suite_files(folder: &OutputDir, results: &Results) -> Result<(), Failure> {
+pub fn suite_files(folder: &OutputDir, results: &Results, json: &Value) -> Result<(), Failure> {
     let picture = super::scatter::draw(&results.pairs).map_err(Failure::Run)?;
     for (name, groups) in [("pairs.csv", &results.pairs), ("mixes.csv", &results.mixes)] {
         folder.write(name, |out| csv(out, groups)).map_err(Failure::run)?;
     }
-    folder.write("scatter.svg", |out| out.write_all(picture.as_bytes())).map_err(Failure::run)
+    folder
+        .write("scatter.svg", |out| out.write_all(picture.as_bytes()))
+        .and_then(|()| folder.write("results.json", |out| writeln!(out, "{json}")))
+        .map_err(Failure::run)
 }
 
 /// Writes `programs.csv`.
-pub fn played_files(folder: &OutputDir, programs: &[Played]) -> Result<(), Failure> {
+pub fn played_files(folder: &OutputDir, programs: &[Played], json: &Value) -> Result<(), Failure> {
     folder
-        .write("programs.csv", |out| {
-            let mut csv = csv::Writer::from_writer(out);
-            csv.write_record([
-                "name",
-                "mix",
-                "accesses",
-                "solo_miss_ratio",
-                "solo_cpi",
-                "predicted_miss_ratio",
-                "predicted_cpi",
-                "predicted_lines",
-                "simulated_miss_ratio",
-                "simulated_cpi",
-                "simulated_lines",
-            ])?;
-            for p in programs {
-                let numbers = [
-                    p.mix,
-                    p.accesses as f64,
-                    p.solo.miss_ratio,
-                    p.solo.cpi,
-                    p.predicted.miss_ratio,
-                    p.predicted.cpi,
-                    p.predicted.share_lines,
-                    p.simulated.miss_ratio,
-                    p.simulated.cpi,
-                    p.simulated.share_lines,
-                ];
-                csv.write_record(std::iter::once(p.name.clone()).chain(numbers.map(|n| n.to_string())))?;
-            }
-            csv.flush()
+        .write("results.json", |out| writeln!(out, "{json}"))
+        .and_then(|()| {
+            folder.write("programs.csv", |out| {
+                let mut csv = csv::Writer::from_writer(out);
+                csv.write_record([
+                    "name",
+                    "mix",
+                    "accesses",
+                    "solo_miss_ratio",
+                    "solo_cpi",
+                    "predicted_miss_ratio",
+                    "predicted_cpi",
+                    "predicted_lines",
+                    "simulated_miss_ratio",
+                    "simulated_cpi",
+                    "simulated_lines",
+                ])?;
+                for p in programs {
+                    let numbers = [
+                        p.mix,
+                        p.accesses as f64,
+                        p.solo.miss_ratio,
+                        p.solo.cpi,
+                        p.predicted.miss_ratio,
+                        p.predicted.cpi,
+                        p.predicted.share_lines,
+                        p.simulated.miss_ratio,
+                        p.simulated.cpi,
+                        p.simulated.share_lines,
+                    ];
+                    csv.write_record(std::iter::once(p.name.clone()).chain(numbers.map(|n| n.to_string())))?;
+                }
+                csv.flush()
+            })
         })
         .map_err(Failure::run)
 }

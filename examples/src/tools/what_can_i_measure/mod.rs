@@ -9,7 +9,8 @@ use std::io::Write;
 
 use clap::Parser;
 
-use crate::cli::{Common, Failure, unless_closed};
+use crate::cli::{CommandLine, Common, Failure};
+use crate::output::OutputDir;
 
 /// Tells what can be measured on this machine, and what to change to measure more.
 ///
@@ -22,6 +23,12 @@ pub struct Args {
     common: Common,
 }
 
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// Runs the pipeline. `out` takes the report.
 ///
 /// # Errors
@@ -30,11 +37,18 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     let folder = args.common.folder()?;
     let report = find::report(args.common.seed);
     let json = serde_json::to_string(&report).map_err(Failure::run)?;
-    if let Some(folder) = folder {
-        folder.write("what_can_i_measure.txt", |file| write!(file, "{report}")).map_err(Failure::run)?;
-        folder.write("what_can_i_measure.json", |file| writeln!(file, "{json}")).map_err(Failure::run)?;
-    }
-    let written = if args.common.json { writeln!(out, "{json}") } else { write!(out, "{report}") };
-    unless_closed(written.and_then(|()| out.flush()))?;
+    let files = |folder: &OutputDir| {
+        folder
+            .write("what_can_i_measure.txt", |file| write!(file, "{report}"))
+            .and_then(|()| folder.write("what_can_i_measure.json", |file| writeln!(file, "{json}")))
+            .map_err(Failure::run)
+    };
+    args.common.present(
+        folder.as_ref(),
+        files,
+        |out| writeln!(out, "{json}"),
+        |out| write!(out, "{report}"),
+        out,
+    )?;
     Ok(0)
 }

@@ -22,7 +22,7 @@ use self::repetitions::{Piece, Repetitions};
 use self::schedule::Spacing;
 use super::args::Args;
 use super::score::mean;
-use crate::cli::{Failure, Watch, unless_closed};
+use crate::cli::{Failure, Watch};
 use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
 use crate::reference::exact::ExactLru;
@@ -98,18 +98,20 @@ pub fn run(
         scatters.extend(found);
     }
     let tables = [lengths_table(&lengths, args), summary(&scatters), details(&scatters)];
-    if let Some(folder) = folder {
+    let files = |folder: &OutputDir| {
         let body: String = tables.iter().map(|table| html_table(table)).collect();
         folder
             .write("spread.html", |out| write_document("Spread of hierarchical sampling", &body, out))
             .and_then(|()| folder.write("spread.csv", |out| csv(&scatters, out)))
-            .map_err(Failure::run)?;
-    }
-    unless_closed(if args.json {
-        writeln!(out, "{}", json!({"seed": args.seed, "accesses": lengths, "spread": scatters}))
-    } else {
-        tables.iter().try_for_each(|table| writeln!(out, "{}", align(table)))
-    })
+            .map_err(Failure::run)
+    };
+    args.present(
+        folder,
+        files,
+        |out| writeln!(out, "{}", json!({"seed": args.seed, "accesses": lengths, "spread": scatters})),
+        |out| tables.iter().try_for_each(|table| writeln!(out, "{}", align(table))),
+        out,
+    )
 }
 
 /// Samples and simulates one workload, again and again where it is shorter than asked for.

@@ -75,7 +75,7 @@ pub(super) fn count(
         command: &args.program,
         window,
         codes: choice.codes.clone(),
-        output_to_stderr: args.common.json,
+        output_to_stderr: args.common.claims_stdout(),
         interrupted: Arc::clone(interrupted),
     };
     let source = Native::start(launch).map_err(Failure::run)?;
