@@ -29,8 +29,8 @@ impl SharedCache {
     /// The same with `ways` lines in a set; without, any line may lie anywhere.
     ///
     /// In a set, by chance, now more and now fewer lines of others come in before a line is used again, which costs a
-    /// program that just fits some of what it holds. Only [`EvictionAge`](crate::EvictionAge) looks at it, and whoever
-    /// [looks for cliffs](crate::Probes::Cliffs).
+    /// program that just fits some of what it holds. Only [`EvictionAge`](crate::EvictionAge) and the search for
+    /// [cliffs](crate::Probes::Cliffs) use it.
     ///
     /// # Errors
     /// [`Error::Count`] for 0.
@@ -65,8 +65,8 @@ impl SharedCache {
         self.memory
     }
 
-    /// The same with `factor` times the size. Its ways are not those that reuse times were counted in, so that nothing but
-    /// curves tells of it.
+    /// The same with `factor` times the size. Its ways are not those that reuse times were counted in, so that
+    /// only curves are used.
     pub(crate) const fn scaled(mut self, factor: f64) -> Self {
         self.bytes *= factor;
         self
@@ -78,7 +78,7 @@ impl SharedCache {
     }
 }
 
-/// Bytes per unit of time that memory delivers, and who waits when more are wanted.
+/// Bytes per unit of time that memory delivers, and which programs wait if the demand is higher.
 ///
 /// A practical form of the paper's correction, which needs the bandwidth measured in the very co-run it is to
 /// predict (section IV.4.6): here the demand alone decides. Below the limit nothing waits.
@@ -88,7 +88,7 @@ pub struct MemoryLimit {
     waiting: Waiting,
 }
 
-/// Who waits for a memory that is asked for more than it can deliver.
+/// Which programs wait for memory if their demand exceeds its bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// Every line fetched waits equally long, just so long that the limit is kept: a queue in order of arrival.

@@ -10,6 +10,9 @@ mod error;
 #[cfg(feature = "serde")]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 pub mod file;
+#[cfg(feature = "laws")]
+#[cfg_attr(docsrs, doc(cfg(feature = "laws")))]
+pub mod laws;
 mod program;
 mod sharing;
 mod variability;

@@ -1,4 +1,4 @@
-//! A program as a prediction sees it: windows in order, each of a phase, and a curve for every window or phase.
+//! A program as a prediction uses it: windows in order, each of a phase, and a curve for every window or phase.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use crate::CacheCurve;
 use crate::curve::average;
 use crate::error::{Error, above_zero};
 
-/// What time is counted in.
+/// Unit of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// Processor cycles.
@@ -17,12 +17,12 @@ pub enum TimeUnit {
     Nanosecond,
 }
 
-/// What the time and the work of a program are counted in.
+/// Units of a program's time and work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     /// Unit of time.
     pub time: TimeUnit,
-    /// Unit of work: `instruction`, or whatever else the program's progress is told by.
+    /// Unit of work: `instruction`, or another measure of the program's progress.
     pub work: String,
 }
 
@@ -40,13 +40,12 @@ pub struct Window<P> {
     pub work: f64,
     /// The phase it belongs to.
     pub phase: P,
-    /// What it does over the size of the cache, if that was measured of this very window; else its phase's
-    /// curve holds.
+    /// Its curve, if this window was measured; else its phase's curve is used.
     pub curve: Option<CacheCurve>,
 }
 
 impl<P> Window<P> {
-    /// A window that does what its phase does.
+    /// A window with its phase's curve.
     pub const fn of_phase(work: f64, phase: P) -> Self {
         Self { work, phase, curve: None }
     }
@@ -187,7 +186,7 @@ impl<P> Program<P> {
         self.windows().map(|(work, _, curve)| work * curve.cpi(bytes)).sum()
     }
 
-    /// One curve for the whole program, which knows nothing of phases.
+    /// The average curve of the whole program.
     ///
     /// # Errors
     /// [`Error::MixedLineSizes`].

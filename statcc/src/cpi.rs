@@ -4,7 +4,7 @@ use crate::Error;
 
 /// Cycles per instruction of one program as a function of its miss ratio in the shared cache.
 ///
-/// Any `Fn(f64) -> f64` is one. It is given shared-cache misses per memory access, from 0 to 1, and must answer
+/// Any `Fn(f64) -> f64` is one. It is given shared-cache misses per memory access, from 0 to 1, and must return
 /// a positive, finite number that does not fall as the miss ratio rises;
 /// [`Program::new`](crate::Program::new) checks that on a grid.
 pub trait CpiModel {

@@ -64,7 +64,7 @@ impl Program {
     }
 
     /// Says that `misses` of its accesses missed in the shared cache when it ran alone with all of it, as counted by
-    /// hardware or a simulator. Predictions then start from there, and the profile only tells what sharing adds.
+    /// hardware or a simulator. Predictions then start from there, and the profile only says what sharing adds.
     ///
     /// Most of what a sparse profile gets wrong, and some of what the cache model does, is the same alone and
     /// beside others, and cancels. It must have been counted in a cache of the size that is solved for, and over

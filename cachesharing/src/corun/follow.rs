@@ -207,6 +207,9 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             loop {
                 let end = places.time(|program| follower.cpi(program, places.curves[program]));
                 let patience = (longest - elapsed).min(room / inflow);
+                if elapsed > 0.0 && patience <= 1e-9 * longest {
+                    break; // what rounding leaves of a step is not a step
+                }
                 let time = end.min(patience);
                 if observer.observes() {
                     crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);

@@ -1,8 +1,8 @@
-//! Programs together over time: which windows meet, for how long, and how fast each program is meanwhile.
+//! Programs together over time: which windows run at the same time, for how long, and how fast each program is.
 //!
 //! Windows that run at the same time advance at the speeds the sharing model gives them; the one that ends first
 //! is followed by its program's next, the others are split there (Sandberg and others, HPCA 2013, section 3).
-//! The methods differ in what they take for a window and in whether they solve again what they solved before.
+//! The methods differ in what a window is and in whether solutions are remembered.
 
 mod advance;
 mod bandwidth;
@@ -27,7 +27,7 @@ use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
 use memory::Memory;
 use timeline::Timeline;
 
-/// How time is cut and what is remembered.
+/// How time is cut into windows, and whether solutions are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Every window as it is; the model is solved for each set of windows that meet.
@@ -41,7 +41,7 @@ pub enum Method {
     Oblivious,
 }
 
-/// What a co-run is predicted with.
+/// How a co-run is predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Settings {
     /// How time is cut.

@@ -182,6 +182,7 @@ impl<'r> Places<'r> {
                 let place_in = segments[..place.segment].iter().map(|s| s.work).sum::<f64>();
                 let done = place_in + segments[place.segment].work - place.left + work;
                 *place = Place { whole: true, ..place_at(segments, done / pass) };
+                self.phases[i] = segments[place.segment].phase;
                 continue;
             }
             place.left -= work;

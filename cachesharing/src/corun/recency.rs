@@ -13,8 +13,8 @@ use crate::curve::Lookup;
 const PER_AGE: f64 = 12.0;
 /// Halvings of the shortest age in a settled state: programs that fit touch all they have in a small part of it.
 const MOST_HALVINGS: u32 = 40;
-/// How far back it is known what was touched where that is asked for: until this many caches were. Now and then a set
-/// keeps a line for longer than the others.
+/// How far back what was touched is recorded, in caches filled. Now and then a set keeps a line for longer than the
+/// others.
 const REACH: f64 = 1.7;
 /// Factor from one moment to an older one there.
 const STEP_BACK: f64 = 1.25;
@@ -39,7 +39,7 @@ impl Default for Recency {
 
 impl Recency {
     /// The state that programs settle in which take `times` per access and have filled the cache of `bytes` in `age`;
-    /// `far` where it is to be told what they touched before the oldest line was used, too.
+    /// `far` if lines touched before the oldest line in the cache was used are needed as well.
     pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], age: f64, far: bool) -> Self {
         let mut state = Self { reach: if far { REACH } else { 1.0 }, ..Self::default() };
         // What is found exactly full may lack a rounding error.
@@ -157,7 +157,7 @@ impl Recency {
         }
     }
 
-    /// Drops moments that tell nothing: all but one of those before the oldest line's, and of those since which much
+    /// Drops redundant moments: all but one of those before the oldest line's, and of those since which much
     /// the same was touched.
     fn forget(&mut self, bytes: f64, programs: usize) {
         let least = 0.5 * bytes / PER_AGE;

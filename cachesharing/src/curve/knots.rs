@@ -4,7 +4,7 @@
 //! the two sizes lies above it, and a program that fits is taken to miss. A curve that bends one way lies between the
 //! chord and the continuations of the pieces on either side: on the continuations where all of the bend is between the
 //! two sizes, and a quarter of the way to them where it bends as much before and after (a parabola). How much of the
-//! bend the neighbours have tells which.
+//! bend the neighbours have decides which.
 
 use super::CurvePoint;
 
@@ -28,7 +28,7 @@ pub(super) fn of(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let at_zero = reaching.unwrap_or(first.miss_ratio).max(first.miss_ratio);
     let lost = first.miss_ratio - last.miss_ratio;
-    // Time that a miss costs, as far as the curve tells.
+    // Time that a miss costs, as far as the curve shows.
     let per_miss = if lost > 1e-9 { ((first.cpi - last.cpi) / lost).max(0.0) } else { 0.0 };
     let zero = Knot {
         bytes: 0.0,
@@ -92,7 +92,7 @@ impl Piece {
         let outside = |from: Option<f64>, to: f64| from.map(|from| (to - from).abs());
         let (earlier, later) =
             (outside(first.checked_sub(1).and_then(slope), before), outside(slope(first + 3), after));
-        // Near the ends of a curve nobody tells: it is taken to be gentle.
+        // Near the ends of a curve there is no neighbour: the bend is assumed to be gentle.
         let neighbours = earlier.zip(later).map_or(f64::INFINITY, |(earlier, later)| earlier + later);
         let elsewhere = (neighbours / (after - before).abs()).clamp(0.0, 1.0);
         let continued = if elsewhere.is_nan() { 0.25 } else { 1.0 - 0.75 * elsewhere };

@@ -4,7 +4,7 @@
 //! would be (see the module `knots`). Below the smallest size the curve runs on to
 //! the shared cache of size 0, where every access that gets past the private caches is a miss; how many those
 //! are follows from the hit rate, and without a hit rate the values of the smallest size are held. Above the
-//! largest size the values are held. Whoever reads a value outside the measured sizes is told so.
+//! largest size the values are held. [`CacheCurve::covers`] says whether a size was measured.
 
 mod average;
 mod filling;
@@ -106,7 +106,7 @@ impl CacheCurve {
         Ok(Self { line_size, mix, points, reaching, knots, filling, hull, returns: None })
     }
 
-    /// The same with what is known of when the program comes back to its lines.
+    /// The same with the program's reuse times.
     ///
     /// # Errors
     /// [`Error::Value`] if a way of the cache the reuses were counted in is less than a 4096th of the largest size.
@@ -122,7 +122,7 @@ impl CacheCurve {
         Ok(self)
     }
 
-    /// When the program comes back to its lines, where that was given.
+    /// The program's reuse times, if they were given.
     #[must_use]
     pub fn reuse_times(&self) -> Option<&ReuseTimes> {
         self.returns.as_ref().map(Returns::times)
@@ -220,7 +220,7 @@ impl CacheCurve {
         &self.filling
     }
 
-    /// When lines are used again in a cache of which a way has so many bytes, where that is known.
+    /// Reuse times in a cache of which a way has so many bytes, if they are known.
     #[inline]
     pub(crate) fn returns(&self, way: Option<f64>) -> Option<&Returns> {
         // A way of a resized cache differs by rounding.

@@ -1,8 +1,9 @@
-//! When a program comes back to its lines, and past how many of its own: what a curve does not tell of company.
+//! How long until each line is reused, and how many of the program's own lines come between: what a solo curve cannot
+//! show about co-runners.
 //!
-//! A curve says how many accesses come back past `d` other lines of their set, for every `d`: those that miss with `d` ways
-//! and hit with one more. In company it is the time they take that decides, for that is how long others have to bring
-//! lines into the set; and whether they do, for their lines lie more evenly over the sets in one program than in another.
+//! A curve shows how many accesses reuse a line after `d` other lines of its set, for every `d`: those that miss with `d`
+//! ways and hit with one more. With co-runners their reuse time decides, for that is how long co-runners insert lines into
+//! the set; and how evenly the co-runners' lines fall on the sets.
 
 use std::iter;
 use std::sync::LazyLock;
@@ -12,10 +13,10 @@ use reuse_sampler::SetReuse;
 use super::CacheCurve;
 use crate::error::{Error, above_zero};
 
-/// When a program comes back to its lines, as it was counted in the sets of a cache that it had alone.
+/// A program's reuse times, counted in the sets of a cache that it had alone.
 ///
-/// With it, [`EvictionAge`](crate::EvictionAge) asks of each reuse whether others bring enough lines into the set meanwhile,
-/// where it has to take an age common to all sets otherwise. It holds for a cache of as many sets
+/// With them, [`EvictionAge`](crate::EvictionAge) computes for each reuse whether co-runners insert enough lines into the
+/// set meanwhile; without them, all sets evict at a common age. It holds for a cache of as many sets
 /// ([`SharedCache::with_ways`](crate::SharedCache::with_ways)), however many ways that has.
 ///
 /// # Accuracy
@@ -27,7 +28,7 @@ pub struct ReuseTimes {
     reuses: Vec<SetReuse>, // by time, then distance; of one time all in one bin
 }
 
-/// Part of the time between no cache and all of it that reuses past one number of lines need not be told apart for.
+/// Reuses at one distance that make up less than this part of the time between no cache and all of it are merged.
 const NEGLIGIBLE: f64 = 1e-3;
 /// Bins of reuse times per octave.
 const BINS: f64 = 3.0;
@@ -35,8 +36,8 @@ const BINS: f64 = 3.0;
 impl ReuseTimes {
     /// Reuses in a cache of which a way has `way_bytes` bytes: a line for each set.
     ///
-    /// `variances` tell how many different lines are used in a set within some time: by how much that varies from set to
-    /// set where it is 1, 2, 3, ... lines on average. Nothing for a walk in order; for lines of random sets used at random
+    /// `variances` are those of the number of different lines used in a set within some time, from set to set, where its
+    /// mean is 1, 2, 3, ... lines. Nothing for a walk in order; for lines of random sets used at random
     /// moments, as many more lines as are used in twice the time. Beyond the last it stays as it is.
     ///
     /// # Errors
@@ -130,14 +131,14 @@ fn binned(mut reuses: Vec<SetReuse>) -> Vec<SetReuse> {
     all
 }
 
-/// What others bring into a set while a line is not used.
+/// Lines that co-runners insert into a set while a line is not used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Foreign {
     pub lines: f64,    // mean
     pub variance: f64, // from set to set and from time to time
 }
 
-/// What becomes of an access in company, on average.
+/// What an access costs with co-runners, on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Met {
     pub time: f64,
@@ -157,7 +158,7 @@ impl Met {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Returns {
     times: ReuseTimes,
-    near: Met,          // where all reuses hit that the curve tells of
+    near: Met,          // where all reuses on the curve hit
     groups: Vec<Group>, // by time
     cells: Vec<Cell>,
 }
@@ -253,8 +254,8 @@ impl Returns {
         variance(&self.times.variances, lines)
     }
 
-    /// What becomes of an access in a cache of `ways` ways, where `foreign` tells what others do in the time of so many
-    /// accesses. It is asked with rising times.
+    /// What an access costs in a cache of `ways` ways, where co-runners insert `foreign(n)` lines into a set in the time of
+    /// n accesses. It is called with rising times.
     ///
     /// A line is still there if fewer than `ways - distance` lines of others came into its set. How many do is taken to
     /// be normally distributed, a line being as wide as it is.

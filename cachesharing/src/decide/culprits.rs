@@ -1,4 +1,4 @@
-//! Which phases beside which cost what: "phase C beside phase 2 of bwaves costs 17 % while they meet".
+//! What each combination of phases costs: "phase C beside phase 2 of bwaves costs 17 % while they meet".
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use crate::corun::{CoRun, Until};
 use crate::error::Error;
 use crate::{Offsets, SharingModel};
 
-/// A set of phases that met, and what it cost the target.
+/// Phases that ran together, and what that cost the target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Culprit<P> {
     /// The target's phase.
@@ -16,13 +16,13 @@ pub struct Culprit<P> {
     pub beside: Vec<P>,
     /// Slowdown of the target while they meet.
     pub slowdown: f64,
-    /// Share of the target's time (in company) spent so.
+    /// Share of the target's time with co-runners spent so.
     pub time_share: f64,
     /// What the meeting adds to the target's mean slowdown: all culprits' costs add up to the mean slowdown less 1.
     pub cost: f64,
 }
 
-/// Attributes the target's slowdown over the given offsets to the phases that met, the most expensive first.
+/// Attributes the target's slowdown over the given offsets to the phases that ran together, the most expensive first.
 ///
 /// The target's speed alone is that of its window with the whole cache, so that a phase whose windows differ may
 /// show a small cost where the method averages them.

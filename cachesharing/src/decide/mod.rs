@@ -1,5 +1,4 @@
-//! What people decide with predictions: who runs beside whom, who gets a cache way more, and which phase is to
-//! blame.
+//! Decisions from predictions: which programs run together, what a cache way is worth, and which phases cost most.
 
 mod culprits;
 mod matrix;

@@ -22,8 +22,8 @@ pub struct WaySensitivity {
 /// Compares a program that has `bytes` of the cache with itself after a way of `way` bytes is taken or given, as
 /// cache partitioning (CAT) does.
 ///
-/// For a program in company, `bytes` is its share as [`Trajectory`](crate::Trajectory) or
-/// [`Sharing`](crate::Sharing) tell it. Less than nothing is taken as nothing.
+/// For a program with co-runners, `bytes` is its share from [`Trajectory`](crate::Trajectory) or
+/// [`Sharing`](crate::Sharing). A size below 0 counts as 0.
 ///
 /// # Errors
 /// [`Error::Value`] unless both sizes are finite and above 0.

@@ -37,7 +37,7 @@ use crate::{CacheCurve, SharedCache};
 ///
 /// # Accuracy
 /// On simulated chips with in-order cores and a shared 16-way LRU cache, from curves of 16 sizes: see the
-/// crate's front page. It assumes that a program's accesses are spread over time as evenly in company as alone,
+/// crate's front page. It assumes that a program's accesses are spread over time as evenly with co-runners as alone,
 /// that it reuses its lines alike wherever in its window it is, and, unless [`followed`](Self::followed), that the
 /// shared state settles as soon as a window begins.
 ///
@@ -63,11 +63,11 @@ impl Default for EvictionAge {
 }
 
 impl EvictionAge {
-    /// The same model, with what programs hold followed over time: a [`CoRun`](crate::CoRun) does not take the cache as
-    /// settled as soon as a window begins, but carries the ages of its lines over.
+    /// The same model, with what programs hold simulated over time: in a [`CoRun`](crate::CoRun) the ages of lines carry
+    /// over from window to window, instead of settling as soon as a window begins.
     ///
     /// Needed where windows are shorter than the time in which the cache's lines are exchanged, or programs come back
-    /// to data of earlier windows. Sets of a cache are then taken to be alike, unless reuse times tell of them.
+    /// to data of earlier windows. All sets of a cache then evict alike, unless reuse times are known.
     #[must_use]
     pub fn followed() -> Self {
         Self { settles: false, ..Self::default() }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_agree_with_shares_where_sets_are_told_apart() {
+    fn speeds_agree_with_shares_in_a_cache_of_sets() {
         let curves = [
             curve(0.2, 9.0, 1),
             curve(0.3, 40.0, 1),

@@ -1,12 +1,12 @@
 //! How programs that run at the same time divide a cache, and how fast that lets each of them be.
 //!
-//! A [`SharingModel`] answers for one start: programs that begin slow, as in an empty cache, or fast, as if each
+//! A [`SharingModel`] solves for one start: programs that begin slow, as in an empty cache, or fast, as if each
 //! had the whole, or one fast and the others slow. [`share`] asks a model from all of them, and in a cache a little
-//! smaller and a little larger, because some pairs have several stable states and some stand on a cliff: which of
-//! them a real run ends in depends on who warmed up first, and an answer that does not say so is worth little.
+//! smaller and a little larger, because some pairs have several stable states and some are on a cliff: which of
+//! them a real run ends in depends on which program warmed up first.
 
 mod age;
-mod company;
+mod co_runners;
 mod held;
 mod memory;
 mod partition;
@@ -15,7 +15,7 @@ mod random;
 mod solution;
 
 pub use age::EvictionAge;
-pub(crate) use company::{any_reuse_times, meet};
+pub(crate) use co_runners::{any_reuse_times, meet};
 pub(crate) use held::{flow, shares_of};
 pub use partition::LruPartition;
 pub(crate) use probes::margin;

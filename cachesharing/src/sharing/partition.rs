@@ -9,7 +9,7 @@ use crate::{CacheCurve, SharedCache};
 /// LRU as the paper divides it: sticky and volatile data, iterated to a fixed point.
 ///
 /// Two changes make it fit to use: the gain per line is read from the concave hull of the hits, and hits per
-/// *access* are divided by the time per access in company, because rates per unit of time measured alone carry
+/// *access* are divided by the time per access with co-runners, because rates per unit of time measured alone carry
 /// the program's own speed-up.
 ///
 /// # Formula
@@ -23,7 +23,7 @@ use crate::{CacheCurve, SharedCache};
 ///
 /// # Accuracy
 /// 1.7 % of CPI on average on pairs where [`EvictionAge`](super::EvictionAge) is off by 0.7 %, and up to 17 %;
-/// one prediction in eight does not settle (its residual tells). It is here to compare with the literature.
+/// one prediction in eight does not settle (its residual shows it). It is here to compare with the literature.
 ///
 /// # References
 /// Sandberg, Sembrant, Hagersten and Black-Schaffer, *Modeling Performance Variation Due to Cache Sharing*,

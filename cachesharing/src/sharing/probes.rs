@@ -4,7 +4,7 @@
 use super::{Allocation, SharingModel, Solution, Start};
 use crate::{CacheCurve, SharedCache};
 
-/// How far the search for other stable states goes.
+/// How thoroughly other stable states are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Probes {
     /// One solution, from the slow start: no other is looked for and no cliff is seen.
@@ -18,7 +18,7 @@ pub enum Probes {
     Cliffs,
 }
 
-/// A program whose CPI varies by more than this between the probes stands on a cliff.
+/// A program whose CPI varies by more than this between the probes is on a cliff.
 const CLIFF: f64 = 0.15;
 /// CPIs that differ by more than this belong to different solutions; the models' own tolerance is 1e-4.
 const DISTINCT: f64 = 5e-3;
@@ -41,8 +41,8 @@ pub struct Share {
     pub cpi: f64,
     /// Smallest and largest time per unit of work among all probes.
     pub cpi_range: (f64, f64),
-    /// Whether the range is wide: the program ends up somewhere in it, depending on who warmed up first and on
-    /// details that the curves do not hold.
+    /// Whether the range is wide: where in it the program ends depends on which program warmed up first and on details
+    /// that curves do not show.
     pub on_cliff: bool,
     /// Whether the share lies outside the sizes the curve was measured at, so that the values are extrapolated.
     pub extrapolated: bool,
@@ -116,7 +116,7 @@ impl Sharing {
         self.rounds
     }
 
-    /// Whether any program stands on a cliff.
+    /// Whether any program is on a cliff.
     #[must_use]
     pub fn on_cliff(&self) -> bool {
         self.shares.iter().any(|s| s.on_cliff)

@@ -70,7 +70,7 @@ fn divide(bytes: f64, curves: &[&CacheCurve], allocations: &mut [Allocation]) {
             .sum()
     };
     let (mut low, mut high) = (1e-300_f64, 1e300_f64); // the sizes fall with the rate
-    // 64 halvings of the exponent's range of 600 decades leave less than f64 tells apart.
+    // 64 halvings of the exponent's range of 600 decades leave less than the resolution of f64.
     for _ in 0..64 {
         let middle = low.sqrt() * high.sqrt();
         if sum_at(middle) > bytes { low = middle } else { high = middle }

@@ -10,7 +10,7 @@ pub struct SlowdownDistribution {
 }
 
 impl SlowdownDistribution {
-    /// From slowdowns in any order: time in company over time alone.
+    /// From slowdowns in any order: time with co-runners over time alone.
     ///
     /// # Errors
     /// [`Error::Count`] for none, [`Error::Value`] for one that is not finite and above 0.
@@ -145,7 +145,7 @@ impl SlowdownDistribution {
     }
 
     /// An interval that holds the true `p`-quantile with at least the given confidence, whatever the distribution.
-    /// A side on which there are too few runs to tell is `None`.
+    /// A side is `None` if there are too few runs to bound it.
     ///
     /// # Errors
     /// [`Error::Value`] unless `p` and the confidence lie between 0 and 1.
