@@ -1,4 +1,4 @@
-//! The pipelines behind the example programs, callable from tests.
+//! What the commands do, callable from tests.
 
 pub mod cache_pirate;
 pub mod compare_detectors;
@@ -9,5 +9,6 @@ pub mod miss_ratio_curve;
 pub mod phase_guided_cache;
 pub mod phase_guided_vs_periodic;
 pub mod power_frequency;
+pub mod reproduce;
 pub mod statcc_accuracy;
 pub mod what_can_i_measure;

@@ -1,0 +1,150 @@
+//! The papers' headline figures beside ours: each is computed by a command of this package, and the command is shown.
+
+mod studies;
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+use clap::Parser;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::studies::{STUDIES, Study};
+use crate::cli::{CommandLine, Common, Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::output::OutputDir;
+use crate::report::align;
+
+/// Runs the papers' experiments on embedded programs and shows the papers' figures beside ours.
+///
+/// Programs, machines and lengths differ from the papers'; each row names the command that computes it. The results are
+/// also written as RESULTS.md into the directory of --out, by default the current one.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "reproduce", version)]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Smaller runs: about a minute
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// All programs and repetitions: hours
+    #[arg(long)]
+    full: bool,
+}
+
+impl CommandLine for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Args {
+    /// Index into the arguments of a study, and its name.
+    const fn level(&self) -> (usize, &'static str) {
+        match (self.quick, self.full) {
+            (true, _) => (0, "quick"),
+            (_, true) => (2, "full"),
+            _ => (1, "default"),
+        }
+    }
+}
+
+/// A figure of a paper beside ours.
+#[derive(Debug, Serialize)]
+struct Row {
+    technique: &'static str,
+    figure: &'static str,
+    paper: &'static str,
+    ours: String,
+    command: String,
+}
+
+/// Runs the studies until the end or Ctrl-C.
+///
+/// # Errors
+/// [`Failure`] if a study fails or the results cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    let (level, name) = args.level();
+    let folder =
+        OutputDir::prepare(args.common.out.as_deref().unwrap_or(Path::new("."))).map_err(Failure::usage)?;
+    let interrupted = interrupt_flag()?;
+    let watch = Watch::new(&interrupted);
+    let mut rows = Vec::new();
+    for study in STUDIES {
+        if watch.is_interrupted() {
+            break;
+        }
+        let command = study.command(level, args.common.seed);
+        watch.tell(command.clone());
+        let found = study.run(level, args.common.seed)?;
+        rows.extend(rows_of(study, &command, &found)?);
+    }
+    watch.clear();
+    let incomplete = watch.is_interrupted();
+    args.common.present(
+        Some(&folder),
+        |folder| {
+            let text = markdown(&rows, name, incomplete);
+            folder.write("RESULTS.md", |file| file.write_all(text.as_bytes())).map_err(Failure::run)
+        },
+        |out| {
+            let object = serde_json::json!({
+                "level": name, "seed": args.common.seed, "incomplete": incomplete, "figures": rows,
+            });
+            writeln!(out, "{object}")
+        },
+        |out| {
+            let header = ["technique", "figure", "paper", "ours"].map(str::to_owned).to_vec();
+            let cells =
+                |row: &Row| [row.technique, row.figure, row.paper, &row.ours].map(str::to_owned).to_vec();
+            let table: Vec<Vec<String>> = std::iter::once(header).chain(rows.iter().map(cells)).collect();
+            write!(out, "{}", align(&table))?;
+            writeln!(out, "\nThe commands: {}", folder.path().join("RESULTS.md").display())
+        },
+        out,
+    )?;
+    if incomplete {
+        // A message that nobody reads is no failure.
+        let _ = writeln!(messages, "reproduce: interrupted; the table has the figures until then");
+        return Ok(INTERRUPTED);
+    }
+    Ok(0)
+}
+
+fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Failure> {
+    let row = |figure: &studies::Figure| {
+        let missing = || Failure::Run(format!("{command}: the JSON has no {}", figure.what));
+        Ok(Row {
+            technique: study.technique,
+            figure: figure.what,
+            paper: figure.paper,
+            ours: (figure.ours)(found).ok_or_else(missing)?,
+            command: command.to_owned(),
+        })
+    };
+    study.figures.iter().map(row).collect()
+}
+
+fn markdown(rows: &[Row], level: &str, incomplete: bool) -> String {
+    let mut text = format!(
+        "# Results\n\nFigures of the papers, and ours by the commands below (`reproduce`, level {level}). The papers ran \
+         SPEC CPU2006 on real machines or on a simulator of theirs; ours are embedded programs on the simulated machines \
+         of this repository, and shorter. What compares is the size of an error, and which method wins.\n\n"
+    );
+    if incomplete {
+        text += "Interrupted: the studies that are missing did not run.\n\n";
+    }
+    text += "| technique | figure | paper | ours |\n|---|---|---|---|\n";
+    for row in rows {
+        let _ = writeln!(text, "| {} | {} | {} | {} |", row.technique, row.figure, row.paper, row.ours);
+    }
+    text += "\n```sh\n";
+    let mut last = "";
+    for row in rows {
+        if row.command != last {
+            let _ = writeln!(text, "{}", row.command);
+        }
+        last = &row.command;
+    }
+    text + "```\n"
+}
