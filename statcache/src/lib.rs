@@ -2,9 +2,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod course;
 mod error;
-mod filling;
-mod law;
 mod model;
 
 pub use error::Error;

@@ -53,6 +53,17 @@ quickcheck! {
             && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
     }
 
+    fn miss_ratio_from_an_empty_cache_never_rises_with_size(profile: AnyProfile, run: AnyRun, windows: u8) -> bool {
+        let falls = |model: &StatCache| {
+            let ratios: Vec<f64> = sizes().map(|size| model.miss_ratio(size)).collect();
+            ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio))
+                && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
+        };
+        let length = run.0.len().div_ceil(usize::from(windows % 30) + 1);
+        let windows: Vec<ReuseProfile> = run.0.chunks(length).map(profile_of).collect();
+        falls(&StatCache::fit_from_empty(&profile.0).unwrap()) && falls(&StatCache::fit_in_time(&windows).unwrap())
+    }
+
     /// From an empty cache, between the first touches and the model of the full cache.
     fn starting_empty_only_takes_misses_away(run: AnyRun) -> bool {
         let profile = profile_of(&run.0);
@@ -116,8 +127,7 @@ quickcheck! {
         let profile = profile_of(&run.0);
         let model = StatCache::fit_from_empty(&profile).unwrap();
         sizes().all(|size| {
-            // The reuses and first touches since the filling are scaled to their known numbers for the miss
-            // ratio; a single access has its own probability.
+            // Similar distances are put together for the miss ratio; a single access has its own probability.
             let (ratio, sum) = (model.miss_ratio(size), model.miss_ratio_of(&profile, size));
             (ratio - sum).abs() <= 0.1 * ratio
         })

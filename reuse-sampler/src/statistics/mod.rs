@@ -1,9 +1,11 @@
 //! What is estimated from samples: profiles of groups of windows, confidence intervals, the code that misses.
 
+mod alike;
 mod confidence;
 mod grouped;
 mod hot_spots;
 
+pub use alike::merge_alike;
 pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use grouped::{Grouped, GroupedProfiles};
 pub use hot_spots::{HotSpot, HotSpots};

@@ -1,0 +1,300 @@
+//! Evictions over the time of a run: how many misses lie between two touches of a line, rather than how many do on
+//! average.
+
+use reuse_sampler::{CacheLines, ReuseProfile};
+
+/// The run is followed in at least so many steps.
+const STEPS: usize = 64;
+/// Distances of a window are put together by eighths of octaves.
+const PER_OCTAVE: f64 = 8.0;
+/// Iterations in a step until its solution is given up; some five are usual.
+const ITERATIONS: u32 = 200;
+
+/// A run that begins with an empty cache, cut into steps of time.
+///
+/// # Formula
+/// E(t) is the number of evictions until access t: the misses so far beyond those that fill the cache,
+/// E(t) = max(0, M(t) - L). A line touched at s and next at e is gone with probability
+///
+/// p = 1 - (1 - 1/L)^(E(e) - E(s)),
+///
+/// and M(t) is the number of first touches until t plus the sum of p over the reuses that end by t. M is linear within
+/// a step. When reuses of a window start is taken to be spread evenly over the window. Lines touched until t are those
+/// touched for the last time until then, and those whose next reuse is under way: that gives the first touches of each
+/// window. In a run of a single window they are spread evenly over twice their mean time, which is known, because the
+/// time that all lines spend before their first and after their last touch is.
+///
+/// Steps are solved one after the other, each for the largest number of misses that agrees with itself: started from
+/// "everything misses", Newton's method falls to it. It never rises with L.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    times: Vec<f64>,          // bounds of the steps, ascending from 0; empty before the first fit
+    first: Vec<f64>,          // first touches until each bound
+    near: f64,                // reuses with nothing in between, in accesses
+    reuses: Vec<Vec<Reuses>>, // by the step in which they end
+}
+
+/// Reuses that start and end at one time.
+#[derive(Clone, Copy, Debug)]
+struct Reuses {
+    count: f64, // accesses, > 0
+    start: f64, // number of a bound, and the share of the step after it
+    end: f64,
+}
+
+/// Reuses of one window with similar distances.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    count: f64,
+    distance: f64, // > 0
+}
+
+impl Course {
+    /// Cuts the run that consists of `windows` into steps. Accesses lost sight of are reused as late as the samples
+    /// leave possible if `resolve`, never otherwise.
+    pub fn fit(windows: &[ReuseProfile], resolve: bool) -> Self {
+        let mut bounds = vec![0.0];
+        for window in windows {
+            bounds.push(bounds[bounds.len() - 1] + accesses(window).max(1.0));
+        }
+        let each = STEPS.div_ceil(windows.len().max(1));
+        let mut course = Self { times: vec![0.0], ..Self::default() };
+        for pair in bounds.windows(2) {
+            let step = (pair[1] - pair[0]) / each as f64;
+            course.times.extend((1..=each).map(|k| pair[0] + step * k as f64));
+        }
+        course.reuses.resize(course.times.len() - 1, Vec::new());
+        let run = course.accesses();
+        let (mut last, mut open) = (vec![0.0; bounds.len()], vec![0.0; bounds.len()]);
+        let mut waiting = 0.0; // accesses that all reuses last, together
+        for (k, window) in windows.iter().enumerate() {
+            let (groups, never) = course.groups(window, resolve);
+            last[k + 1] = last[k] + never;
+            for group in groups {
+                waiting += group.count * (group.distance + 1.0).min(run);
+                let latest = bounds[k + 1].min(run - group.distance).max(bounds[k]);
+                course.add(group, bounds[k], latest);
+                let range = (latest - bounds[k]).max(f64::MIN_POSITIVE);
+                for (b, &bound) in bounds.iter().enumerate().take(windows.len()).skip(k + 1) {
+                    let since = (bound - group.distance).max(bounds[k]);
+                    if since >= latest {
+                        break;
+                    }
+                    open[b] += group.count * ((latest - since) / range);
+                }
+            }
+        }
+        // Few samples may show no last touch at all; yet there are as many lines as wait for a reuse on average.
+        let lines = last[windows.len()].max((waiting + course.near) / run);
+        last[windows.len()] = lines;
+        let until: Vec<f64> = if windows.len() == 1 {
+            // All lines together wait so long before their first and after their last touch, half of it before.
+            let before = (run * lines - waiting - course.near) / (2.0 * lines.max(1.0));
+            let range = (2.0 * before).clamp(1.0, run);
+            course.times.iter().map(|&time| lines * (time / range).min(1.0)).collect()
+        } else {
+            let touched = rising(last.iter().zip(&open).map(|(last, open)| last + open).collect());
+            let between = |k: usize| {
+                let (window, within) = (k / each, (k % each) as f64 / each as f64);
+                let next = touched[(window + 1).min(windows.len())];
+                touched[window] + (next - touched[window]) * within
+            };
+            (0..course.times.len()).map(between).collect()
+        };
+        course.first = until;
+        course
+    }
+
+    /// The reuses of `window` by distance, and how many of its accesses are the last ones to their line. Counts those
+    /// with nothing in between.
+    fn groups(&mut self, window: &ReuseProfile, resolve: bool) -> (Vec<Group>, f64) {
+        let distribution = window.distribution();
+        let accesses = accesses(window);
+        let mut groups: Vec<(i64, Group)> = Vec::new();
+        let lost = distribution.unresolved() * f64::from(u8::from(resolve));
+        let masses = distribution.masses().iter().map(|mass| (mass.middle(), mass.probability));
+        for (distance, probability) in masses.chain((lost > 0.0).then_some((distribution.horizon(), lost))) {
+            let (count, distance) = (probability * accesses, distance as f64);
+            if distance == 0.0 {
+                self.near += count;
+                continue;
+            }
+            let number = ((distance + 1.0).log2() * PER_OCTAVE) as i64;
+            match groups.last_mut() {
+                Some((last, group)) if *last == number => {
+                    group.distance =
+                        (group.distance * group.count + distance * count) / (group.count + count);
+                    group.count += count;
+                }
+                _ => groups.push((number, Group { count, distance })),
+            }
+        }
+        let never = distribution.dangling() + distribution.unresolved() - lost;
+        (groups.into_iter().map(|(_, group)| group).collect(), never * accesses)
+    }
+
+    /// Adds reuses that start between `earliest` and `latest`.
+    fn add(&mut self, group: Group, earliest: f64, latest: f64) {
+        for (share, start, end) in self.starts(group.distance, earliest, latest) {
+            let step = (end as usize).min(self.reuses.len() - 1);
+            self.reuses[step].push(Reuses { count: share * group.count, start, end });
+        }
+    }
+
+    /// Moments between `earliest` and `latest` at which reuses of `distance` start, each with its share of them, and when
+    /// they end: one for each step that they may start in, two where they last a good part of it.
+    fn starts(&self, distance: f64, earliest: f64, latest: f64) -> Vec<(f64, f64, f64)> {
+        let mut starts = Vec::new();
+        let mut step = self.place(earliest) as usize;
+        while step < self.times.len() - 1 && (self.times[step] < latest || starts.is_empty()) {
+            let (from, to) = (self.times[step].max(earliest), self.times[step + 1].min(latest));
+            let parts = if distance * 8.0 < self.times[step + 1] - self.times[step] { 1.0 } else { 2.0 };
+            let share =
+                if latest > earliest { (to - from) / (latest - earliest) / parts } else { 1.0 / parts };
+            for part in [0.5, 1.5].into_iter().take(parts as usize) {
+                let start = from + (to - from) * part / parts;
+                starts.push((share, self.place(start), self.place(start + distance)));
+            }
+            step += 1;
+        }
+        starts
+    }
+
+    /// Number of the bound at or before `time`, and the share of the step that has passed since.
+    fn place(&self, time: f64) -> f64 {
+        let steps = self.times.len() - 1;
+        let step = self.times.partition_point(|&bound| bound <= time).clamp(1, steps) - 1;
+        let within = (time - self.times[step]) / (self.times[step + 1] - self.times[step]);
+        step as f64 + within.clamp(0.0, 1.0)
+    }
+
+    /// Whether a cache of `size` never evicts anything, but for the rounding of sums.
+    fn holds_all(&self, size: CacheLines) -> bool {
+        self.first.last().is_none_or(|lines| size.0 as f64 >= lines * (1.0 - 1e-12))
+    }
+
+    /// Accesses of the run.
+    fn accesses(&self) -> f64 {
+        self.times.last().copied().unwrap_or(0.0)
+    }
+
+    /// The misses until each bound in a cache of `size`, at least 2 lines.
+    pub fn solve(&self, size: CacheLines) -> Vec<f64> {
+        if self.holds_all(size) {
+            return self.first.clone(); // nothing is ever evicted
+        }
+        let mut misses = vec![0.0; self.times.len()];
+        for step in 0..self.reuses.len() {
+            misses[step + 1] = misses[step] + self.solve_step(step, size, &mut misses);
+        }
+        misses
+    }
+
+    /// The misses in one step, if `misses` holds those until it begins.
+    fn solve_step(&self, step: usize, size: CacheLines, misses: &mut [f64]) -> f64 {
+        let rate = eviction_rate(size);
+        let reuses = &self.reuses[step];
+        let first = self.first[step + 1] - self.first[step];
+        let lines = size.0 as f64;
+        let mut found = first + reuses.iter().map(|reuses| reuses.count).sum::<f64>();
+        for _ in 0..ITERATIONS {
+            misses[step + 1] = misses[step] + found;
+            // Until the cache is full, misses evict nothing; what follows is concave only after that.
+            let concave = misses[step] >= lines;
+            let (mut sum, mut slope) = (first, 0.0);
+            for &Reuses { count, start, end } in reuses {
+                let between = evictions(misses, size, end) - evictions(misses, size, start);
+                let survives = (-between * rate).exp();
+                sum += count * (1.0 - survives);
+                slope += count * rate * survives * (end - start.max(step as f64));
+            }
+            let next = if concave && slope < 1.0 { (sum - slope * found) / (1.0 - slope) } else { sum };
+            let next = next.clamp(first, found);
+            let falls = found - next;
+            found = next;
+            if falls <= 1e-12 * found {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The miss ratio in a cache of `size`, at least 1 line.
+    pub fn miss_ratio(&self, size: CacheLines) -> f64 {
+        let misses = if size.0 == 1 {
+            // Whatever comes in between evicts the line.
+            let far: f64 = self.reuses.iter().flatten().map(|reuses| reuses.count).sum();
+            self.first.last().map_or(0.0, |first| first + far)
+        } else {
+            self.solve(size).last().copied().unwrap_or(0.0)
+        };
+        (misses / self.accesses()).clamp(0.0, 1.0)
+    }
+
+    /// Probability that an access misses which is reused after `distance` others at any time of the run.
+    pub fn evicted(&self, distance: f64, size: CacheLines, misses: &[f64]) -> f64 {
+        if distance == 0.0 || self.holds_all(size) {
+            return 0.0;
+        }
+        let rate = eviction_rate(size);
+        let starts = self.starts(distance, 0.0, (self.accesses() - distance).max(0.0));
+        let gone = |&(share, start, end): &(f64, f64, f64)| {
+            share * -(-(evictions(misses, size, end) - evictions(misses, size, start)) * rate).exp_m1()
+        };
+        starts.iter().map(gone).sum()
+    }
+}
+
+/// Evictions until a place between bounds.
+fn evictions(misses: &[f64], size: CacheLines, place: f64) -> f64 {
+    let step = (place as usize).min(misses.len() - 2);
+    let until = misses[step] + (misses[step + 1] - misses[step]) * (place - step as f64);
+    (until - size.0 as f64).max(0.0)
+}
+
+/// -ln(1 - 1/L): the rate at which evictions hit a given line.
+pub fn eviction_rate(size: CacheLines) -> f64 {
+    -(-1.0 / size.0 as f64).ln_1p()
+}
+
+/// The accesses that a profile stands for.
+fn accesses(window: &ReuseProfile) -> f64 {
+    if window.accesses() > 0 { window.accesses() as f64 } else { window.total_weight() as f64 }
+}
+
+/// The sums nearest to `sums` that never fall, from the same first to the same last one: neighbouring differences are
+/// averaged until none is negative.
+fn rising(sums: Vec<f64>) -> Vec<f64> {
+    let mut blocks: Vec<(f64, usize)> = Vec::new(); // sum of differences, how many
+    for pair in sums.windows(2) {
+        blocks.push((pair[1] - pair[0], 1));
+        while let [.., before, last] = blocks[..] {
+            if last.0 >= 0.0 {
+                break;
+            }
+            blocks.truncate(blocks.len() - 2);
+            blocks.push((before.0 + last.0, before.1 + last.1));
+        }
+    }
+    let mut rising = vec![sums.first().copied().unwrap_or(0.0)];
+    for (sum, count) in blocks {
+        let each = (sum / count as f64).max(0.0);
+        for _ in 0..count {
+            rising.push(rising[rising.len() - 1] + each);
+        }
+    }
+    rising
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falls_are_averaged_away() {
+        assert_eq!(rising(vec![0.0, 4.0, 2.0, 3.0]), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(rising(vec![0.0, -1e-9, 0.0, -2.0]), [0.0; 4]);
+        assert_eq!(rising(vec![0.0, 1.0, 3.0, 3.0]), [0.0, 1.0, 3.0, 3.0]);
+        assert_eq!(rising(vec![0.0, 1.0, 3.0, 1.5, 5.0]), [0.0, 1.0, 1.25, 1.5, 5.0]);
+    }
+}
