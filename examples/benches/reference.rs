@@ -6,8 +6,8 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use examples::reference::exact::{ExactLru, ExactRandom};
 use examples::workloads::Workload;
+use reuse_sampler::reference::{ExactLru, ExactRandom};
 use reuse_sampler::replay::Event;
 use reuse_sampler::{CacheLines, Line, LineSize};
 

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use examples::reference::exact::LruStack;
 use examples::tools::miss_ratio_curve::{Args, run_until};
 use examples::workloads::Workload;
+use reuse_sampler::reference::LruStack;
 use reuse_sampler::replay::Event;
 use reuse_sampler::{AccessKind, LineSize};
 use serde_json::Value;

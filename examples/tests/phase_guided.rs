@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use examples::cli::invoke;
 use examples::guided::{GuidedOptions, GuidedRun, Replacement, RunCurves, run_guided};
-use examples::reference::exact::ExactLru;
 use examples::tools::phase_guided_cache;
 use examples::workloads::Workload;
 use phase_detect::metrics::adjusted_rand_index;
+use reuse_sampler::reference::ExactLru;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{CacheLines, LineSize};
 

@@ -8,14 +8,14 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use examples::reference::exact::ExactLru;
-use examples::reference::shards::SpatialRate;
 use examples::tools::phase_guided_vs_periodic::{
     self as pipeline, Args, Guided, Periodic, Recorder, Recording, RecordingOptions, Score, thin,
 };
 use examples::workloads::Workload;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use reuse_sampler::reference::ExactLru;
+use reuse_sampler::reference::SpatialRate;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{CacheLines, LineSize, Outcome, ReusePlan, SampleGap, Sampler, Window, WindowPlan};
 use support::run_pipeline;

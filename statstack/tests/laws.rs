@@ -6,7 +6,9 @@ mod common;
 
 use common::AnyProfile;
 use quickcheck::{TestResult, quickcheck};
-use reuse_sampler::{CacheLines, CacheModel, Clock, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile};
+use reuse_sampler::{
+    CacheLines, CacheModel, Clock, Grouped, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, laws,
+};
 use statstack::{Error, StatStack};
 
 fn sizes() -> impl Iterator<Item = CacheLines> {
@@ -14,10 +16,14 @@ fn sizes() -> impl Iterator<Item = CacheLines> {
 }
 
 quickcheck! {
-    fn miss_ratio_is_a_ratio_that_never_rises_with_size(profile: AnyProfile) -> bool {
-        let model = StatStack::fit(&profile.0).unwrap();
-        let ratios: Vec<f64> = sizes().map(|size| model.miss_ratio(size)).collect();
-        ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)) && ratios.windows(2).all(|w| w[0] >= w[1])
+    fn keeps_the_laws_of_cache_models(profile: AnyProfile, seed: u64) -> bool {
+        let fits = [StatStack::fit, StatStack::fit_distances, StatStack::fit_published];
+        fits.into_iter().all(|fit| {
+            let model = fit(&profile.0).unwrap();
+            let grouped = Grouped::new([(1.0, &model), (3.0, &model)]).unwrap();
+            laws::cache_model(&model, seed).and(laws::cache_model(&grouped, seed)).unwrap();
+            true
+        })
     }
 
     fn no_cache_misses_everything_and_an_endless_one_what_is_never_reused(profile: AnyProfile) -> bool {
@@ -52,12 +58,6 @@ quickcheck! {
             let tolerance = if exact { 1e-9 } else { widest };
             (model.miss_ratio(size) - model.miss_ratio_of(&profile.0, size)).abs() <= tolerance + 1e-9
         })
-    }
-
-    fn curve_asks_each_size(profile: AnyProfile) -> bool {
-        let model = StatStack::fit(&profile.0).unwrap();
-        let sizes: Vec<_> = sizes().collect();
-        model.curve(&sizes).points.iter().all(|&(size, ratio)| ratio == model.miss_ratio(size))
     }
 
     /// Nothing is followed beyond some age: whatever the lost samples would have done lies in the bounds.

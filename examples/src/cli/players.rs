@@ -10,8 +10,8 @@ use reuse_sampler::{Line, LineSize};
 
 use super::Failure;
 use crate::machines::chip::{Player, Recorder, Recording};
-use crate::reference::exact::LineIds;
 use crate::traces::{TraceFile, format_of};
+use reuse_sampler::reference::LineIds;
 
 /// Recorded traces, and how many accesses per instruction each stands for.
 #[derive(Clone, Debug, clap::Args)]

@@ -4,8 +4,10 @@ mod alike;
 mod confidence;
 mod grouped;
 mod hot_spots;
+mod within;
 
 pub use alike::merge_alike;
 pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use grouped::{Grouped, GroupedProfiles};
 pub use hot_spots::{HotSpot, HotSpots};
+pub use within::differences_within_phase;

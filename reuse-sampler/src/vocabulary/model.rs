@@ -53,6 +53,37 @@ pub trait CacheModel {
     }
 }
 
+/// A reference or pointer to a model is a model.
+macro_rules! through_pointer {
+    ($($pointer:ty),*) => {$(
+        impl<M: CacheModel + ?Sized> CacheModel for $pointer {
+            fn line_size(&self) -> LineSize {
+                (**self).line_size()
+            }
+            fn at(&self, size: CacheLines) -> Evaluator<'_> {
+                (**self).at(size)
+            }
+            fn miss_ratio(&self, size: CacheLines) -> f64 {
+                (**self).miss_ratio(size)
+            }
+            fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
+                (**self).miss_probability(reuse, size)
+            }
+            fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
+                (**self).curve(sizes)
+            }
+            fn curve_into(&self, curve: &mut MissRatioCurve) {
+                (**self).curve_into(curve);
+            }
+            fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> f64 {
+                (**self).miss_ratio_of(other, size)
+            }
+        }
+    )*};
+}
+
+through_pointer!(&M, Box<M>, std::sync::Arc<M>);
+
 /// A model prepared for one cache size: the probability that an access misses, by its reuse distance.
 pub struct Evaluator<'a>(Kind<'a>);
 

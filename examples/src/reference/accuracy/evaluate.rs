@@ -7,7 +7,7 @@ use reuse_sampler::{
 
 use super::Samples;
 use crate::guided::{Course, CoursePhases};
-use crate::reference::exact::{ExactLru, ExactRandom, RandomCachesError};
+use reuse_sampler::reference::{ExactLru, ExactRandom, RandomCachesError};
 
 /// Accesses in a window that has a phase.
 pub const PHASE_WINDOW: u64 = 100_000;

@@ -1,6 +1,6 @@
 //! The models that are compared, each under a name.
 
-use reuse_sampler::{CacheLines, CacheModel, Error, Grouped, ReuseProfile};
+use reuse_sampler::{CacheLines, CacheModel, Error, Grouped, ReuseProfile, merge_alike};
 use statcache::StatCache;
 use statstack::StatStack;
 
@@ -20,7 +20,7 @@ pub struct Samples {
 pub struct Fit {
     /// Name of the model.
     pub model: &'static str,
-    /// What it was fitted to: the windows, the phases, or the run.
+    /// What it was fitted to: the windows, those that the samples distinguish, the phases, or the run.
     pub grouping: &'static str,
     /// Whether it models random replacement; LRU otherwise.
     pub random: bool,
@@ -28,7 +28,7 @@ pub struct Fit {
     pub ratios: Vec<f64>,
 }
 
-/// Fits every model to `samples`; the first of each kind of cache is the one that is used by default.
+/// Fits every model to `samples`; the first of each kind of cache is the default.
 ///
 /// # Errors
 /// Those of the models: a run without samples.
@@ -51,6 +51,9 @@ pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Box<dyn
         let all = grouped(model, true, fit, samples, sizes)?;
         fits.extend(all.into_iter().filter(|fit| model == "StatCache" || fit.grouping == "run"));
     }
+    let in_time = StatCache::fit_in_time(&samples.windows)?;
+    let ratios = in_time.curve(sizes).points.into_iter().map(|point| point.1).collect();
+    fits.push(Fit { model: "StatCache, in time", grouping: "merged windows", random: true, ratios });
     Ok(fits)
 }
 
@@ -60,14 +63,16 @@ fn grouped<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
     fit: fn(&ReuseProfile) -> Result<M, E>,
     samples: &Samples,
     sizes: &[CacheLines],
-) -> Result<[Fit; 3], E> {
+) -> Result<[Fit; 4], E> {
     let ratios =
         |model: &dyn CacheModel| model.curve(sizes).points.into_iter().map(|point| point.1).collect();
     let windows = Grouped::fit(&samples.windows, fit)?;
+    let alike = Grouped::fit(&merge_alike(&samples.windows)?, fit)?;
     let phases = Grouped::fit(&samples.phases, fit)?;
     let whole = fit(&samples.whole)?;
     Ok([
         Fit { model, grouping: "windows", random, ratios: ratios(&windows) },
+        Fit { model, grouping: "merged windows", random, ratios: ratios(&alike) },
         Fit { model, grouping: "phases", random, ratios: ratios(&phases) },
         Fit { model, grouping: "run", random, ratios: ratios(&whole) },
     ])

@@ -16,7 +16,7 @@ use super::bursts::{Bursts, Part};
 use super::spots::{Observer, Spots};
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
-use crate::reference::exact::{ExactLru, ExactRandom};
+use reuse_sampler::reference::{ExactLru, ExactRandom};
 
 /// Accesses between two looks at the clock and the interrupt flag.
 const BATCH: u64 = 1 << 16;

@@ -11,7 +11,6 @@ mod source;
 mod spread;
 mod strategies;
 mod thinning;
-mod within;
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +25,7 @@ pub use thinning::thin;
 
 use self::source::Limits;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
-use crate::reference::shards::SpatialRate;
+use reuse_sampler::reference::SpatialRate;
 
 /// Rates at which SHARDS is shown.
 const RATES: [f64; 6] = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1];

@@ -10,8 +10,8 @@ use reuse_sampler::replay::Event;
 use reuse_sampler::{CacheLines, Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 use crate::guided::CodeCounts;
-use crate::reference::exact::{ExactLru, LineIds};
-use crate::reference::shards::{Shards, SpatialRate, spatial_hash};
+use reuse_sampler::reference::{ExactLru, LineIds};
+use reuse_sampler::reference::{Shards, SpatialRate, spatial_hash};
 
 /// How a program is recorded.
 #[derive(Clone, Debug)]

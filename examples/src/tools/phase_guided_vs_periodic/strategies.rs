@@ -6,13 +6,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reuse_sampler::{
     AccessCount, CacheLines, CacheModel, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap, ThreadId,
-    Window, WindowIndex,
+    Window, WindowIndex, differences_within_phase,
 };
 use statstack::StatStack;
 
 use super::recording::{RecordedWindow, Recording};
 use super::thinning::thin;
-use super::within::{Seen, differences};
 use crate::guided::{GuideError, GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves, WindowRecord};
 
 /// What a strategy says of a run.
@@ -188,9 +187,11 @@ fn tell_apart(
         let of_phase =
             |(index, window): (usize, &WindowRecord)| (window.phase == record.phase).then_some(index);
         let windows: Vec<usize> = run.windows.iter().enumerate().filter_map(of_phase).collect();
-        let profiled = windows.iter().enumerate();
-        let profiled = profiled.filter_map(|(at, index)| Some(Seen { at, profile: seen.remove(index)? }));
-        let differences = differences(&profiled.collect::<Vec<_>>(), &model, sizes);
+        let profiled = windows.iter().enumerate().filter_map(|(at, index)| Some((at, seen.remove(index)?)));
+        let (places, profiles): (Vec<usize>, Vec<ReuseProfile>) =
+            profiled.filter(|(_, profile)| !profile.is_empty()).unzip();
+        let differences = differences_within_phase(&profiles.iter().collect::<Vec<_>>(), &model, sizes);
+        let differences: Vec<_> = places.into_iter().zip(differences).collect();
         for (&index, difference) in windows.iter().zip(between(&differences, windows.len(), sizes.len())) {
             for (miss_ratio, more) in course[index].iter_mut().zip(difference) {
                 *miss_ratio = (*miss_ratio + more).clamp(0.0, 1.0);

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use reuse_sampler::{Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 use crate::machines::chip::Recording;
-use crate::reference::exact::LineIds;
+use reuse_sampler::reference::LineIds;
 
 /// Set in the entry of a line's first reference.
 const FIRST: u32 = 1 << 31;

@@ -25,10 +25,10 @@ use super::score::mean;
 use crate::cli::{Failure, Watch};
 use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
-use crate::reference::exact::ExactLru;
 use crate::report::{align, bytes, count, html_table, write_document};
 use crate::target::TargetError;
 use crate::workloads::Workload;
+use reuse_sampler::reference::ExactLru;
 
 /// The settings, the deviation in points that the paper states for each, and the share of repetitions within it.
 const SETTINGS: [(&str, Hierarchy, f64, f64); 2] =

@@ -10,7 +10,7 @@ use std::ops::Range;
 use reuse_sampler::{Hierarchy, Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 use super::schedule::{Schedule, Spacing};
-use crate::reference::exact::LineIds;
+use reuse_sampler::reference::LineIds;
 
 const NONE: u32 = u32::MAX;
 

@@ -8,9 +8,9 @@
 //! Waldspurger, Park, Garthwaite and Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015: section 3 on the
 //! method, section 4.3 on the adjustment.
 
-use reuse_sampler::{CacheLines, Line};
+use crate::{CacheLines, Line};
 
-use super::exact::{LruStack, StackHistogram};
+use super::{LruStack, StackHistogram};
 
 /// Share of the lines that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -62,7 +62,7 @@ pub fn spatial_hash(line: Line, seed: u64) -> u64 {
 /// A hash for each access; for followed lines what [`LruStack`] costs, in memory, too.
 ///
 /// ```
-/// use examples::reference::shards::{Shards, SpatialRate};
+/// use reuse_sampler::reference::{Shards, SpatialRate};
 /// use reuse_sampler::{CacheLines, Line};
 ///
 /// let mut shards = Shards::new(SpatialRate::new(1.0)?, 0);
@@ -120,7 +120,7 @@ impl Shards {
     }
 
     /// Accesses `line`, whose hash is `hash`, without counting it among all: for several rates over one stream, of
-    /// which most see nothing of most accesses. What they did not see they are told by [`pass`](Self::pass).
+    /// which most see nothing of most accesses. [`pass`](Self::pass) counts those accesses.
     #[inline]
     pub fn access_hashed(&mut self, line: Line, hash: u64) {
         if hash <= self.threshold {
@@ -170,7 +170,7 @@ impl ShardsWindow {
 mod tests {
     use quickcheck::quickcheck;
 
-    use super::super::exact::ExactLru;
+    use super::super::ExactLru;
     use super::*;
 
     fn shards(rate: f64, seed: u64, lines: &[Line]) -> ShardsWindow {
@@ -210,7 +210,7 @@ mod tests {
 
     /// Random lines, evenly likely: LRU of L of N lines misses with probability 1 - L / N.
     #[test]
-    fn a_tenth_of_the_lines_tells_the_curve() {
+    fn a_tenth_of_the_lines_gives_the_curve() {
         let mut state = 7_u64;
         let lines: Vec<Line> = (0..400_000)
             .map(|_| {

@@ -3,10 +3,11 @@
 //! Each line carries a mask of the caches that hold it: where it is in all of them, which is the common case,
 //! an access costs one comparison whatever their number.
 
-use reuse_sampler::{CacheLines, Line};
+use crate::{CacheLines, Line};
 use thiserror::Error;
 
 use super::LineIds;
+use crate::engine::random::Random;
 
 /// Sizes and seeds that cannot be simulated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -28,28 +29,11 @@ pub enum RandomCachesError {
     },
 }
 
-/// Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014: one victim costs a
-/// few cycles, and every (size, seed) has a sequence of its own.
-#[derive(Clone, Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// A number below `bound`, which is at most 2^31: the bias is below 2^-33.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        ((u128::from(z) * bound as u128) >> 64) as usize
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Cache {
     held: Vec<u32>, // line numbers, at most `size` of them
     size: usize,
-    random: SplitMix,
+    random: Random, // a sequence of its own for every size and seed
     misses: u64,
 }
 
@@ -58,7 +42,7 @@ struct Cache {
 /// Empty places are filled before anything is replaced.
 ///
 /// ```
-/// use examples::reference::exact::ExactRandom;
+/// use reuse_sampler::reference::ExactRandom;
 /// use reuse_sampler::{CacheLines, Line};
 ///
 /// let mut caches = ExactRandom::new(&[CacheLines(1), CacheLines(4)], &[1, 2, 3])?;
@@ -66,7 +50,7 @@ struct Cache {
 ///     caches.access(Line(i % 3));
 /// }
 /// assert_eq!(caches.take_window().misses(), [30.0, 3.0]); // averages over the seeds
-/// # Ok::<(), examples::reference::exact::RandomCachesError>(())
+/// # Ok::<(), reuse_sampler::reference::RandomCachesError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExactRandom {
@@ -123,7 +107,7 @@ impl ExactRandom {
             caches.extend(seeds.iter().map(|seed| Cache {
                 held: Vec::new(),
                 size: lines as usize,
-                random: SplitMix(seed.wrapping_add(lines << 32)),
+                random: Random::from_state(seed.wrapping_add(lines << 32)),
                 misses: 0,
             }));
         }
@@ -162,7 +146,7 @@ impl ExactRandom {
         }
     }
 
-    /// Ends a window and tells its misses. The caches keep their lines.
+    /// Ends a window and returns its misses. The caches keep their lines.
     pub fn take_window(&mut self) -> RandomWindow {
         let misses: Vec<u64> =
             self.caches.iter_mut().map(|cache| std::mem::take(&mut cache.misses)).collect();
@@ -173,9 +157,6 @@ impl ExactRandom {
 
 #[cfg(test)]
 mod tests {
-    use rand::rngs::StdRng;
-    use rand::{RngExt, SeedableRng};
-
     use super::*;
 
     /// A cyclic scan over N lines in a cache of L < N: between two touches of a line come (N - 1) m misses,
@@ -204,15 +185,15 @@ mod tests {
     /// Uniformly random accesses to N lines hit with probability L / N whatever the policy.
     #[test]
     fn uniform_accesses_hit_in_proportion_to_the_size() {
-        let mut random = StdRng::seed_from_u64(7);
+        let mut random = Random::from_state(7);
         let sizes = [CacheLines(1), CacheLines(250), CacheLines(999)];
         let mut caches = ExactRandom::new(&sizes, &[1, 2]).unwrap();
         for _ in 0..20_000 {
-            caches.access(Line(random.random_range(0..1000)));
+            caches.access(Line(random.below(1000) as u64));
         }
         caches.take_window();
         for _ in 0..200_000 {
-            caches.access(Line(random.random_range(0..1000)));
+            caches.access(Line(random.below(1000) as u64));
         }
         let window = caches.take_window();
         for (size, misses) in sizes.iter().zip(window.misses()) {

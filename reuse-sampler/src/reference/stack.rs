@@ -6,7 +6,7 @@
 //! recent, a Fenwick tree over them add up the rest in O(log lines). When the time line is used up, the taken
 //! slots move together. (Bennett and Kruskal, *LRU Stack Processing*, IBM J. Res. Dev. 19, 1975; Olken 1981.)
 
-use reuse_sampler::{Line, StackDistance};
+use crate::{Line, StackDistance};
 
 use super::LineIds;
 

@@ -1,6 +1,6 @@
 //! Lines numbered in the order of first touch, so that what is kept per line can be kept in arrays.
 
-use reuse_sampler::Line;
+use crate::Line;
 
 const LINES: usize = 64;
 const LINE_BITS: u32 = 6;

@@ -1,6 +1,6 @@
 //! Stack distances counted, and the misses of every cache size read off.
 
-use reuse_sampler::{CacheLines, LineSize, MissRatioCurve, StackDistance};
+use crate::{CacheLines, LineSize, MissRatioCurve, StackDistance};
 
 /// How many accesses have each LRU stack distance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Exact miss counts of LRU caches of all sizes, whole and by window.
 
-use reuse_sampler::Line;
+use crate::Line;
 
 use super::{LruStack, StackHistogram};
 
@@ -11,7 +11,7 @@ use super::{LruStack, StackHistogram};
 /// histogram as long as the largest stack distance.
 ///
 /// ```
-/// use examples::reference::exact::ExactLru;
+/// use reuse_sampler::reference::ExactLru;
 /// use reuse_sampler::{CacheLines, Line};
 ///
 /// let mut lru = ExactLru::new();
