@@ -86,7 +86,7 @@ impl SetReuseCounter {
 
     /// Lines of the cache.
     #[must_use]
-    pub const fn lines(&self) -> CacheLines {
+    pub fn lines(&self) -> CacheLines {
         CacheLines((self.sets.len() * self.ways) as u64)
     }
 
