@@ -16,19 +16,19 @@ use crate::blocks::{Tag, drain_counts};
 use crate::engine::tracker::{Mode, Report};
 use crate::shared::message::{Message, WindowMessage};
 use crate::thread::{Phase, Thread, Window, status};
-use crate::world;
+use crate::{channel, halt, instrumentation, settings, threads};
 
 /// A block is about to be executed that must not just be counted.
 #[cold]
 #[inline(never)]
 pub fn before_block(vcpu: u32, tag: Tag) {
     // SAFETY: called by the thread itself.
-    let thread = unsafe { &mut *world::thread_or_new(vcpu) };
+    let thread = unsafe { &mut *threads::thread_or_new(vcpu) };
     if tag.number() >= thread.capacity {
         thread.grow(tag.number());
     }
-    world::park_if_halted(thread);
-    if world::is_silent() {
+    halt::park_if_halted(thread);
+    if halt::is_silent() {
         silence(thread);
         return;
     }
@@ -36,7 +36,7 @@ pub fn before_block(vcpu: u32, tag: Tag) {
         Phase::Silent => return,
         Phase::Running => {}
         Phase::Fresh => {
-            let plan = world::initial_plan(thread);
+            let plan = channel::initial_plan(thread);
             open(thread, plan, Some(tag));
         }
         Phase::Opening => see(thread, tag),
@@ -67,7 +67,7 @@ fn rearm(thread: &Thread) {
     };
     thread.limit.store(limit, Ordering::SeqCst);
     // Whoever halts the world sets its flag before it sets the limit, so one of the two is seen.
-    if world::is_halted() {
+    if halt::is_halted() {
         thread.limit.store(0, Ordering::SeqCst);
     }
 }
@@ -75,12 +75,12 @@ fn rearm(thread: &Thread) {
 /// Reports the window, waits for the plan of the next one and begins it, with the block `first` if it has
 /// not been counted yet. False if there will be none.
 fn meet(thread: &mut Thread, first: Option<Tag>) -> bool {
-    let Some(slot) = world::take_slot(thread) else {
+    let Some(slot) = channel::take_slot(thread) else {
         silence(thread);
         return false;
     };
     close(thread, End::Boundary, Some(slot));
-    let Some(plan) = world::wait_for_plan(thread, slot) else {
+    let Some(plan) = channel::wait_for_plan(thread, slot) else {
         silence(thread);
         return false;
     };
@@ -92,13 +92,13 @@ fn meet(thread: &mut Thread, first: Option<Tag>) -> bool {
 fn open(thread: &mut Thread, mode: Mode, first: Option<Tag>) {
     // With nothing to follow there is nothing to see.
     let mode = if mode == Mode::Watch && thread.open == 0 { Mode::Off } else { mode };
-    let length = world::window_length();
+    let length = settings::window_length();
     thread.boundary = (thread.progress / length + 1).saturating_mul(length);
-    let index = world::next_window();
+    let index = channel::next_window();
     thread.window =
         Some(Window { index, mode, began: thread.progress, seen_from: None, since: Instant::now() });
     thread.active = false;
-    world::set_needs(thread, mode != Mode::Off);
+    instrumentation::set_needs(thread, mode != Mode::Off);
     if mode == Mode::Off {
         thread.tracker.begin_window(index, mode);
         thread.phase = Phase::Running;
@@ -108,7 +108,7 @@ fn open(thread: &mut Thread, mode: Mode, first: Option<Tag>) {
             see(thread, tag);
         }
     }
-    world::switch_if_needed();
+    instrumentation::switch_if_needed();
 }
 
 /// Begins to observe accesses with this block, if they are reported.
@@ -123,7 +123,7 @@ fn see(thread: &mut Thread, tag: Tag) {
         // Another thread's change of instrumentation is still under way, or this is a new thread's first
         // block: the window goes unseen up to here, and says so.
         thread.tracker.begin_window(window.index, Mode::Off);
-        world::switch_if_needed();
+        instrumentation::switch_if_needed();
     }
 }
 
@@ -141,7 +141,7 @@ pub enum End {
 pub fn close(thread: &mut Thread, how: End, slot: Option<u32>) {
     let idle = thread.window.is_none();
     let window = thread.window.take().unwrap_or_else(|| {
-        let index = world::next_window();
+        let index = channel::next_window();
         thread.tracker.begin_window(index, Mode::Watch);
         Window { index, mode: Mode::Watch, began: thread.progress, seen_from: None, since: Instant::now() }
     });
@@ -157,8 +157,8 @@ pub fn close(thread: &mut Thread, how: End, slot: Option<u32>) {
     }
     let progress = thread.progress;
     let code = drain_counts(thread.counts());
-    world::note_window(code.len() as u64, progress - window.began, window.mode != Mode::Off);
-    world::send(&Message::Window(Box::new(WindowMessage {
+    instrumentation::note_window(code.len() as u64, progress - window.began, window.mode != Mode::Off);
+    channel::send(&Message::Window(Box::new(WindowMessage {
         thread: thread.number,
         index: window.index,
         slot,

@@ -1,21 +1,30 @@
 //! The bytes of instructions.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::api::{
     Instruction, TranslationBlock, qemu_plugin_insn_data, qemu_plugin_insn_haddr, qemu_plugin_insn_size,
     qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
 };
 use crate::operand::Operand;
-use crate::{system_calls, x86};
+use crate::x86;
 
 /// Version of the emulator's interface.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// Takes the version of the emulator's interface, which need not be the one asked for.
-pub fn choose(version: u32) {
+static IS_AARCH64: AtomicBool = AtomicBool::new(false);
+
+/// Takes the version of the emulator's interface, which need not be the one asked for, and whether the program is for
+/// aarch64; it is for x86-64 otherwise.
+pub fn choose(version: u32, aarch64: bool) {
     VERSION.store(version, Ordering::Relaxed);
+    IS_AARCH64.store(aarch64, Ordering::Relaxed);
+}
+
+/// Whether the program is for aarch64; for x86-64 otherwise.
+pub fn is_aarch64() -> bool {
+    IS_AARCH64.load(Ordering::Relaxed)
 }
 
 /// The bytes of an instruction, at most 16.
@@ -54,7 +63,8 @@ pub unsafe fn bytes(instruction: *mut Instruction) -> Bytes {
             }
         } else {
             let data = qemu_plugin_insn_data as *const c_void;
-            std::mem::transmute::<*const c_void, Copy>(data)(instruction, bytes.as_mut_ptr().cast(), length).min(length)
+            std::mem::transmute::<*const c_void, Copy>(data)(instruction, bytes.as_mut_ptr().cast(), length)
+                .min(length)
         }
     };
     Bytes { bytes, length }
@@ -84,7 +94,7 @@ pub unsafe fn memory(instruction: *mut Instruction) -> Bytes {
 pub fn operand(bytes: &[u8]) -> Option<Operand> {
     if bytes.is_empty() {
         None
-    } else if system_calls::is_aarch64() {
+    } else if is_aarch64() {
         bytes.first_chunk().map(|&word| Operand::of_aarch64(u32::from_le_bytes(word)))
     } else {
         Some(Operand::of_x86(bytes))
@@ -100,7 +110,7 @@ pub unsafe fn instructions_of(block: *mut TranslationBlock) -> usize {
     // SAFETY: as the caller's; indices are below the count.
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
-        if count < 2 || VERSION.load(Ordering::Relaxed) > 1 || system_calls::is_aarch64() {
+        if count < 2 || VERSION.load(Ordering::Relaxed) > 1 || is_aarch64() {
             return count;
         }
         let last = bytes(qemu_plugin_tb_get_insn(block, count - 1));

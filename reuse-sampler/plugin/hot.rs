@@ -3,18 +3,16 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use crate::api::{MemInfo, MemoryCallback, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
+use crate::api::{MemInfo, qemu_plugin_mem_is_store, qemu_plugin_mem_size_shift};
 use crate::blocks::Tag;
 use crate::boundary;
-use crate::operand::{Operand, STATE};
-use crate::shared::layout::Told;
 use crate::thread::Thread;
-use crate::{trace, world};
+use crate::threads;
 
 /// A block is about to be executed.
 pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
     let tag = Tag::from_bits(data as u64);
-    let thread = world::thread(vcpu);
+    let thread = threads::thread(vcpu);
     // SAFETY: a thread's state lives as long as the process, and only its own thread, which calls this,
     // changes it while it executes blocks. A virtual processor without a state has one with limit 0.
     let thread = unsafe { &mut *thread };
@@ -33,7 +31,7 @@ pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
 /// Kept small: what is rare is elsewhere and called last, so that no register needs saving.
 pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: as in `block`.
-    let thread = unsafe { &mut *world::thread(vcpu) };
+    let thread = unsafe { &mut *threads::thread(vcpu) };
     if !thread.active {
         return;
     }
@@ -67,7 +65,7 @@ pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
     data: *mut c_void,
 ) {
     // SAFETY: as in `block`.
-    let thread = unsafe { &mut *world::thread(vcpu) };
+    let thread = unsafe { &mut *threads::thread(vcpu) };
     if !thread.active {
         return;
     }
@@ -75,7 +73,8 @@ pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
     let seen = thread.pieces.end();
     if thread.pieces.joins((pc, thread.progress), (address, kind.bytes), kind.is_store, WIDTH) {
         let line = |address: u64| address >> thread.line_shift;
-        let (first, last, before) = (line(address), line(address.saturating_add(kind.bytes - 1)), line(seen - 1));
+        let (first, last, before) =
+            (line(address), line(address.saturating_add(kind.bytes - 1)), line(seen - 1));
         for line in (first..=last).filter(|&line| line != before) {
             thread.tracker.access(line, pc, kind.is_store);
             thread.further += 1;
@@ -88,7 +87,7 @@ pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
 /// The same by an instruction that reads, modifies and writes an operand.
 pub extern "C" fn modified<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: as in `block`.
-    let thread = unsafe { &mut *world::thread(vcpu) };
+    let thread = unsafe { &mut *threads::thread(vcpu) };
     if !thread.active {
         return;
     }
@@ -96,9 +95,6 @@ pub extern "C" fn modified<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address:
     thread.further += u64::from(thread.pieces.modifies((pc, thread.progress), address, kind.is_store));
     straddle(thread, kind, address, pc);
 }
-
-/// Memory was accessed and nobody wants to know.
-pub extern "C" fn nothing(_: u32, _: MemInfo, _: u64, _: *mut c_void) {}
 
 /// How an access is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +104,7 @@ pub struct Kind {
 }
 
 /// A packing that is not known: the emulator is asked about each access.
-const ASK: u32 = 0;
+pub const ASK: u32 = 0;
 
 impl Kind {
     #[inline(always)]
@@ -127,84 +123,7 @@ impl Kind {
     }
 
     /// Whether the emulator packs kinds in this way: asks about all there are.
-    fn are_packed<const LAYOUT: u32>() -> bool {
+    pub fn are_packed<const LAYOUT: u32>() -> bool {
         (0..1 << 18).all(|info| Self::new::<LAYOUT>(info) == Self::ask(info))
-    }
-}
-
-/// What is called for the accesses of an instruction.
-#[derive(Clone, Copy)]
-pub struct Pair {
-    /// Takes the address of the instruction; in a trace the place of the instruction in its block.
-    pub near: MemoryCallback,
-    /// Takes the address of the instruction, in a trace where there is no place for it.
-    pub far: MemoryCallback,
-}
-
-/// What is called for accesses, by the instruction's [`Operand`].
-#[derive(Clone, Copy)]
-pub struct Accesses {
-    single: Pair,
-    modified: Pair,
-    wide: [Pair; 4], // of 8, 16, 32 bytes, and of the processor's state
-}
-
-impl Accesses {
-    /// The accesses are ignored.
-    pub const IGNORED: Self = {
-        let nothing = Pair { near: nothing, far: nothing };
-        Self { single: nothing, modified: nothing, wide: [nothing; 4] }
-    };
-
-    /// What is called for an instruction of such operands.
-    pub const fn of(&self, operand: Operand) -> Pair {
-        match operand {
-            Operand::Single => self.single,
-            Operand::Modified => self.modified,
-            Operand::Wide(8) => self.wide[0],
-            Operand::Wide(16) => self.wide[1],
-            Operand::Wide(32) => self.wide[2],
-            Operand::Wide(_) => self.wide[3],
-        }
-    }
-}
-
-/// The callbacks for accesses that suit this emulator. The packing is not promised by the interface, but it is
-/// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
-pub fn choose_access(told: Told) -> Accesses {
-    fn of_layout<const LAYOUT: u32>(told: Told) -> Accesses {
-        match told {
-            Told::Windows => {
-                let both = |callback: MemoryCallback| Pair { near: callback, far: callback };
-                Accesses {
-                    single: both(access::<LAYOUT>),
-                    modified: both(modified::<LAYOUT>),
-                    wide: [
-                        both(wide::<LAYOUT, 8>),
-                        both(wide::<LAYOUT, 16>),
-                        both(wide::<LAYOUT, 32>),
-                        both(wide::<LAYOUT, STATE>),
-                    ],
-                }
-            }
-            Told::Accesses => {
-                const fn wide<const LAYOUT: u32, const WIDTH: u64>() -> Pair {
-                    Pair { near: trace::wide::<LAYOUT, WIDTH, true>, far: trace::wide::<LAYOUT, WIDTH, false> }
-                }
-                Accesses {
-                    single: Pair { near: trace::access::<LAYOUT>, far: trace::far_access::<LAYOUT> },
-                    modified: Pair { near: trace::modified::<LAYOUT, true>, far: trace::modified::<LAYOUT, false> },
-                    wide: [wide::<LAYOUT, 8>(), wide::<LAYOUT, 16>(), wide::<LAYOUT, 32>(), wide::<LAYOUT, STATE>()],
-                }
-            }
-            Told::Fetches => Accesses::IGNORED,
-        }
-    }
-    if Kind::are_packed::<4>() {
-        of_layout::<4>(told)
-    } else if Kind::are_packed::<5>() {
-        of_layout::<5>(told)
-    } else {
-        of_layout::<ASK>(told)
     }
 }

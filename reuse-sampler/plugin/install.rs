@@ -10,12 +10,14 @@ use crate::api::{
     qemu_plugin_register_vcpu_syscall_ret_cb, qemu_plugin_register_vcpu_tb_trans_cb, sigfillset,
 };
 use crate::boundary::End;
-use crate::shared::{futex, tree};
+use crate::settings::{self, Settings};
 use crate::shared::layout::{Header, MAGIC, SIZE, Told};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
-use crate::world::Settings;
-use crate::{code, hot, stale, system_calls, trace, translate, world};
+use crate::shared::{futex, tree};
+use crate::{
+    callbacks, channel, code, ending, instrumentation, stale, system_calls, threads, trace, translate,
+};
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
 /// constructors have run.
@@ -78,32 +80,33 @@ pub extern "C" fn qemu_plugin_install(
     }
     // SAFETY: given by the emulator for the time of this call.
     let target = unsafe { CStr::from_ptr((*info).target_name) };
-    system_calls::choose_table(target.to_bytes() == b"aarch64");
     // SAFETY: written once, by the constructor.
     let is_old = unsafe { qemu_plugin_version } == 1;
     // SAFETY: given by the emulator for the time of this call.
-    code::choose(unsafe { (*info).version_current } as u32);
+    code::choose(unsafe { (*info).version_current } as u32, target.to_bytes() == b"aarch64");
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
     let told = Told::from_number(header.told.load(Ordering::Relaxed));
     trace::choose(told);
-    translate::ACCESS.get_or_init(|| hot::choose_access(told));
+    translate::ACCESS.get_or_init(|| callbacks::choose_access(told));
     let window = header.window.load(Ordering::Relaxed);
     let line_shift = header.line_shift.load(Ordering::Relaxed);
     let seed = header.seed.load(Ordering::Relaxed);
-    world::begin(Settings::new(id, ring, window, line_shift, seed));
+    threads::begin();
+    instrumentation::begin(register);
+    settings::begin(Settings::new(id, ring, window, line_shift, seed));
     if !start_listener(header) {
         return 1;
     }
-    world::send(&Message::Hello);
+    channel::send(&Message::Hello);
     register(id);
     0
 }
 
 /// Registers all callbacks; after installation, and whenever the emulator has dropped them.
-pub fn register(id: PluginId) {
+extern "C" fn register(id: PluginId) {
     // SAFETY: the id is ours and the callbacks have the types that the interface asks for.
     unsafe {
-        if world::is_owner() {
+        if settings::is_owner() {
             qemu_plugin_register_vcpu_tb_trans_cb(id, translate::block);
         }
         qemu_plugin_register_vcpu_syscall_cb(id, system_calls::before);
@@ -114,9 +117,9 @@ pub fn register(id: PluginId) {
 
 /// The emulator ends in a way that no system call announced.
 extern "C" fn at_exit(_: PluginId, _: *mut c_void) {
-    world::exiting();
-    world::report_all(None, End::Exit);
-    world::finish();
+    instrumentation::exiting();
+    ending::report_all(None, End::Exit);
+    ending::finish();
 }
 
 /// How often the sampler's life is looked at.
@@ -135,14 +138,14 @@ fn start_listener(header: &'static Header) -> bool {
         let mut stopped = 0;
         loop {
             futex::wait(&header.stop, stopped, LOOK);
-            if !world::is_attended() {
+            if !settings::is_attended() {
                 header.ending.store(1, Ordering::SeqCst);
                 tree::kill_own();
             }
             if stopped == 0 && header.stop.load(Ordering::SeqCst) != 0 {
                 stopped = 1;
-                world::report_all(None, End::Interrupt);
-                world::finish();
+                ending::report_all(None, End::Interrupt);
+                ending::finish();
             }
         }
     });

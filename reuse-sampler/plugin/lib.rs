@@ -7,8 +7,9 @@
 //!
 //! The emulator calls in from the threads of the program: [`translate`] once for each block it translates,
 //! [`hot`] for each block executed and each access made, [`system_calls`] around system calls. [`boundary`]
-//! ends and begins windows; [`trace`] takes
-//! the place of both where everything is handed out; [`world`] knows all threads and halts them for the last report.
+//! ends and begins windows, by plans that come through [`channel`], and has the code translated anew by
+//! [`instrumentation`]; [`trace`] takes the place of both where everything is handed out. [`threads`] holds the states of
+//! all threads, [`halt`] stops them, and [`ending`] reports them for the last time. No two modules need each other.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(dead_code)] // each side of the shared sources uses its half
@@ -21,14 +22,20 @@ mod shared;
 mod api;
 mod blocks;
 mod boundary;
+mod callbacks;
+mod channel;
 mod code;
+mod ending;
+mod halt;
 mod hot;
 mod install;
+mod instrumentation;
 mod operand;
+mod settings;
 mod stale;
 mod system_calls;
 mod thread;
+mod threads;
 mod trace;
 mod translate;
-mod world;
 mod x86;

@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::Instruction;
-use crate::{code, system_calls};
+use crate::code;
 
 static NEEDED: AtomicBool = AtomicBool::new(true);
 
@@ -35,7 +35,7 @@ pub unsafe fn needs_callback(instruction: *mut Instruction) -> bool {
     if bytes.is_empty() {
         return false;
     }
-    !if system_calls::is_aarch64() { is_plain_aarch64(&bytes) } else { is_plain_x86(&bytes) }
+    !if code::is_aarch64() { is_plain_aarch64(&bytes) } else { is_plain_x86(&bytes) }
 }
 
 fn is_plain_x86(bytes: &[u8]) -> bool {

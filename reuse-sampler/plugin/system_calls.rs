@@ -1,15 +1,15 @@
 //! System calls that end threads, end or replace the process, or make a new one.
 
 use std::ffi::{CString, c_int, c_long, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::api::{PluginId, access, getpid, qemu_plugin_reset};
+use crate::api::{PluginId, access, getpid};
 use crate::boundary::End;
 use crate::shared::layout::PATH;
 use crate::shared::message::Message;
 use crate::shared::tree;
 use crate::thread::status;
-use crate::{install, trace, translate, world};
+use crate::{channel, code, ending, halt, instrumentation, settings, threads, trace};
 
 /// Numbers of the calls in question.
 struct Table {
@@ -26,20 +26,8 @@ const X86_64: Table =
 const AARCH64: Table =
     Table { exit: 93, exit_group: 94, execve: 221, execveat: 281, forks: [220, 435, 220, 435] };
 
-static IS_AARCH64: AtomicBool = AtomicBool::new(false);
-
-/// Says which architecture's numbers the program uses.
-pub fn choose_table(aarch64: bool) {
-    IS_AARCH64.store(aarch64, Ordering::Relaxed);
-}
-
-/// Whether the program is for aarch64; for x86-64 otherwise.
-pub fn is_aarch64() -> bool {
-    IS_AARCH64.load(Ordering::Relaxed)
-}
-
 fn table() -> &'static Table {
-    if is_aarch64() { &AARCH64 } else { &X86_64 }
+    if code::is_aarch64() { &AARCH64 } else { &X86_64 }
 }
 
 /// A thread of the program begins a system call.
@@ -58,7 +46,7 @@ pub extern "C" fn before(
     _: u64,
 ) {
     let table = table();
-    if !world::is_owner() {
+    if !settings::is_owner() {
         end_if_asked();
         if number == table.execve || number == table.execveat {
             let path = if number == table.execve { first } else { second };
@@ -66,7 +54,7 @@ pub extern "C" fn before(
         }
         return;
     }
-    let thread = world::thread_of(vcpu);
+    let thread = threads::thread_of(vcpu);
     if let Some(thread) = thread {
         // SAFETY: an atomic of the calling thread's own state.
         unsafe { &(*thread).status }.store(status::OUTSIDE, Ordering::SeqCst);
@@ -75,19 +63,19 @@ pub extern "C" fn before(
         trace::hand_over(vcpu, true);
     }
     if number == table.exit {
-        world::exit(vcpu);
+        ending::exit_thread(vcpu);
     } else if number == table.exit_group {
-        world::exiting();
-        world::report_all(thread, End::Exit);
-        world::finish();
+        instrumentation::exiting();
+        ending::report_all(thread, End::Exit);
+        ending::finish();
     } else if number == table.execve || number == table.execveat {
         let path = read_path(if number == table.execve { first } else { second });
         // The usual way to find a program is to try a list of places: most of these calls fail.
         if number == table.execveat || is_executable(&path) {
             trace::hand_over(vcpu, false);
             die_with_observer(true);
-            world::report_all(thread, End::Exit);
-            world::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
+            ending::report_all(thread, End::Exit);
+            channel::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
         }
     }
 }
@@ -95,19 +83,19 @@ pub extern "C" fn before(
 /// A system call has come back.
 pub extern "C" fn after(id: PluginId, vcpu: u32, number: i64, result: i64) {
     let table = table();
-    if !world::is_owner() {
+    if !settings::is_owner() {
         if result == 0 && table.forks.contains(&number) {
             become_child(id);
         }
         return;
     }
-    let Some(thread) = world::thread_of(vcpu) else { return };
+    let Some(thread) = threads::thread_of(vcpu) else { return };
     if number == table.execve || number == table.execveat {
         die_with_observer(false);
-        world::continue_observing();
+        ending::continue_observing();
     }
     // SAFETY: the calling thread's own state.
-    world::resume(unsafe { &*thread });
+    halt::resume(unsafe { &*thread });
 }
 
 /// Whether the process, which is about to run another program without the emulator, dies with the sampler. The sampler's
@@ -132,8 +120,7 @@ fn die_with_observer(dies: bool) {
 
 /// Ends this forked child if the sampler has died or wants the program's processes gone.
 fn end_if_asked() {
-    let ending = world::settings().is_some_and(|settings| settings.ring.header().ending.load(Ordering::SeqCst) != 0);
-    if ending {
+    if settings::header().is_some_and(|header| header.ending.load(Ordering::SeqCst) != 0) {
         tree::kill_own();
     }
 }
@@ -141,21 +128,17 @@ fn end_if_asked() {
 /// This process was just forked: it runs on without being observed, at the emulator's own speed.
 fn become_child(id: PluginId) {
     end_if_asked();
-    if let Some(settings) = world::settings() {
-        settings.ring.header().forks.fetch_add(1, Ordering::Relaxed);
+    if let Some(header) = settings::header() {
+        header.forks.fetch_add(1, Ordering::Relaxed);
     }
-    extern "C" fn register(id: PluginId) {
-        install::register(id);
-    }
-    // SAFETY: the id is ours.
-    unsafe { qemu_plugin_reset(id, register) };
+    instrumentation::drop_translations(id);
 }
 
 fn note_exec(path: u64) {
     let path = read_path(path);
     if is_executable(&path) {
-        if let Some(settings) = world::settings() {
-            settings.ring.header().note_exec(&path);
+        if let Some(header) = settings::header() {
+            header.note_exec(&path);
         }
     }
 }
@@ -183,11 +166,12 @@ fn read_path(address: u64) -> Vec<u8> {
         fn syscall(number: c_long, ...) -> c_long;
     }
 
+    let base = settings::header().map_or(0, |header| header.guest_base.load(Ordering::Relaxed));
     let mut path = vec![0_u8; PATH];
     let mut length = 0;
     // Byte ranges that do not cross a page, because the next page may not be there.
     while length < PATH {
-        let from = address.wrapping_add(translate::base()).wrapping_add(length as u64);
+        let from = address.wrapping_add(base).wrapping_add(length as u64);
         let count = (PATH - length).min(4096 - from as usize % 4096);
         let local = Part { base: path[length..].as_mut_ptr().cast(), length: count };
         let remote = Part { base: from as *mut c_void, length: count };

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::api::MemInfo;
+use crate::channel;
+use crate::halt::is_silent;
 use crate::hot::Kind;
 use crate::operand::{Pieces, STATE};
 use crate::shared::layout::Told;
 use crate::shared::message::{CodeMessage, Message, TraceMessage};
 use crate::shared::word::{self, Place};
-use crate::world;
+use crate::threads::VCPUS;
 
 /// Events sent together: enough that sending costs little beside collecting, few enough to stay in the cache.
 const ROOM: usize = 1 << 13;
@@ -32,8 +34,7 @@ static TOLD: AtomicU32 = AtomicU32::new(Told::Windows as u32);
 static NEXT: Mutex<u64> = Mutex::new(0);
 static THREADS: AtomicU32 = AtomicU32::new(0);
 /// By virtual processor. Only a processor's own thread uses its buffer.
-static BUFFERS: [AtomicPtr<Buffer>; world::VCPUS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; world::VCPUS];
+static BUFFERS: [AtomicPtr<Buffer>; VCPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; VCPUS];
 
 /// Says what is handed out.
 pub fn choose(told: Told) {
@@ -48,12 +49,12 @@ pub fn told() -> Told {
 /// Tells a block that was translated, its first instruction at `address`, and answers its number. What executes it is
 /// sent later.
 pub fn list(address: u64, sizes: Vec<u8>) -> u64 {
-    if world::is_silent() {
+    if is_silent() {
         return 0; // nobody is told that it is executed
     }
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
     let number = *next;
-    world::send(&Message::Code(CodeMessage { number, address, sizes }));
+    channel::send(&Message::Code(CodeMessage { number, address, sizes }));
     *next += 1;
     number
 }
@@ -116,7 +117,12 @@ pub extern "C" fn modified<const LAYOUT: u32, const NEAR: bool>(
     push_access::<LAYOUT, NEAR>(vcpu, info, address, data);
 }
 
-fn push_access<const LAYOUT: u32, const NEAR: bool>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+fn push_access<const LAYOUT: u32, const NEAR: bool>(
+    vcpu: u32,
+    info: MemInfo,
+    address: u64,
+    data: *mut c_void,
+) {
     if NEAR {
         access::<LAYOUT>(vcpu, info, address, data);
     } else {
@@ -127,7 +133,7 @@ fn push_access<const LAYOUT: u32, const NEAR: bool>(vcpu: u32, info: MemInfo, ad
 /// The buffer of the calling thread, once it has one.
 #[inline(always)]
 fn buffer<'a>(vcpu: u32) -> Option<&'a mut Buffer> {
-    let buffer = BUFFERS[vcpu as usize % world::VCPUS].load(Ordering::Relaxed);
+    let buffer = BUFFERS[vcpu as usize % VCPUS].load(Ordering::Relaxed);
     // SAFETY: a buffer lives until its thread, which alone uses it and calls this, has ended.
     unsafe { buffer.as_mut() }
 }
@@ -144,13 +150,18 @@ fn push(vcpu: u32, word: u64) {
 #[cold]
 #[inline(never)]
 fn push_slowly(vcpu: u32, word: u64) {
-    let place = &BUFFERS[vcpu as usize % world::VCPUS];
+    let place = &BUFFERS[vcpu as usize % VCPUS];
     let mut buffer = place.load(Ordering::Relaxed);
     if buffer.is_null() {
         let thread = THREADS.fetch_add(1, Ordering::Relaxed);
         let words = Vec::with_capacity(ROOM);
-        buffer =
-            Box::into_raw(Box::new(Buffer { words, thread, blocks: 1, pieces: Pieces::default(), further: 0 }));
+        buffer = Box::into_raw(Box::new(Buffer {
+            words,
+            thread,
+            blocks: 1,
+            pieces: Pieces::default(),
+            further: 0,
+        }));
         place.store(buffer, Ordering::Relaxed);
     }
     // SAFETY: as in `push`.
@@ -165,15 +176,15 @@ fn push_slowly(vcpu: u32, word: u64) {
 fn send(buffer: &mut Buffer, ended: bool) {
     let words = std::mem::replace(&mut buffer.words, Vec::with_capacity(ROOM));
     // A forked child has a copy of what its parent will send itself.
-    if !world::is_silent() {
+    if !is_silent() {
         let further = std::mem::take(&mut buffer.further);
-        world::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words, further }));
+        channel::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words, further }));
     }
 }
 
 /// Sends what the calling thread has collected; if it has ended, its buffer goes.
 pub fn hand_over(vcpu: u32, ended: bool) {
-    let place = &BUFFERS[vcpu as usize % world::VCPUS];
+    let place = &BUFFERS[vcpu as usize % VCPUS];
     let buffer = place.load(Ordering::Relaxed);
     if buffer.is_null() {
         return;

@@ -2,34 +2,34 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::{
     ACCESSES, BlockCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
-    qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_exec_cb,
-    qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns, qemu_plugin_tb_vaddr,
+    qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb,
+    qemu_plugin_register_vcpu_tb_exec_cb, qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
+    qemu_plugin_tb_vaddr,
 };
 use crate::blocks::{Tag, number_of};
+use crate::callbacks::Accesses;
 use crate::operand::Operand;
 use crate::shared::layout::Told;
 use crate::shared::word::{self, Place};
-use crate::{code, hot, stale, trace, world};
+use crate::{code, hot, instrumentation, settings, stale, trace};
 
 /// The callbacks for accesses, chosen at installation.
-pub static ACCESS: OnceLock<hot::Accesses> = OnceLock::new();
+pub static ACCESS: OnceLock<Accesses> = OnceLock::new();
 
 /// A block was translated.
 pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
-    let instrumented = world::instrumented();
+    let instrumented = instrumentation::instrumented();
     // SAFETY: the emulator's handles are valid during this call, indices are below the count it gave.
     unsafe {
         let instructions = code::instructions_of(block);
         let (address, count) = (qemu_plugin_tb_vaddr(block), instructions as u64);
         let told = trace::told();
         let (callback, data): (BlockCallback, u64) = match told {
-            Told::Windows => {
-                (hot::block, Tag::new(number_of(address, count), count, instrumented).bits())
-            }
+            Told::Windows => (hot::block, Tag::new(number_of(address, count), count, instrumented).bits()),
             Told::Accesses => (trace::block, word::block(address, count)),
             Told::Fetches => {
                 let size = |index| qemu_plugin_insn_size(qemu_plugin_tb_get_insn(block, index)) as u8;
@@ -39,7 +39,7 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         qemu_plugin_register_vcpu_tb_exec_cb(block, callback, NO_REGISTERS, data as *mut c_void);
         learn_base(block);
         note_last(block, qemu_plugin_tb_n_insns(block));
-        let accesses = ACCESS.get().filter(|_| instrumented).copied().unwrap_or(hot::Accesses::IGNORED);
+        let accesses = ACCESS.get().filter(|_| instrumented).copied().unwrap_or(Accesses::IGNORED);
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
             if (instrumented && told != Told::Fetches) || stale::needs_callback(instruction) {
@@ -62,8 +62,8 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
 /// Notes that an instruction's bytes cannot be read, so that its operands may be counted in pieces.
 #[cold]
 fn note_unread() {
-    if let Some(settings) = world::settings() {
-        settings.ring.header().unread.store(1, Ordering::Relaxed);
+    if let Some(header) = settings::header() {
+        header.unread.store(1, Ordering::Relaxed);
     }
 }
 
@@ -73,21 +73,16 @@ fn note_unread() {
 /// # Safety
 /// The block is being translated.
 unsafe fn note_last(block: *mut TranslationBlock, instructions: usize) {
-    let Some(settings) = world::settings() else { return };
+    let Some(header) = settings::header() else { return };
     // SAFETY: as the caller's; the block has that many instructions.
     let (pc, bytes) = unsafe {
         let last = qemu_plugin_tb_get_insn(block, instructions.saturating_sub(1));
         (qemu_plugin_insn_vaddr(last), code::memory(last))
     };
-    settings.ring.header().note_last(pc, &bytes);
+    header.note_last(pc, &bytes);
 }
 
-/// Where the program's address 0 is in the emulator's address space, once a block was translated.
-pub fn base() -> u64 {
-    BASE.load(Ordering::Relaxed)
-}
-
-static BASE: AtomicU64 = AtomicU64::new(0);
+/// Whether the sampler knows where the program's address 0 is in the emulator's address space.
 static BASE_KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// # Safety
@@ -102,9 +97,8 @@ unsafe fn learn_base(block: *mut TranslationBlock) {
         (qemu_plugin_insn_vaddr(first), qemu_plugin_insn_haddr(first) as u64)
     };
     if there != 0 {
-        BASE.store(there.wrapping_sub(here), Ordering::Relaxed);
-        if let Some(settings) = world::settings() {
-            settings.ring.header().guest_base.store(base(), Ordering::Relaxed);
+        if let Some(header) = settings::header() {
+            header.guest_base.store(there.wrapping_sub(here), Ordering::Relaxed);
         }
         BASE_KNOWN.store(true, Ordering::Relaxed);
     }
