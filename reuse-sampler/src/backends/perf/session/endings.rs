@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::failures::{again, failed, is_gone, ok_if_gone, refused};
-use super::thread::{Moment, State, Thread, age};
+use super::progress::{Moment, age};
+use super::thread::{State, Thread};
 use super::{End, Kernel, PATIENCE, Session};
 use crate::perf::kernel::{Notice, Stop, Tid};
 use crate::perf::registers::{Freed, Watched};
@@ -18,20 +19,22 @@ impl<K: Kernel> Session<K> {
         let off = |freed: &Freed| {
             self.abilities.once && counts.of(freed.event).is_some_and(|hits| hits >= freed.reports_at)
         };
-        thread.idle.extend(freed.iter().filter(|freed| !off(freed)).map(|freed| freed.event));
-        let Some(ahead) = thread.ahead.take_if(|ahead| ahead.slot == slot) else { return Some(watched) };
+        thread.aim.idle.extend(freed.iter().filter(|freed| !off(freed)).map(|freed| freed.event));
+        let Some(ahead) = thread.selection.ahead.take_if(|ahead| ahead.slot == slot) else {
+            return Some(watched);
+        };
         if let Some(open) = ahead.ends {
             let at_least = age(open.at, watched.at, self.clocks().1);
-            thread.report(&open, Outcome::Censored { at_least }, None);
+            thread.progress.report(&open, Outcome::Censored { at_least }, None);
         }
         None
     }
 
     /// Forgets a choice whose access has not been made: something else comes first.
     pub(super) fn forget_ahead(&mut self, thread: &mut Thread) {
-        if let Some(ahead) = thread.ahead {
+        if let Some(ahead) = thread.selection.ahead {
             self.close(thread, ahead.slot);
-            thread.window.losses.late += 1;
+            thread.progress.window.losses.late += 1;
         }
     }
 
@@ -46,7 +49,7 @@ impl<K: Kernel> Session<K> {
             if let Some(watched) = self.close(thread, slot) {
                 let at_least = age(watched.at, watched.seen, clock);
                 let outcome = if dangling { Outcome::Dangling } else { Outcome::Censored { at_least } };
-                thread.report(&watched, outcome, None);
+                thread.progress.report(&watched, outcome, None);
             }
         }
     }
@@ -59,8 +62,14 @@ impl<K: Kernel> Session<K> {
         self.read_counters(thread)?;
         let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
         let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
-        let edge = thread.edge.take().filter(|_| end == End::Boundary);
-        let window = thread.turn_over(edge.unwrap_or(thread.last), next, clocks, mix, now);
+        let edge = thread.progress.edge.take().filter(|_| end == End::Boundary);
+        let window = thread.progress.turn_over(
+            edge.unwrap_or(thread.progress.last),
+            next,
+            clocks,
+            (mix, thread.registers.open() as u64),
+            now,
+        );
         self.losses.add(&window.losses);
         self.ready.push_back((thread.tid, window));
         Ok(())
@@ -73,7 +82,7 @@ impl<K: Kernel> Session<K> {
             if thread.state == State::Waiting {
                 // Killed while it waited: its window is in the queue, and what it left open ends the next one.
                 self.close_all(&mut thread, true);
-                if thread.window.samples.is_empty() {
+                if thread.progress.window.samples.is_empty() {
                     self.close_events(&mut thread);
                     return Ok(());
                 }
@@ -103,16 +112,18 @@ impl<K: Kernel> Session<K> {
             self.finish(&mut thread, End::Over)?;
             self.close_events(&mut thread);
         } else {
-            thread.window = Window::new(self.number(), thread.id);
+            thread.progress.window = Window::new(self.number(), thread.id);
         }
-        (thread.last, thread.began, thread.boundary) = (Moment::default(), Moment::default(), 0);
-        (thread.next, thread.aimed, thread.unheard, thread.reminded) = (None, None, false, false);
-        (thread.edge, thread.ahead, thread.paced) = (None, None, [false; 2]);
-        let mode = thread.mode;
+        (thread.progress.last, thread.progress.began, thread.progress.boundary) =
+            (Moment::default(), Moment::default(), 0);
+        (thread.selection.next, thread.aim.aimed, thread.aim.unheard, thread.aim.reminded) =
+            (None, None, false, false);
+        (thread.progress.edge, thread.selection.ahead, thread.selection.paced) = (None, None, [false; 2]);
+        let mode = thread.selection.mode;
         match self.observe(&mut thread) {
             Ok(()) if known => thread.state = State::Waiting,
             Ok(()) => {
-                thread.adopt(mode);
+                thread.selection.adopt(mode, thread.progress.last.length);
                 self.begin_window(&mut thread)?;
                 self.proceed(&mut thread, Stop::Interrupted)?;
             }
@@ -172,7 +183,7 @@ impl<K: Kernel> Session<K> {
                 if thread.state == State::Waiting {
                     self.censor(&mut thread);
                 }
-                if thread.state != State::Waiting || !thread.window.samples.is_empty() {
+                if thread.state != State::Waiting || !thread.progress.window.samples.is_empty() {
                     self.finish(&mut thread, End::Stopped)?;
                 }
             }

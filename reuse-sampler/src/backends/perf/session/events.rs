@@ -144,13 +144,13 @@ impl<K: Kernel> Session<K> {
     pub(super) fn begin_window(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
         let Some(leader) = thread.events.leader else { return Ok(()) };
         // What the last window was too long by, this one is short by.
-        let here = thread.last.length;
-        while thread.boundary <= here {
-            thread.boundary += self.settings.window;
+        let here = thread.progress.last.length;
+        while thread.progress.boundary <= here {
+            thread.progress.boundary += self.settings.window;
         }
-        self.set(leader, Change::Period(thread.boundary - here))?;
+        self.set(leader, Change::Period(thread.progress.boundary - here))?;
         if let Some(gap) = thread.events.gap {
-            let sampling = matches!(thread.mode, Mode::Sample(_));
+            let sampling = matches!(thread.selection.mode, Mode::Sample(_));
             if sampling {
                 self.aim(thread)?;
             }
@@ -159,14 +159,14 @@ impl<K: Kernel> Session<K> {
         self.echo(thread)?;
         for which in [0, 1] {
             let Some(selector) = thread.events.selectors[which] else { continue };
-            let sampling = matches!(thread.mode, Mode::Sample(_));
-            if sampling && !thread.paced[which] {
+            let sampling = matches!(thread.selection.mode, Mode::Sample(_));
+            if sampling && !thread.selection.paced[which] {
                 self.pace(thread, which)?;
             }
             self.set(selector, if sampling { Change::Enable } else { Change::Disable })?;
         }
         if !thread.events.counters.is_empty() {
-            thread.turn = thread.window.index.0 as usize % thread.events.counters.len();
+            thread.turn = thread.progress.window.index.0 as usize % thread.events.counters.len();
             let group = thread.events.counters[thread.turn][0];
             thread.counted = match again(|| self.kernel.read(group)) {
                 Ok(reading) => Some(reading),
@@ -180,44 +180,46 @@ impl<K: Kernel> Session<K> {
 
     /// The period from here to the next access that is chosen.
     pub(super) fn aim(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
-        let (Some(gap), Some(next)) = (thread.events.gap, thread.next) else { return Ok(()) };
-        if thread.aimed == Some(next) {
+        let (Some(gap), Some(next)) = (thread.events.gap, thread.selection.next) else { return Ok(()) };
+        if thread.aim.aimed == Some(next) {
             return Ok(());
         }
-        thread.aimed = Some(next);
-        let left = next.saturating_sub(thread.last.length).saturating_sub(self.abilities.early);
+        thread.aim.aimed = Some(next);
+        let left = next.saturating_sub(thread.progress.last.length).saturating_sub(self.abilities.early);
         let left = left.clamp(1, NEVER);
-        thread.due = thread.last.length + left;
+        thread.aim.due = thread.progress.last.length + left;
         self.set(gap, Change::Period(left))?;
         self.echo(thread)
     }
 
     /// Draws how many of what a selector counts there are to its next access.
     pub(super) fn pace(&mut self, thread: &mut Thread, which: usize) -> Result<(), SamplerError> {
-        let (Some(selector), Some(pace)) = (thread.events.selectors[which], &mut thread.paces[which]) else {
+        let (Some(selector), Some(pace)) =
+            (thread.events.selectors[which], &mut thread.selection.paces[which])
+        else {
             return Ok(());
         };
-        let period = pace.next(&mut thread.random).clamp(1, NEVER);
-        thread.paced[which] = true;
+        let period = pace.next(&mut thread.selection.random).clamp(1, NEVER);
+        thread.selection.paced[which] = true;
         self.set(selector, Change::Period(period))
     }
 
     /// Sets the echo of whichever of the leader and the gap event overflows next.
     fn echo(&mut self, thread: &mut Thread) -> Result<(), SamplerError> {
         let Some(echo) = thread.events.echo else { return Ok(()) };
-        let here = thread.last.length;
-        let gap = matches!(thread.mode, Mode::Sample(_)) && thread.due > here;
-        let next = if gap { thread.due.min(thread.boundary) } else { thread.boundary };
-        if next <= here || next == thread.echoed {
+        let here = thread.progress.last.length;
+        let gap = matches!(thread.selection.mode, Mode::Sample(_)) && thread.aim.due > here;
+        let next = if gap { thread.aim.due.min(thread.progress.boundary) } else { thread.progress.boundary };
+        if next <= here || next == thread.aim.echoed {
             return Ok(());
         }
-        thread.echoed = next;
+        thread.aim.echoed = next;
         self.set(echo, Change::Period(next - here + 1))
     }
 
     /// Turns off the registers that watch for nothing any more.
     pub(super) fn rest(&mut self, thread: &mut Thread) {
-        for event in thread.idle.drain(..) {
+        for event in thread.aim.idle.drain(..) {
             // A thread that is gone watches nothing either.
             let _ = again(|| self.kernel.change(event, Change::Disable));
         }
@@ -236,14 +238,14 @@ impl<K: Kernel> Session<K> {
         let enabled = after.enabled.saturating_sub(before.enabled);
         let running = after.running.saturating_sub(before.running);
         if running == 0 {
-            thread.window.losses.uncounted += enabled;
+            thread.progress.window.losses.uncounted += enabled;
             return Ok(());
         }
         let scale = (enabled as f64 / running as f64).max(1.0);
         for (event, (name, _)) in group.iter().zip(&self.settings.counters[thread.turn]) {
             let (Some(after), Some(before)) = (after.of(*event), before.of(*event)) else { continue };
             let count = after.saturating_sub(before) as f64 * scale;
-            thread.window.counters.push((name.clone(), count.round() as u64));
+            thread.progress.window.counters.push((name.clone(), count.round() as u64));
         }
         Ok(())
     }
@@ -263,7 +265,7 @@ impl<K: Kernel> Session<K> {
         thread.registers = Registers::default();
         thread.events = super::thread::Events::default();
         thread.layouts.clear();
-        thread.idle.clear();
-        (thread.place, thread.aimed, thread.due, thread.echoed) = (None, None, 0, 0);
+        thread.aim.idle.clear();
+        (thread.selection.place, thread.aim.aimed, thread.aim.due, thread.aim.echoed) = (None, None, 0, 0);
     }
 }

@@ -15,8 +15,10 @@ mod endings;
 mod events;
 mod failures;
 mod profile;
+mod progress;
 mod records;
 mod select;
+mod selection;
 mod thread;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -182,7 +184,7 @@ impl<K: Kernel> Session<K> {
             if mode == Mode::Off {
                 self.censor(&mut thread);
             }
-            thread.adopt(mode);
+            thread.selection.adopt(mode, thread.progress.last.length);
             self.begin_window(&mut thread)?;
             self.proceed(&mut thread, Stop::Interrupted)?;
         } else if ending {
@@ -243,11 +245,11 @@ impl<K: Kernel> Session<K> {
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
         let mut thread = Box::new(Thread::new(tid, id, self.settings.seed, self.initial));
-        thread.window = Window::new(self.number(), id);
-        thread.began_at = self.kernel.now();
+        thread.progress.window = Window::new(self.number(), id);
+        thread.progress.began_at = self.kernel.now();
         match self.observe(&mut thread) {
             Ok(()) => {
-                thread.adopt(self.initial);
+                thread.selection.adopt(self.initial, thread.progress.last.length);
                 self.begin_window(&mut thread)?;
                 self.proceed(&mut thread, Stop::Interrupted)?;
             }
@@ -269,8 +271,8 @@ impl<K: Kernel> Session<K> {
             return Ok(()); // it stands still already
         }
         self.collect(thread, true)?;
-        thread.unheard = false;
-        thread.reminded = false;
+        thread.aim.unheard = false;
+        thread.aim.reminded = false;
         match stop {
             Stop::Exit => {
                 let end = if self.interrupted.load(Ordering::Relaxed) { End::Stopped } else { End::Over };
@@ -308,16 +310,17 @@ impl<K: Kernel> Session<K> {
         if signal != 0 {
             self.forget_ahead(thread);
         }
-        if thread.last.length >= thread.boundary {
-            let end = thread.edge.unwrap_or(thread.last).length;
-            thread.window.losses.overshoot = end - thread.boundary;
+        if thread.progress.last.length >= thread.progress.boundary {
+            let end = thread.progress.edge.unwrap_or(thread.progress.last).length;
+            thread.progress.window.losses.overshoot = end - thread.progress.boundary;
             self.finish(thread, End::Boundary)?;
             thread.owed = signal;
             thread.state = State::Waiting;
             return Ok(());
         }
-        let near = thread.last.length + self.abilities.early;
-        if signal != 0 && !self.abilities.selects() && thread.next.is_some_and(|next| next <= near) {
+        let near = thread.progress.last.length + self.abilities.early;
+        if signal != 0 && !self.abilities.selects() && thread.selection.next.is_some_and(|next| next <= near)
+        {
             self.late(thread);
         }
         let how = self.approach(thread)?;
@@ -330,7 +333,7 @@ impl<K: Kernel> Session<K> {
         let owed = std::mem::take(&mut thread.owed);
         let signal = if signal == 0 { owed } else { signal };
         if self.clocks().0 == Clock::Time {
-            thread.hit = None; // whether it gets past the access cannot be told
+            thread.selection.hit = None; // whether it gets past the access cannot be told
         }
         let tid = thread.tid;
         ok_if_gone(again(|| self.kernel.resume(tid, how, signal)), "continue", format_args!("thread {tid}"))
@@ -349,14 +352,14 @@ impl<K: Kernel> Session<K> {
                 self.collect(&mut thread, false)?;
                 self.rest(&mut thread);
                 // Its stop is due since the last tick: it has blocked the signal that stops it.
-                if thread.unheard && thread.reminded {
+                if thread.aim.unheard && thread.aim.reminded {
                     ok_if_gone(
                         again(|| self.kernel.interrupt(tid)),
                         "interrupt",
                         format_args!("thread {tid}"),
                     )?;
                 }
-                thread.reminded = thread.unheard;
+                thread.aim.reminded = thread.aim.unheard;
             }
             self.threads.insert(tid, thread);
         }

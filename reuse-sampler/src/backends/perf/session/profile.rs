@@ -64,7 +64,7 @@ impl<K: Kernel> Session<K> {
                 match operation {
                     Ok(operation) => self.profiled.push(Profiled {
                         thread: thread.id,
-                        window: thread.window.index,
+                        window: thread.progress.window.index,
                         operation,
                     }),
                     Err(malformed) => {

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::failures::{again, failed, is_gone, ok_if_gone};
-use super::thread::{Moment, Thread, age, distance};
+use super::progress::{Moment, age, distance};
+use super::thread::Thread;
 use super::{Event, Kernel, Session};
 use crate::perf::kernel::{Operands, Registers};
 use crate::perf::ring::{Record, Sample, records};
@@ -33,13 +34,16 @@ impl<K: Kernel> Session<K> {
         if read {
             let reading = &thread.counts;
             let count = |event: Option<Event>| event.and_then(|event| reading.of(event));
-            let length = count(Some(leader)).unwrap_or(thread.last.length);
+            let length = count(Some(leader)).unwrap_or(thread.progress.last.length);
             let distance = match thread.events.accesses {
                 [None, _] => length,
-                [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
+                [first, second] => {
+                    count(first).unwrap_or(thread.progress.last.distance) + count(second).unwrap_or(0)
+                }
             };
-            thread.last = Moment { length, distance, running: reading.running, enabled: reading.enabled };
-            thread.hit = thread.hit.filter(|&hit| thread.last.length <= hit);
+            thread.progress.last =
+                Moment { length, distance, running: reading.running, enabled: reading.enabled };
+            thread.selection.hit = thread.selection.hit.filter(|&hit| thread.progress.last.length <= hit);
             self.settle(thread);
         }
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -60,15 +64,15 @@ impl<K: Kernel> Session<K> {
         if still && read {
             for slot in thread.registers.hit_since(|event| thread.counts.of(event)) {
                 if !self.abilities.once {
-                    thread.hit = Some(thread.last.length);
+                    thread.selection.hit = Some(thread.progress.last.length);
                 }
                 if let Some(watched) = self.close(thread, slot) {
-                    thread.window.losses.lost_hits += 1;
+                    thread.progress.window.losses.lost_hits += 1;
                     let at_least = age(watched.at, watched.seen, self.clocks().1);
-                    thread.report(&watched, Outcome::Censored { at_least }, None);
+                    thread.progress.report(&watched, Outcome::Censored { at_least }, None);
                 }
             }
-            let now = thread.last.distance;
+            let now = thread.progress.last.distance;
             thread.registers.confirm(now);
         }
         Ok(())
@@ -76,20 +80,20 @@ impl<K: Kernel> Session<K> {
 
     /// A sample whose line was watched ahead of its access begins once that is made.
     fn settle(&mut self, thread: &mut Thread) {
-        let Some(ahead) = thread.ahead else { return };
+        let Some(ahead) = thread.selection.ahead else { return };
         let Some(&watched) = thread.registers.sample(ahead.slot) else { return };
         if !thread.registers.has_begun(ahead.slot, |event| thread.counts.of(event)) {
             return;
         }
-        thread.ahead = None;
+        thread.selection.ahead = None;
         self.started += 1;
         // It is counted before the access where that is the processor's way, and the thread may still stand there.
-        if !self.abilities.hit_after && watched.armed == Some(thread.last.length) {
-            thread.hit = watched.armed;
+        if !self.abilities.hit_after && watched.armed == Some(thread.progress.last.length) {
+            thread.selection.hit = watched.armed;
         }
         if let Some(open) = ahead.ends {
             let distance = ReuseDistance(age(open.at, watched.at, self.clocks().1));
-            thread.report(&open, Outcome::Reused(distance), None);
+            thread.progress.report(&open, Outcome::Reused(distance), None);
         }
     }
 
@@ -98,10 +102,12 @@ impl<K: Kernel> Session<K> {
         for record in records(bytes, |id| layouts.iter().find(|(known, _)| *known == id).map(|(_, l)| *l)) {
             match record {
                 Ok(Record::Sample(sample)) => self.sample(thread, &sample, still),
-                Ok(Record::Lost(records)) => thread.window.losses.lost_records += records,
-                Ok(Record::Throttled) => thread.window.losses.throttled += 1,
+                Ok(Record::Lost(records)) => thread.progress.window.losses.lost_records += records,
+                Ok(Record::Throttled) => thread.progress.window.losses.throttled += 1,
                 Ok(Record::Unthrottled | Record::Trace(_) | Record::Other(_)) => {}
-                Err(malformed) => thread.window.losses.malformed += (bytes.len() - malformed.offset) as u64,
+                Err(malformed) => {
+                    thread.progress.window.losses.malformed += (bytes.len() - malformed.offset) as u64
+                }
             }
         }
         thread.layouts = layouts;
@@ -113,8 +119,9 @@ impl<K: Kernel> Session<K> {
             self.code(thread, sample);
         } else if thread.registers.has(sample.event) {
             if !self.abilities.once {
-                let length = Self::count_in(sample, thread.events.leader).unwrap_or(thread.last.length);
-                (thread.unheard, thread.hit) = (true, Some(length));
+                let length =
+                    Self::count_in(sample, thread.events.leader).unwrap_or(thread.progress.last.length);
+                (thread.aim.unheard, thread.selection.hit) = (true, Some(length));
             }
             let hits = sample.counts.iter().find(|(id, _)| *id == sample.event).map_or(0, |(_, hits)| *hits);
             let Some(slot) = thread.registers.watched_by(sample.event, hits) else { return };
@@ -129,24 +136,24 @@ impl<K: Kernel> Session<K> {
                 // After the access the record shows the next instruction: which one it was cannot be told.
                 let end =
                     (still && !self.abilities.hit_after).then(|| self.site_of(thread, sample.ip)).flatten();
-                thread.report(&watched, Outcome::Reused(distance), end);
+                thread.progress.report(&watched, Outcome::Reused(distance), end);
             }
         } else if is(thread.events.gap) || is(thread.events.leader) {
-            thread.unheard = true;
+            thread.aim.unheard = true;
             // As long as the count is the same, no instruction has been executed.
             let length = Self::count_in(sample, thread.events.leader);
             let counted = self.clocks().0 == Clock::Instructions && !sample.kernel;
-            thread.place = length.filter(|_| counted).map(|length| (sample.ip, length));
+            thread.selection.place = length.filter(|_| counted).map(|length| (sample.ip, length));
             if is(thread.events.leader) {
                 Self::note_edge(thread, sample);
             }
         } else if let Some(which) = thread.events.selectors.iter().position(|event| is(*event)) {
-            thread.unheard = true;
+            thread.aim.unheard = true;
             if still {
                 self.precise(thread, sample, which);
             } else {
                 // Its line may be touched before it is watched.
-                thread.window.losses.late += 1;
+                thread.progress.window.losses.late += 1;
                 let _ = self.pace(thread, which);
             }
         }
@@ -164,8 +171,9 @@ impl<K: Kernel> Session<K> {
     /// The window is over where the record says, however much later the thread stops.
     fn note_edge(thread: &mut Thread, sample: &Sample) {
         let Some(length) = Self::count_in(sample, thread.events.leader) else { return };
-        if thread.edge.is_none() && length >= thread.boundary {
-            thread.edge = Some(Moment { length, distance: Self::distance_in(thread, sample), ..thread.last });
+        if thread.progress.edge.is_none() && length >= thread.progress.boundary {
+            thread.progress.edge =
+                Some(Moment { length, distance: Self::distance_in(thread, sample), ..thread.progress.last });
         }
     }
 
@@ -185,8 +193,10 @@ impl<K: Kernel> Session<K> {
     pub(super) fn distance_in(thread: &Thread, sample: &Sample) -> u64 {
         let count = |event| Self::count_in(sample, event);
         match thread.events.accesses {
-            [None, _] => count(thread.events.leader).unwrap_or(thread.last.length),
-            [first, second] => count(first).unwrap_or(thread.last.distance) + count(second).unwrap_or(0),
+            [None, _] => count(thread.events.leader).unwrap_or(thread.progress.last.length),
+            [first, second] => {
+                count(first).unwrap_or(thread.progress.last.distance) + count(second).unwrap_or(0)
+            }
         }
     }
 
@@ -202,14 +212,14 @@ impl<K: Kernel> Session<K> {
         if sample.branches.is_empty() {
             // Where the processor notices late, the kernel is interrupted, on its way from or to the program.
             match sample.user_ip.or((!sample.kernel).then_some(sample.ip)) {
-                Some(ip) => *thread.code.entry(ip).or_default() += period,
-                None => thread.window.losses.in_kernel += 1,
+                Some(ip) => *thread.progress.code.entry(ip).or_default() += period,
+                None => thread.progress.window.losses.in_kernel += 1,
             }
             return;
         }
         let share = (period / sample.branches.len() as u64).max(1);
         for (from, _) in &sample.branches {
-            *thread.code.entry(*from).or_default() += share;
+            *thread.progress.code.entry(*from).or_default() += share;
         }
     }
 

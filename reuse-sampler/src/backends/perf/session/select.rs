@@ -2,7 +2,9 @@
 
 use super::Session;
 use super::failures::{again, failed, is_gone};
-use super::thread::{Ahead, Choice, State, Thread, age};
+use super::progress::age;
+use super::selection::{Ahead, Choice};
+use super::thread::{State, Thread};
 use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume};
 use crate::perf::registers::{Set, Watched, watches};
 use crate::perf::ring::Sample;
@@ -26,15 +28,16 @@ impl<K: Kernel> Session<K> {
     /// How a thread that stands still between two samples goes on.
     pub(super) fn approach(&mut self, thread: &mut Thread) -> Result<Resume, SamplerError> {
         let timed = self.clocks().0 == Clock::Time;
-        let here = thread.last.length;
+        let here = thread.progress.last.length;
         let mut steps = match thread.state {
             State::Approaching(steps) => steps,
             _ if timed => SEARCH,
             _ => u32::try_from(2 * self.abilities.early + 2).unwrap_or(u32::MAX),
         };
         // Before an access that hit a watchpoint a step is not reported, unless one was under way.
-        let blind = thread.hit.is_some() && !self.abilities.hit_after && thread.state == State::Running;
-        while let Some(next) = thread.next.filter(|_| !self.abilities.selects()) {
+        let blind =
+            thread.selection.hit.is_some() && !self.abilities.hit_after && thread.state == State::Running;
+        while let Some(next) = thread.selection.next.filter(|_| !self.abilities.selects()) {
             if here + self.abilities.early < next && !matches!(thread.state, State::Approaching(_)) {
                 self.aim(thread)?;
                 break;
@@ -47,9 +50,9 @@ impl<K: Kernel> Session<K> {
             // The instruction at which a processor that stops late has stopped is as good as any, or would be if it did
             // not stop at some more readily than at others: at the ends of an emulator's blocks, behind slow ones.
             if here > next && !timed && thread.state == State::Running {
-                thread.window.losses.late += 1;
-                let further = thread.random.below(SCATTER as usize) as u64;
-                thread.next = Some(here + further);
+                thread.progress.window.losses.late += 1;
+                let further = thread.selection.random.below(SCATTER as usize) as u64;
+                thread.selection.next = Some(here + further);
                 if further > 0 {
                     thread.state = State::Approaching(SCATTER);
                     return Ok(Resume::Step);
@@ -60,12 +63,12 @@ impl<K: Kernel> Session<K> {
                 if let Some(choice) = self.look(thread)? {
                     thread.state = State::Running;
                     self.arm_ahead(thread, choice)?;
-                    thread.choose_beyond(here + 1);
+                    thread.selection.choose_beyond(here + 1);
                     continue;
                 }
-                if !timed || steps == 0 || thread.next != Some(next) {
+                if !timed || steps == 0 || thread.selection.next != Some(next) {
                     thread.state = State::Running;
-                    thread.choose_beyond(here + 1);
+                    thread.selection.choose_beyond(here + 1);
                     continue;
                 }
             }
@@ -75,20 +78,24 @@ impl<K: Kernel> Session<K> {
         }
         thread.state = State::Running;
         // The kernel steps over that access itself when asked for a step, and the thread then runs on.
-        Ok(if thread.hit.is_some() && !self.abilities.hit_after { Resume::Step } else { Resume::Run })
+        Ok(if thread.selection.hit.is_some() && !self.abilities.hit_after {
+            Resume::Step
+        } else {
+            Resume::Run
+        })
     }
 
     /// The chosen instruction has passed unseen.
     pub(super) fn late(&mut self, thread: &mut Thread) {
-        thread.window.losses.late += 1;
-        thread.next = None;
+        thread.progress.window.losses.late += 1;
+        thread.selection.next = None;
         // As far ahead as the thread may overshoot.
-        thread.choose_beyond(thread.last.length + self.abilities.early + 1);
+        thread.selection.choose_beyond(thread.progress.last.length + self.abilities.early + 1);
     }
 
     /// Looks at the instruction that comes next: a choice, if it accesses memory.
     fn look(&mut self, thread: &mut Thread) -> Result<Option<Choice>, SamplerError> {
-        let place = thread.place.filter(|&(_, length)| length == thread.last.length);
+        let place = thread.selection.place.filter(|&(_, length)| length == thread.progress.last.length);
         let read = |this: &mut Self| {
             // Most instructions access nothing, which takes no registers to know.
             if let Some((pc, _)) = place {
@@ -108,7 +115,7 @@ impl<K: Kernel> Session<K> {
         let operands = match operands {
             Operands::Known(operands) => operands,
             Operands::Unknown => {
-                thread.window.losses.undecoded += 1;
+                thread.progress.window.losses.undecoded += 1;
                 return Ok(None);
             }
         };
@@ -118,18 +125,18 @@ impl<K: Kernel> Session<K> {
         if accesses.is_empty() {
             return Ok(None);
         }
-        let chosen = thread.random.below(accesses.len());
+        let chosen = thread.selection.random.below(accesses.len());
         let LineAccess { line, address, bytes, kind } = accesses[chosen];
         let counted = self.clocks().1 == Clock::Accesses;
-        let at = thread.last.distance + if counted { chosen as u64 } else { 0 };
+        let at = thread.progress.last.distance + if counted { chosen as u64 } else { 0 };
         let watched = Watched {
             line,
             at,
             seen: at,
-            armed: Some(thread.last.length),
-            window: thread.window.index,
+            armed: Some(thread.progress.last.length),
+            window: thread.progress.window.index,
             begin: Site { pc, kind },
-            weight: thread.weight * accesses.len() as u64,
+            weight: thread.selection.weight * accesses.len() as u64,
         };
         // An access that the same instruction follows up on the same line.
         if let Some(after) = accesses[chosen + 1..].iter().position(|other| other.line == line) {
@@ -137,8 +144,8 @@ impl<K: Kernel> Session<K> {
             let distance = ReuseDistance(if counted { after as u64 } else { 0 });
             self.touch(thread, line, at);
             self.started += 1;
-            thread.report(&watched, Outcome::Reused(distance), Some(end));
-            thread.choose_beyond(thread.last.length + 1);
+            thread.progress.report(&watched, Outcome::Reused(distance), Some(end));
+            thread.selection.choose_beyond(thread.progress.last.length + 1);
             return Ok(None);
         }
         Ok(Some(Choice { address, bytes, watched }))
@@ -168,7 +175,7 @@ impl<K: Kernel> Session<K> {
         let slot = thread.registers.watching(line);
         if let Some(watched) = slot.and_then(|slot| self.close(thread, slot)) {
             let distance = ReuseDistance(age(watched.at, at, self.clocks().1));
-            thread.report(&watched, Outcome::Reused(distance), None);
+            thread.progress.report(&watched, Outcome::Reused(distance), None);
         }
     }
 
@@ -176,14 +183,14 @@ impl<K: Kernel> Session<K> {
     /// That spares a stop behind it.
     fn arm_ahead(&mut self, thread: &mut Thread, mut choice: Choice) -> Result<(), SamplerError> {
         // Before an access that hit a watchpoint all of them are off until it has been made.
-        if thread.hit.is_some() && !self.abilities.hit_after {
+        if thread.selection.hit.is_some() && !self.abilities.hit_after {
             choice.watched.armed = None;
             return self.arm(thread, &choice);
         }
         let line = thread.registers.watching(choice.watched.line);
         let ends = line.and_then(|slot| self.close(thread, slot));
         match self.watch(thread, &choice)? {
-            Some(slot) => thread.ahead = Some(Ahead { slot, ends }),
+            Some(slot) => thread.selection.ahead = Some(Ahead { slot, ends }),
             None => self.started += 1,
         }
         Ok(())
@@ -208,8 +215,8 @@ impl<K: Kernel> Session<K> {
         );
         wanted.truncate(thread.registers.count());
         if wanted.is_empty() {
-            thread.window.losses.no_register += 1;
-            thread.report(&choice.watched, Outcome::Censored { at_least: 0 }, None);
+            thread.progress.window.losses.no_register += 1;
+            thread.progress.report(&choice.watched, Outcome::Censored { at_least: 0 }, None);
             return Ok(None);
         }
         if choice.watched.armed.is_some() {
@@ -221,20 +228,20 @@ impl<K: Kernel> Session<K> {
         }
         let random = self.settings.reclaim_random;
         loop {
-            let dice = &mut thread.random;
+            let dice = &mut thread.selection.random;
             let reclaimed =
                 thread.registers.to_reclaim(wanted.len(), |open| if random { dice.below(open) } else { 0 });
             let Some(slot) = reclaimed else { break };
             if let Some(watched) = self.close(thread, slot) {
                 let at_least = age(watched.at, choice.watched.at, clock);
-                thread.report(&watched, Outcome::Censored { at_least }, None);
+                thread.progress.report(&watched, Outcome::Censored { at_least }, None);
             }
         }
         let counts = &thread.counts;
         let hits = |event| counts.of(event).unwrap_or(0);
         let (slot, registers) = thread.registers.open_sample(choice.watched, &wanted, hits);
         for Set { event, watch, spent } in registers {
-            thread.idle.retain(|idle| *idle != event);
+            thread.aim.idle.retain(|idle| *idle != event);
             let touch = 1 + u64::from(watch.own);
             self.set(event, Change::Watch { address: watch.address, bytes: watch.bytes, touch, spent })?;
         }
@@ -249,21 +256,22 @@ impl<K: Kernel> Session<K> {
         let address = sample.address.filter(|&address| address != 0);
         let Some(address) = address.filter(|_| !sample.kernel) else {
             // Among all operations there are those that access nothing, and the kernel's.
-            thread.window.losses.undecoded += u64::from(!selector.apart);
+            thread.progress.window.losses.undecoded += u64::from(!selector.apart);
             return;
         };
         // The record is written when the access has been made, and counts it. Counters of its own do not tell what the
         // others show: that is known from where the thread has stopped, some instructions later.
-        let at = if selector.apart { thread.last.distance } else { Self::distance_in(thread, sample) };
+        let at =
+            if selector.apart { thread.progress.last.distance } else { Self::distance_in(thread, sample) };
         let at = at.saturating_sub(1);
         let watched = Watched {
             line: self.settings.line_size.line_of(address).0,
             at,
             seen: at,
             armed: None,
-            window: thread.window.index,
+            window: thread.progress.window.index,
             begin: Site { pc: sample.ip, kind: selector.kind.unwrap_or(AccessKind::Load) },
-            weight: thread.weight,
+            weight: thread.selection.weight,
         };
         let _ = self.arm(thread, &Choice { address, bytes: 1, watched });
     }
