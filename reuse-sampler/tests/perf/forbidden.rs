@@ -7,6 +7,9 @@ use crate::options;
 /// Number of the system call.
 pub const PTRACE: u32 = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
 
+/// Number of the system call.
+pub const PERF_EVENT_OPEN: u32 = if cfg!(target_arch = "x86_64") { 298 } else { 241 };
+
 /// An instruction of a filter, and a filter, as the kernel takes them.
 #[repr(C)]
 struct Instruction(u16, u8, u8, u32);

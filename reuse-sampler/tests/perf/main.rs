@@ -297,6 +297,19 @@ fn where_ptrace_is_forbidden_starting_a_program_fails_and_leaves_no_child() {
 }
 
 #[test]
+fn where_events_are_forbidden_the_error_says_so() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if nothing_to_test_with() {
+        return;
+    }
+    let message = message_of("observer without events");
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let cause = if paranoid.trim().parse::<i32>().unwrap() > 2 { "perf_event_paranoid" } else { "seccomp" };
+    assert!(message.contains(cause) && !message.contains("Linux 5.13"), "{message}");
+    assert!(message.contains("no child left"), "{message}");
+}
+
+#[test]
 fn a_started_program_ends_with_its_sampler() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if nothing_to_test_with() {

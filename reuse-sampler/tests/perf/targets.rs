@@ -74,6 +74,7 @@ fn run(name: &str) -> i32 {
             }
         },
         "spin" => stride(512, usize::MAX),
+        "observer without events" => crate::forbidden::observe_without(crate::forbidden::PERF_EVENT_OPEN),
         "observer without ptrace" => crate::forbidden::observe_without(crate::forbidden::PTRACE),
         "sleep" => thread::sleep(std::time::Duration::from_secs(1000)),
         other => panic!("no target {other:?}"),

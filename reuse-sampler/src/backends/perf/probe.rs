@@ -105,6 +105,8 @@ pub fn probe() -> Capabilities {
             linux::can_open(&opening).map_err(|error| explain(&error))
         };
         let stops = try_event(Source::TASK_CLOCK, 0, false);
+        // A clock of the own thread needs no counter: whoever may open events at all may open this one.
+        let forbidden = linux::can_open(&Opening::of(Source::TASK_CLOCK)).err();
         let instructions = try_event(Source::INSTRUCTIONS, 0, false);
         let accesses = if processor.accesses.is_empty() {
             Err(format!("no event that counts accesses is known for this processor ({})", processor.name))
@@ -144,7 +146,7 @@ pub fn probe() -> Capabilities {
             selectors: selectors.unwrap_or_default(),
             profiler: profiler.ok(),
         };
-        found.advise();
+        found.advise(forbidden.as_ref());
         found
     }
     #[cfg(not(target_os = "linux"))]
@@ -182,20 +184,35 @@ fn explain(error: &std::io::Error) -> String {
 
 #[cfg(target_os = "linux")]
 impl Capabilities {
-    fn advise(&mut self) {
+    /// `forbidden` is why not even the clock of the own thread can be opened.
+    fn advise(&mut self, forbidden: Option<&std::io::Error>) {
         let mut advise = |text: &str| self.advice.push(text.to_owned());
-        if self.paranoid.is_some_and(|level| level > 2) {
+        let paranoid = self.paranoid.is_some_and(|level| level > 2);
+        if paranoid {
             advise("set kernel.perf_event_paranoid to 2 or lower (sysctl -w, as root)");
         }
-        if self.stops.is_err() {
+        if let Some(error) = forbidden {
+            if error.kind() == std::io::ErrorKind::PermissionDenied && !paranoid {
+                advise(
+                    "perf_event_open is forbidden, most likely by a container's seccomp filter: start the container \
+                     with --security-opt seccomp=unconfined or --cap-add PERFMON, or run outside of it",
+                );
+            } else if error.kind() != std::io::ErrorKind::PermissionDenied {
+                advise(&format!(
+                    "perf_event_open fails ({error}): use a kernel with perf events, and a container or sandbox that \
+                     allows the call"
+                ));
+            }
+        } else if self.stops.is_err() {
             advise("use Linux 5.13 or later: events that stop a program came with it");
-        } else if self.instructions.is_err() {
+        }
+        if forbidden.is_none() && self.stops.is_ok() && self.instructions.is_err() {
             advise(
                 "use a machine whose counters are visible: virtual machines mostly have none (KVM: start the guest \
                  with a PMU, -cpu host,pmu=on; clouds: metal instances). Until then the qemu backend is exact",
             );
         }
-        if self.registers == 0 {
+        if self.registers == 0 && forbidden.is_none() {
             advise("end debuggers and other tracers that hold all debug registers");
         }
         if !self.decodes && self.precise.is_err() {
@@ -241,6 +258,24 @@ impl fmt::Display for Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_is_forbidden_is_not_blamed_on_the_kernel_or_the_machine() {
+        let forbidden = |number| std::io::Error::from_raw_os_error(number);
+        for (error, paranoid, says) in
+            [(1, 2, "seccomp"), (13, 1, "seccomp"), (1, 3, "paranoid"), (38, 2, "fails")]
+        {
+            let mut found = probe();
+            (found.stops, found.instructions) = (Err("not permitted".into()), Err("not permitted".into()));
+            (found.registers, found.paranoid, found.advice) = (0, Some(paranoid), Vec::new());
+            found.advise(Some(&forbidden(error)));
+            let advice = found.advice.join("\n");
+            assert!(advice.contains(says), "{advice}");
+            for wrong in ["Linux 5.13", "a machine whose", "debuggers"] {
+                assert!(!advice.contains(wrong), "{advice}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_missing_has_advice_and_what_is_there_is_used() {
