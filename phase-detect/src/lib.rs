@@ -5,6 +5,9 @@
 
 pub mod cluster;
 mod error;
+#[cfg(feature = "laws")]
+#[cfg_attr(docsrs, doc(cfg(feature = "laws")))]
+pub mod laws;
 pub mod metrics;
 pub mod online;
 mod phase;
@@ -21,7 +24,7 @@ pub use cluster::{
     PopConfig,
 };
 pub use error::Error;
-pub use online::{Detection, Detector};
+pub use online::{Action, Detection, Detector, Guidance, Guide, GuideConfig};
 pub use phase::PhaseId;
 pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
 pub use signature::{CodeVector, Signature, SignatureKind};

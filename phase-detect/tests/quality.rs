@@ -4,11 +4,12 @@
 
 mod support;
 
+use phase_detect::cluster::SAMPLED_THRESHOLD;
 use phase_detect::metrics::{
     adjusted_rand_index, corrected_variation, per_phase_variation, score_predictor,
     weighted_standard_deviation, whole_program_variation,
 };
-use phase_detect::online::DynamicRateConfig;
+use phase_detect::online::{DynamicRateConfig, PrivateHistories};
 use phase_detect::{
     Clusterer, CodeVector, Detector, Distance, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig,
     PhaseId, RunLengthMarkov, Signature, SimPointConfig, Wavelet, WaveletConfig,
@@ -65,7 +66,7 @@ fn leader_follower_agrees_with_a_batch_clustering() {
     for seed in 1..=8 {
         let mut program = Program::new(3 + seed as usize % 6, 400, seed);
         let signatures = program.signatures(400);
-        for threshold in [0.2, 0.3, LeaderFollowerConfig::default().threshold] {
+        for threshold in [0.2, 0.3, SAMPLED_THRESHOLD] {
             let labels = classify(&signatures, threshold);
             let k = labels.iter().max().unwrap().index() + 1;
             let reference = average_linkage(&signatures, k);
@@ -83,7 +84,7 @@ fn phases_are_homogeneous() {
     for seed in 1..=8 {
         let loops = 3 + seed as usize % 6;
         let mut program = Program::new(loops, 400, seed);
-        let labels = classify(&program.signatures(400), LeaderFollowerConfig::default().threshold);
+        let labels = classify(&program.signatures(400), SAMPLED_THRESHOLD);
         let phases = labels.iter().max().unwrap().index() + 1;
         assert!((loops - 2..=loops).contains(&phases), "seed {seed}: {phases} phases of {loops} loops");
         let whole = whole_program_variation(&program.cpi).unwrap();
@@ -140,7 +141,11 @@ fn the_dynamic_rate_saves_samples() {
     for seed in 1..=8 {
         let mut program = Program::new(3 + seed as usize % 6, 800, seed);
         let fixed = classify(&program.signatures(200), 0.4);
-        let mut detector = Detector::default().with_dynamic_rate(DynamicRateConfig::default()).unwrap();
+        let config = LeaderFollowerConfig { threshold: SAMPLED_THRESHOLD, ..Default::default() };
+        let histories = PrivateHistories::new(RunLengthMarkov::default());
+        let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories)
+            .with_dynamic_rate(DynamicRateConfig::default())
+            .unwrap();
         let mut code = CodeVector::new(32, seed).unwrap();
         let (mut factor, mut labels) = (1, Vec::new());
         for window in 0..program.windows.len() {

@@ -58,8 +58,8 @@ fn a_detector_goes_on_where_it_was() {
         let public = |d: &Detection| (d.window, d.phase, d.changed, d.prediction, d.sample_factor);
         assert_eq!(public(&a), public(&b));
     }
-    let later = serde_json::to_string(&original).unwrap().replace("\"format\":1", "\"format\":2");
-    assert!(serde_json::from_str::<Detector>(&later).unwrap_err().to_string().contains("format 2"));
+    let later = serde_json::to_string(&original).unwrap().replace("\"format\":2", "\"format\":3");
+    assert!(serde_json::from_str::<Detector>(&later).unwrap_err().to_string().contains("format 3"));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn damaged_states_are_refused() {
         ("\"members\":1", "\"members\":0"),
         ("\"next\":2", "\"next\":1"),
         ("\"id\":1", "\"id\":0"),
-        ("\"threshold\":0.4", "\"threshold\":4.0"),
+        ("\"threshold\":0.1", "\"threshold\":4.0"),
         ("\"capacity\":null", "\"capacity\":1"),
         ("\"clock\":2", "\"clock\":1"),
     ] {

@@ -1,19 +1,30 @@
 //! The centres of an online clusterer, laid out for a fast search.
 //!
-//! The search wants to compare one signature with all centres at once. Centres are therefore kept in blocks of
-//! [`LANES`], entry by entry (all first entries, then all second entries, ...), in `f32`: the inner loop is then a
-//! run of independent lanes that the compiler turns into vector instructions on any target, without horizontal sums.
+//! Centres are kept in blocks of [`LANES`], entry by entry (all first entries, then all second entries, ...), in `f32`:
+//! the inner loop is then a run of independent lanes that the compiler turns into vector instructions on any target,
+//! without horizontal sums. The search begins with the block of the centre that was joined last, and leaves a block as
+//! soon as none of its centres can be nearer than the best so far.
 //! `f32` is enough to *rank* centres (its rounding moves a distance by about 1e-6 of its range); the distance to the
 //! winner, which is compared with the threshold and reported, is recomputed from an exact `f64` copy, and so is the
-//! mean. If two centres are equally near within 1e-6, either may win.
+//! mean. If two centres are equally near within 1e-5, either may win.
 
 use super::distance::{percentage, sum_over};
 
-/// Centres compared side by side: eight vectors of four `f32` hide the latency of an addition.
-pub(crate) const LANES: usize = 32;
+/// Centres compared side by side: four vectors of four `f32` hide the latency of an addition.
+pub(crate) const LANES: usize = 16;
+
+/// Entries after which the search looks whether a block can still win.
+const STRETCH: usize = 16;
+
+/// How much a score may be off by rounding.
+const ROUNDING: f32 = 1e-5;
 
 /// A distance as the search sees it: a score that grows with nearness, and the exact value.
 pub(crate) trait Metric {
+    /// Whether an entry of 0 adds nothing to the score.
+    const SKIPS_ZEROS: bool;
+    /// The largest score still possible after a stretch of entries: `top` so far, `left` the sum of the entries to come.
+    fn bound(top: f32, left: f32) -> f32;
     /// Adds the score of one entry for all lanes.
     fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]);
     /// The exact distance, in the unit of the clusterer's threshold.
@@ -27,6 +38,13 @@ pub(crate) trait Metric {
 pub(crate) struct Share;
 
 impl Metric for Share {
+    const SKIPS_ZEROS: bool = true;
+
+    #[inline]
+    fn bound(top: f32, left: f32) -> f32 {
+        top + left
+    }
+
     #[inline]
     fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]) {
         for (score, &centre) in scores.iter_mut().zip(centres) {
@@ -46,6 +64,13 @@ impl Metric for Share {
 pub(crate) struct Percentage;
 
 impl Metric for Percentage {
+    const SKIPS_ZEROS: bool = false;
+
+    #[inline]
+    fn bound(top: f32, _left: f32) -> f32 {
+        top
+    }
+
     #[inline]
     fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]) {
         for (score, &centre) in scores.iter_mut().zip(centres) {
@@ -72,6 +97,8 @@ pub(crate) struct Centres {
     exact: Vec<f64>,
     // one per centre, at least 1
     members: Vec<u64>,
+    // the centre joined or replaced last; below members.len() if there are centres
+    recent: usize,
 }
 
 impl Centres {
@@ -109,12 +136,14 @@ impl Centres {
     pub(crate) fn replace(&mut self, index: usize, values: &[f64]) {
         self.exact[index * self.entries..][..self.entries].copy_from_slice(values);
         self.members[index] = 1;
+        self.recent = index;
         self.copy_to_lanes(index);
     }
 
     /// Moves a centre to the mean of its members and this one.
     pub(crate) fn join(&mut self, index: usize, values: &[f64]) {
         self.members[index] += 1;
+        self.recent = index;
         let weight = 1.0 / self.members[index] as f64;
         for (centre, value) in self.exact[index * self.entries..][..self.entries].iter_mut().zip(values) {
             *centre += (value - *centre) * weight;
@@ -132,30 +161,50 @@ impl Centres {
 
     /// The nearest centre and its exact distance.
     pub(crate) fn nearest<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
-        let mut best: Option<usize> = None;
-        let mut best_score = f32::NEG_INFINITY;
-        let blocks = self.lanes.chunks_exact((self.entries * LANES).max(1));
-        for (number, block) in blocks.enumerate() {
-            let mut scores = [0.0_f32; LANES];
-            for (row, &value) in block.chunks_exact(LANES).zip(values) {
-                if let Ok(row) = <&[f32; LANES]>::try_from(row) {
-                    M::add(value as f32, row, &mut scores);
-                }
-            }
-            let first = number * LANES;
-            let used = (self.len() - first).min(LANES);
+        let size = self.entries * LANES;
+        let blocks = self.len().div_ceil(LANES);
+        let first = self.recent / LANES;
+        let (mut best, mut best_score) = (None, f32::NEG_INFINITY);
+        for number in (first..blocks).chain(0..first.min(blocks)) {
+            let block = &self.lanes[number * size..][..size];
+            let Some(mut scores) = scan::<M>(block, values, best_score) else { continue };
+            let used = (self.len() - number * LANES).min(LANES);
             scores[used..].fill(f32::NEG_INFINITY);
             let top = largest(&scores);
             if top > best_score {
                 best_score = top;
-                best = scores.iter().position(|&s| s == top).map(|lane| first + lane);
+                best = scores.iter().position(|&s| s == top).map(|lane| number * LANES + lane);
             }
         }
         best.map(|index| (index, M::exact(values, self.centre(index))))
     }
 }
 
-/// The largest score, by halves: a chain of 32 comparisons would take longer than the search.
+/// The scores of a block, unless all stay below `beat`.
+#[inline]
+fn scan<M: Metric>(block: &[f32], values: &[f64], beat: f32) -> Option<[f32; LANES]> {
+    let mut scores = [0.0_f32; LANES];
+    let mut left = 1.0 + ROUNDING;
+    for (rows, values) in block.chunks(STRETCH * LANES).zip(values.chunks(STRETCH)) {
+        for (row, &value) in rows.chunks_exact(LANES).zip(values) {
+            if M::SKIPS_ZEROS && value == 0.0 {
+                continue;
+            }
+            if let Ok(row) = <&[f32; LANES]>::try_from(row) {
+                M::add(value as f32, row, &mut scores);
+            }
+        }
+        if beat > f32::NEG_INFINITY {
+            left -= sum_over(values, values, |value, _| value) as f32;
+            if M::bound(largest(&scores), left) + ROUNDING < beat {
+                return None;
+            }
+        }
+    }
+    Some(scores)
+}
+
+/// The largest score, by halves: a chain of comparisons would wait for each.
 #[inline]
 fn largest(scores: &[f32; LANES]) -> f32 {
     let mut halves = *scores;

@@ -14,7 +14,9 @@ mod table;
 pub use distance::Distance;
 pub use frozen::Frozen;
 pub use kmeans::{Batch, KMeans};
-pub use leader_follower::{DEFAULT_THRESHOLD, LeaderFollower, LeaderFollowerConfig};
+pub use leader_follower::{
+    DEFAULT_THRESHOLD, DEFAULT_TRANSITION_THRESHOLD, LeaderFollower, LeaderFollowerConfig, SAMPLED_THRESHOLD,
+};
 pub use pop::{Pop, PopConfig};
 
 use crate::{Error, PhaseId, Signature, SignatureKind};

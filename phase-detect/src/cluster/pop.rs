@@ -5,7 +5,7 @@
 //! same. Which events to count is decided by [`selection`](crate::selection).
 
 use super::centres::Percentage;
-use super::leader_follower::check_capacity;
+use super::leader_follower::{DEFAULT_TRANSITION_THRESHOLD, check_capacity};
 use super::table::Table;
 use super::{Classification, Clusterer, Distance, Frozen, check_kind};
 use crate::{Error, PhaseId, Signature, SignatureKind};
@@ -13,7 +13,7 @@ use crate::{Error, PhaseId, Signature, SignatureKind};
 /// Largest count a signature for [`Pop`] may hold; the smallest one that is not 0 is its reciprocal.
 const LARGEST_COUNT: f64 = 1e30;
 
-/// Parameters of [`Pop`]; checked by [`Pop::new`]. The defaults are the paper's.
+/// Parameters of [`Pop`]; checked by [`Pop::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PopConfig {
@@ -26,9 +26,9 @@ pub struct PopConfig {
 }
 
 impl Default for PopConfig {
-    /// 20 %, 32 phases, no transition phases.
+    /// 20 % and 32 phases as in the paper; transitions below 3 windows.
     fn default() -> Self {
-        Self { threshold: 0.2, capacity: Some(32), transition_threshold: 0 }
+        Self { threshold: 0.2, capacity: Some(32), transition_threshold: DEFAULT_TRANSITION_THRESHOLD }
     }
 }
 

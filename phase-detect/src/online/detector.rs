@@ -17,29 +17,33 @@ pub struct Detection<T = u64> {
     pub thread: T,
     /// Number of this window among those of its thread, from 0.
     pub window: u64,
-    /// The phase; `None` if the window was sampled at a reduced rate and matched no phase.
+    /// The phase; `None` if the window was sampled at a reduced rate and matched no phase, or if it has no signature and
+    /// is the first of its thread.
     pub phase: Option<PhaseId>,
+    /// The phase has been seen in too few windows to be one: call it a transition.
+    pub in_transition: bool,
     /// How it was classified; `None` if it was only matched.
     pub classification: Option<Classification>,
-    /// Whether the phase is another than that of the thread's window before. False for its first window.
+    /// Whether this window begins another phase: it is not in transition, and its phase is not that of the thread's last
+    /// such window. False for the first.
     pub changed: bool,
-    /// The phase of the thread's next window, if there is anything to predict it from.
+    /// The next phase of the thread, if there is anything to predict it from. Phases in transition are neither learned
+    /// from nor predicted.
     pub prediction: Option<Prediction>,
     /// What to multiply the normal sample period by in the thread's next window; 1 without a dynamic rate.
     pub sample_factor: u32,
 }
 
 impl<T> Detection<T> {
-    /// Whether the next window is predicted to belong to another phase.
-    pub fn change_predicted(&self) -> bool {
-        self.prediction.is_some_and(|p| Some(p.phase) != self.phase)
+    /// The phase, unless it is in transition.
+    pub fn settled(&self) -> Option<PhaseId> {
+        self.phase.filter(|_| !self.in_transition)
     }
 }
 
 type Callback<T> = Box<dyn FnMut(&Detection<T>) + Send>;
 
-/// Classifies the windows of any number of threads with one clusterer, predicts each thread's next phase, and tells
-/// whoever wants to know.
+/// Classifies the windows of any number of threads with one clusterer and predicts each thread's next phase.
 ///
 /// Feed it the windows in the order they end. To share it between threads of the profiler, put it behind a lock: a
 /// window costs well under a microsecond.
@@ -49,11 +53,13 @@ type Callback<T> = Box<dyn FnMut(&Detection<T>) + Send>;
 ///
 /// let mut detector = Detector::default(); // leader-follower, run lengths, 64-bit thread numbers
 /// detector.on_phase_change(|d| println!("thread {} is in phase {:?}", d.thread, d.phase));
-/// let mut code = CodeVector::new(32, 1)?;
+/// let mut code = CodeVector::new(128, 1)?;
 /// for window in 0..10_u64 {
 ///     code.add(if window < 5 { 0x401000 } else { 0x55f730 }, 1.0);
 ///     let seen = detector.observe(7, &code.finish()?)?;
-///     assert_eq!(seen.changed, window == 5);
+///     // a phase is one from its third window on: until then it may be a transition
+///     assert_eq!(seen.in_transition, [0, 1, 5, 6].contains(&window));
+///     assert_eq!(seen.changed, window == 7);
 /// }
 /// # Ok::<(), phase_detect::Error>(())
 /// ```
@@ -81,8 +87,12 @@ pub struct Detector<C = LeaderFollower, H = PrivateHistories<RunLengthMarkov>, T
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Thread {
-    windows: u64, // at least 1
+    windows: u64, // number of windows so far
+    // of the last window
     phase: Option<PhaseId>,
+    in_transition: bool,
+    // of the last window that was not in transition
+    settled: Option<PhaseId>,
     rate: Option<DynamicRate>,
 }
 
@@ -137,7 +147,7 @@ where
         self.on_window = Some(Box::new(f));
     }
 
-    /// Calls `f` after every window whose phase is another than that of its thread's window before.
+    /// Calls `f` after every window that begins another phase ([`Detection::changed`]).
     pub fn on_phase_change(&mut self, f: impl FnMut(&Detection<T>) + Send + 'static) {
         self.on_change = Some(Box::new(f));
     }
@@ -147,29 +157,60 @@ where
     /// # Errors
     /// Those of the clusterer, for a signature of the wrong kind or length. The detector stays as it was.
     pub fn observe(&mut self, thread: T, signature: &Signature) -> Result<Detection<T>, Error> {
-        let known = self.threads.get(&thread).copied();
-        let mut rate = known.map_or(self.rate, |t| t.rate);
-        let (phase, classification) = match &rate {
+        let before = self.thread(thread);
+        let (phase, classification) = match &before.rate {
             Some(rate) if !rate.learning() => (self.matched(signature, rate.config().match_threshold)?, None),
             _ => {
                 let classification = self.clusterer.classify(signature)?;
                 (Some(classification.phase), Some(classification))
             }
         };
-        if let Some(phase) = phase {
+        let in_transition = classification.is_some_and(|c| c.in_transition);
+        Ok(self.conclude(thread, before, phase, in_transition, classification))
+    }
+
+    /// Takes a window of `thread` that has no signature, since no code was observed in it: it continues the thread's
+    /// last phase.
+    pub fn continue_phase(&mut self, thread: T) -> Detection<T> {
+        let before = self.thread(thread);
+        self.conclude(thread, before, before.phase, before.in_transition, None)
+    }
+
+    fn thread(&self, thread: T) -> Thread {
+        let new = Thread { windows: 0, phase: None, in_transition: false, settled: None, rate: self.rate };
+        self.threads.get(&thread).copied().unwrap_or(new)
+    }
+
+    fn conclude(
+        &mut self,
+        thread: T,
+        before: Thread,
+        phase: Option<PhaseId>,
+        in_transition: bool,
+        classification: Option<Classification>,
+    ) -> Detection<T> {
+        let settled = phase.filter(|_| !in_transition);
+        if let Some(phase) = settled {
             self.histories.observe(thread, phase);
         }
         let prediction = self.histories.predict(thread);
-        let in_transition = classification.is_some_and(|c| c.in_transition);
+        let mut rate = before.rate;
         let sample_factor = rate.as_mut().map_or(1, |r| r.observe(phase, in_transition, prediction));
-        let window = known.map_or(0, |t| t.windows);
-        self.threads.insert(thread, Thread { windows: window + 1, phase, rate });
+        let now = Thread {
+            windows: before.windows + 1,
+            phase,
+            in_transition,
+            settled: settled.or(before.settled),
+            rate,
+        };
+        self.threads.insert(thread, now);
         let detection = Detection {
             thread,
-            window,
+            window: before.windows,
             phase,
+            in_transition,
             classification,
-            changed: known.is_some_and(|t| t.phase != phase),
+            changed: before.settled.is_some() && now.settled != before.settled,
             prediction,
             sample_factor,
         };
@@ -179,7 +220,7 @@ where
         if let Some(callback) = self.on_change.as_mut().filter(|_| detection.changed) {
             callback(&detection);
         }
-        Ok(detection)
+        detection
     }
 
     /// The nearest phase within `threshold`, without learning.
@@ -211,7 +252,7 @@ where
 
 /// Version of the saved form.
 #[cfg(feature = "serde")]
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize)]

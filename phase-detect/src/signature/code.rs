@@ -15,8 +15,12 @@ use super::tally::Tally;
 use super::{AddressHash, Signature};
 use crate::Error;
 
-/// Entries of a code vector unless asked otherwise: what ScarPhase uses.
-pub const DEFAULT_ENTRIES: usize = 32;
+/// Entries for code vectors that count every block: there is no sampling noise that fewer entries would average out, and
+/// with more of them fewer blocks share one.
+pub const DEFAULT_ENTRIES: usize = 128;
+
+/// Entries for code vectors of a few hundred samples: what ScarPhase uses.
+pub const SAMPLED_ENTRIES: usize = 32;
 
 /// Builds the code signature of one window after another from `(address, weight)` pairs.
 ///

@@ -17,7 +17,7 @@ mod working_set;
 
 pub use blocks::{BlockTable, MappedCodeVector};
 pub use branches::{BranchVector, Branches};
-pub use code::{CodeVector, DEFAULT_ENTRIES};
+pub use code::{CodeVector, DEFAULT_ENTRIES, SAMPLED_ENTRIES};
 pub use counters::CounterVector;
 pub use csv::read_csv;
 pub use hash::AddressHash;

@@ -139,6 +139,15 @@ impl SimPointConfig {
     /// Finds the phases of windows given as block vectors, one after the other: `bb_windows(reader)` need not be held
     /// in memory.
     ///
+    /// ```
+    /// use phase_detect::simpoint::{SimPointConfig, bb_windows, simpoints_file};
+    ///
+    /// let file = "T:1:900 :2:100\nT:1:890 :2:110\nT:3:1000\nT:3:990 :1:10\n";
+    /// let found = SimPointConfig::default().fit_blocks(bb_windows(file.as_bytes()))?;
+    /// assert_eq!(simpoints_file(found.points()), "0 0\n2 1\n");
+    /// # Ok::<(), phase_detect::Error>(())
+    /// ```
+    ///
     /// Each is divided by its sum before it is projected, so that only the mix of blocks counts.
     ///
     /// # Errors
