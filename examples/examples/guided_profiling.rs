@@ -6,13 +6,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use phase_detect::{CodeVector, Detector, PhaseId};
+use phase_detect::{Action, CodeVector, Guide, PhaseId};
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, CacheModel, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use statstack::StatStack;
-
-/// Windows of each phase that are profiled.
-const PROFILED: u32 = 3;
 
 /// A program of two loops: the one walks over 100 lines, the other over 10,000.
 fn program() -> impl Iterator<Item = Event> {
@@ -27,33 +24,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = ReplayOptions::windows_of(WindowLength::Instructions(100_000));
     let mut sampler = ReplaySampler::new(program(), options)?;
     let mut code = CodeVector::new(128, 1)?;
-    let mut detector = Detector::default();
-    let mut profiled: BTreeMap<PhaseId, u32> = BTreeMap::new();
+    let mut guide = Guide::default();
+    let mut profiled = 0;
     let mut profiles: BTreeMap<PhaseId, ReuseProfile> = BTreeMap::new();
     let mut phase_of = Vec::new(); // of each window
 
     let mut plan = WindowPlan::new(ReusePlan::Every); // nothing is known yet
     while let Some(window) = sampler.next_window(&plan)? {
         code.extend(window.code.iter().map(|&(block, instructions)| (block, instructions as f64)));
-        let seen = detector.observe(0, &code.finish()?)?;
-        let Some(phase) = seen.phase else { continue };
-        phase_of.push(phase);
-        if plan != WindowPlan::count_only() {
-            *profiled.entry(phase).or_default() += 1;
-        }
+        let open = window.open_samples as f64 / window.accesses.get().unwrap_or(0).max(1) as f64;
+        let seen = guide.observe(0, Some(&code.finish()?), open)?;
+        phase_of.push(seen.phase);
+        profiled += u32::from(seen.profiled);
         // A sample belongs to the phase of the window that started it, which may have been an earlier one.
         for (started_in, outcome, count, weight) in window.outcomes() {
             let Some(&phase) = phase_of.get(started_in.0 as usize) else { continue };
             let profile = profiles.entry(phase).or_insert_with(|| ReuseProfile::new(LineSize::B64));
             profile.record_many(outcome, count, weight);
         }
-        let next = seen.prediction.map_or(phase, |prediction| prediction.phase);
-        let enough = profiled.get(&next).is_some_and(|&windows| windows >= PROFILED);
-        plan = if enough { WindowPlan::count_only() } else { WindowPlan::new(ReusePlan::Every) };
+        plan = WindowPlan::new(match seen.next {
+            Action::Profile => ReusePlan::Every,
+            Action::Follow => ReusePlan::Watch,
+            Action::LeaveAlone => ReusePlan::Off,
+        });
     }
 
-    let observed: u32 = profiled.values().sum();
-    println!("{observed} of {} windows were profiled", phase_of.len());
+    println!("{profiled} of {} windows were profiled", phase_of.len());
     for (phase, profile) in &profiles {
         let windows = phase_of.iter().filter(|of| *of == phase).count();
         let model = StatStack::fit(profile)?;

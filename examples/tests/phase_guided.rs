@@ -9,6 +9,7 @@ use examples::cli::invoke;
 use examples::guided::{GuidedOptions, GuidedRun, Replacement, RunCurves, run_guided};
 use examples::tools::phase_guided_cache;
 use examples::workloads::Workload;
+use phase_detect::GuideConfig;
 use phase_detect::metrics::adjusted_rand_index;
 use reuse_sampler::reference::ExactLru;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
@@ -17,7 +18,7 @@ use reuse_sampler::{CacheLines, LineSize};
 const WINDOW: u64 = 500_000;
 
 fn guided(workload: &Workload, options: GuidedOptions) -> GuidedRun {
-    let replay = ReplayOptions::windows_of(WindowLength::Instructions(WINDOW)).seed(options.seed);
+    let replay = ReplayOptions::windows_of(WindowLength::Instructions(WINDOW)).seed(options.guide.seed);
     let mut sampler = ReplaySampler::new(workload.events().unwrap(), replay).unwrap();
     run_guided(&mut sampler, options, |_| false).unwrap()
 }
@@ -81,7 +82,13 @@ fn phases_are_the_kernels_that_ran() {
 #[test]
 fn miss_ratios_over_time_match_an_exact_simulation_from_a_fraction_of_the_windows() {
     let workload = Workload::phased(3, 1);
-    let run = guided(&workload, GuidedOptions { seed: 3, ..GuidedOptions::default() });
+    let run = guided(
+        &workload,
+        GuidedOptions {
+            guide: GuideConfig { seed: 3, ..GuideConfig::default() },
+            ..GuidedOptions::default()
+        },
+    );
     let share = run.profiled() as f64 / run.windows.len() as f64;
     assert!(share < 0.25, "{share}");
 
@@ -118,7 +125,10 @@ fn miss_ratios_over_time_match_an_exact_simulation_from_a_fraction_of_the_window
 #[test]
 fn profiling_every_window_leaves_little_error() {
     let workload = Workload::few(4, 1);
-    let options = GuidedOptions { gap_limit: 1.0, ..GuidedOptions::default() };
+    let options = GuidedOptions {
+        guide: GuideConfig { gap_limit: 1.0, ..GuideConfig::default() },
+        ..GuidedOptions::default()
+    };
     let run = guided(&workload, options);
     assert_eq!(run.profiled(), run.windows.len());
     let sizes: Vec<CacheLines> = (6..=14).map(|k| CacheLines(1 << k)).collect();

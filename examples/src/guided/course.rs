@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use phase_detect::signature::DEFAULT_ENTRIES;
 use phase_detect::{Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, Signature};
-
-use super::{ENTRIES, THRESHOLD};
 
 /// Instructions executed in blocks, by their addresses.
 pub type CodeCounts = HashMap<u64, u64, BuildHasherDefault<AddressHasher>>;
@@ -61,10 +60,9 @@ impl CoursePhases {
     /// # Errors
     /// None: the detector's settings are in range.
     pub fn new(length: u64, seed: u64) -> Result<Self, phase_detect::Error> {
-        let config = LeaderFollowerConfig { threshold: THRESHOLD, ..Default::default() };
         Ok(Self {
-            vector: CodeVector::new(ENTRIES, seed)?,
-            clusterer: LeaderFollower::new(config)?,
+            vector: CodeVector::new(DEFAULT_ENTRIES, seed)?,
+            clusterer: LeaderFollower::new(LeaderFollowerConfig::default())?,
             length: length.max(1),
             accesses: 0,
             code: CodeCounts::default(),

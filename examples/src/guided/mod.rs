@@ -8,13 +8,11 @@ mod cdf;
 mod course;
 mod curves;
 mod driver;
-mod policy;
 mod run;
 
 pub use batches::Batches;
 pub use cdf::cdf_error;
 pub use course::{AddressHasher, CodeCounts, Course, CoursePhases};
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves};
-pub use driver::{ENTRIES, GuideError, GuidedOptions, PhaseGuide, Progress, THRESHOLD, run_guided};
-pub use policy::GapPolicy;
+pub use driver::{GuideError, GuidedOptions, PhaseGuide, Progress, run_guided};
 pub use run::{GuidedRun, PhaseRecord, WindowRecord};

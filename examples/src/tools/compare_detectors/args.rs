@@ -7,7 +7,6 @@ use clap::Parser;
 use reuse_sampler::trace::TraceFormat;
 
 use crate::cli::{CommandLine, Common, Failure, trace_formats};
-use crate::guided;
 use crate::target::EMBEDDED_WINDOW;
 use crate::traces::format_of;
 
@@ -48,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) samples: u64,
     /// Threshold of leader-follower for vectors that count everything, as a fraction of the largest possible distance
-    #[arg(long, value_name = "T", default_value_t = guided::THRESHOLD)]
+    #[arg(long, value_name = "T", default_value_t = phase_detect::cluster::DEFAULT_THRESHOLD)]
     pub(super) threshold: f64,
     /// Entries of the large stride vectors (10000 in the paper)
     #[arg(long, value_name = "N", default_value_t = 1000)]

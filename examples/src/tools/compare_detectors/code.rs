@@ -3,13 +3,12 @@
 //! What ScarPhase samples with hardware counters (instruction pointers, branches, conditional branches) is drawn here
 //! with the probabilities the counts give, so that one run serves every number of samples.
 
-use phase_detect::signature::{BlockTable, BranchVector, Branches, MappedCodeVector};
+use phase_detect::signature::{self, BlockTable, BranchVector, Branches, MappedCodeVector};
 use phase_detect::{CodeVector, Error, Signature};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::recording::{Block, Recording, Window};
-use crate::guided;
 
 /// A vector of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +42,8 @@ impl CodeKind {
     /// Entries of the vector: sampled ones are as short as ScarPhase's, full ones longer.
     const fn entries(self) -> usize {
         match self {
-            Self::Bbv => guided::ENTRIES,
-            _ => phase_detect::signature::DEFAULT_ENTRIES,
+            Self::Bbv => signature::DEFAULT_ENTRIES,
+            _ => signature::SAMPLED_ENTRIES,
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Method {
 
 impl Method {
     /// Leader-follower at the threshold for vectors of a few hundred samples.
-    pub const SAMPLED: Self = Self::LeaderFollower(phase_detect::cluster::DEFAULT_THRESHOLD);
+    pub const SAMPLED: Self = Self::LeaderFollower(phase_detect::cluster::SAMPLED_THRESHOLD);
 
     pub fn name(self) -> String {
         match self {
@@ -170,7 +170,9 @@ pub fn scarphase(
     dynamic: bool,
     seed: u64,
 ) -> Result<Dynamic, Error> {
-    let clusterer = LeaderFollower::new(LeaderFollowerConfig::default())?;
+    let threshold = phase_detect::cluster::SAMPLED_THRESHOLD;
+    let config = LeaderFollowerConfig { threshold, ..LeaderFollowerConfig::default() };
+    let clusterer = LeaderFollower::new(config)?;
     let mut detector: Detector<_, _, u64> =
         Detector::new(clusterer, PrivateHistories::new(RunLengthMarkov::default()));
     if dynamic {

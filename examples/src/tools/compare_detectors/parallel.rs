@@ -21,7 +21,6 @@ use reuse_sampler::replay::Event;
 use super::experiments::mean;
 use super::table::{Cell, Table};
 use crate::cli::Failure;
-use crate::guided;
 use crate::machines::chip::{Chip, ChipSettings, CoreSettings, Program, Reference};
 use crate::workloads::{EventStream, Kernel, Segment, Workload};
 
@@ -190,7 +189,7 @@ fn observe(
     for (number, program) in programs.into_iter().enumerate() {
         let thread = Thread {
             events: program.events().map_err(Failure::run)?,
-            code: CodeVector::new(guided::ENTRIES, seed).map_err(Failure::run)?,
+            code: CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed).map_err(Failure::run)?,
             instructions: 0,
             pending: 0.0,
             began: 0.0,
@@ -260,7 +259,10 @@ impl Thread {
 
 /// Everything about the windows of a program with `threads` threads.
 pub fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> {
-    let config = LeaderFollowerConfig { threshold: guided::THRESHOLD, ..LeaderFollowerConfig::default() };
+    let config = LeaderFollowerConfig {
+        threshold: phase_detect::cluster::DEFAULT_THRESHOLD,
+        ..LeaderFollowerConfig::default()
+    };
     let mut clusterer = LeaderFollower::new(config)?;
     let mut labels: Vec<PhaseId> = Vec::new();
     for window in seen {

@@ -14,7 +14,6 @@ use super::args::Args;
 use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
-use crate::guided;
 use crate::target::{Backend, Target, TargetOptions, command_name};
 use crate::traces::{TraceFile, notes_on, trace_program};
 use crate::workloads::{NAMES, Sink, Workload};
@@ -55,7 +54,8 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         backend: Backend::Qemu,
     };
     let mut target = Target::program(&args.program, options).map_err(Failure::run)?;
-    let mut vector = CodeVector::new(guided::ENTRIES, args.common.seed).map_err(Failure::run)?;
+    let mut vector =
+        CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, args.common.seed).map_err(Failure::run)?;
     let mut signatures = Vec::new();
     let plan = WindowPlan::count_only();
     let mut stopped = false;

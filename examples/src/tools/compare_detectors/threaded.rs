@@ -17,7 +17,6 @@ use statstack::StatStack;
 use super::parallel::{self, Seen, Style};
 use super::table::Table;
 use crate::cli::Failure;
-use crate::guided;
 use crate::machines::chip::ChipSettings;
 use crate::target::{Backend, Target, TargetOptions};
 
@@ -78,7 +77,7 @@ fn observe(
     let command = [PROGRAM.to_owned(), word.to_owned(), threads.to_string()].map(OsString::from);
     let mut target = Target::program(&command, options).map_err(Failure::run)?;
     let plan = WindowPlan::new(ReusePlan::Every);
-    let mut code = CodeVector::new(guided::ENTRIES, seed).map_err(Failure::run)?;
+    let mut code = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed).map_err(Failure::run)?;
     let chip = ChipSettings::paper().map_err(Failure::run)?;
     let mut seen = Vec::new();
     let mut stopped = false;

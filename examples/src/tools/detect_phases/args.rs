@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use phase_detect::{SignatureKind, cluster};
+use phase_detect::{SignatureKind, cluster, signature};
 
 use crate::cli::{CommandLine, Common};
-use crate::guided;
 use crate::target::Backend;
 
 /// Tells the phase of every window of a program, and the phase predicted for the next one.
@@ -52,7 +51,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = PredictorName::RunLength)]
     pub(super) predictor: PredictorName,
     /// Entries that executed blocks are hashed into, a power of two
-    #[arg(long, value_name = "N", default_value_t = guided::ENTRIES, conflicts_with = "signatures")]
+    #[arg(long, value_name = "N", default_value_t = signature::DEFAULT_ENTRIES, conflicts_with = "signatures")]
     pub(super) entries: usize,
     /// Instructions in a window of a program [default: 10000000 for programs, 500000 for embedded workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
@@ -138,8 +137,8 @@ enum Kind {
 }
 
 /// Threshold for ready signatures. Nobody says whether they are exact or a few hundred samples each: less than what is
-/// right for samples ([`cluster::DEFAULT_THRESHOLD`]), more than what is right for counts ([`guided::THRESHOLD`]).
-const READY_THRESHOLD: f64 = cluster::DEFAULT_THRESHOLD / 2.0;
+/// right for samples ([`cluster::SAMPLED_THRESHOLD`]), more than what is right for counts ([`cluster::DEFAULT_THRESHOLD`]).
+const READY_THRESHOLD: f64 = cluster::SAMPLED_THRESHOLD / 2.0;
 
 impl Args {
     /// The kind of signature that the table holds.
@@ -157,9 +156,9 @@ impl Args {
             ClustererName::Pop => 0.2,
             ClustererName::LeaderFollower if self.signatures.is_some() => READY_THRESHOLD,
             ClustererName::LeaderFollower if !self.program.is_empty() && self.backend.samples() => {
-                cluster::DEFAULT_THRESHOLD
+                cluster::SAMPLED_THRESHOLD
             }
-            ClustererName::LeaderFollower => guided::THRESHOLD,
+            ClustererName::LeaderFollower => cluster::DEFAULT_THRESHOLD,
         };
         Some(self.threshold.unwrap_or(default))
     }

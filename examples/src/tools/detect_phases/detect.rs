@@ -28,6 +28,8 @@ pub struct Told {
     pub window: u64,
     pub thread: u32,
     pub phase: PhaseId,
+    /// The phase had been seen in too few windows to be one.
+    pub in_transition: bool,
     pub prediction: Option<Prediction>,
 }
 
@@ -53,7 +55,10 @@ impl Phase {
 pub struct Found {
     pub told: Vec<Told>,
     pub phases: BTreeMap<PhaseId, Phase>,
+    /// Of windows outside transitions.
     pub score: PredictionScore,
+    /// A phase of fewer windows is a transition; 0 where the clusterer knows none.
+    pub transition_threshold: u64,
     pub threads: usize,
     pub instructions: u64,
     /// Some of the signatures, for pictures.
@@ -67,8 +72,8 @@ pub struct Detection {
     code: CodeVector,
     clusterer: Kind,
     histories: PrivateHistories<ScoredPredictors, u32>,
-    /// Per thread: the last phase, and the prediction made after it.
-    before: BTreeMap<u32, (PhaseId, Option<PhaseId>)>,
+    /// Per thread: the last phase outside transitions, and the prediction made after it.
+    before: BTreeMap<u32, (Option<PhaseId>, Option<PhaseId>)>,
     found: Found,
 }
 
@@ -126,6 +131,11 @@ impl Detection {
             PredictorName::RunLength => vec![runs],
             PredictorName::Scored => vec![last, runs],
         };
+        let transition_threshold = match args.clusterer {
+            ClustererName::LeaderFollower => LeaderFollowerConfig::default().transition_threshold,
+            ClustererName::Pop => PopConfig::default().transition_threshold,
+            ClustererName::KMeans | ClustererName::Simpoint => 0,
+        };
         let prototype = ScoredPredictors::new(predictors, MEMORY).map_err(Failure::usage)?;
         Ok(Self {
             kind,
@@ -137,6 +147,7 @@ impl Detection {
                 told: Vec::new(),
                 phases: BTreeMap::new(),
                 score: PredictionScore::default(),
+                transition_threshold,
                 threads: 0,
                 instructions: 0,
                 sample: Thinned::new(),
@@ -159,9 +170,9 @@ impl Detection {
                 Ok(None)
             }
             Kind::Online(clusterer) => {
-                let phase = clusterer.classify(&signature)?.phase;
+                let seen = clusterer.classify(&signature)?;
                 self.found.sample.add(number, window.thread, signature);
-                Ok(Some(self.conclude(window.thread, phase, blocks.as_ref())))
+                Ok(Some(self.conclude(window.thread, seen.phase, seen.in_transition, blocks.as_ref())))
             }
         }
     }
@@ -186,7 +197,7 @@ impl Detection {
             let labels = self.batch(&clusterer, &waiting)?;
             for (window, (waiting, phase)) in (0..).zip(waiting.into_iter().zip(labels)) {
                 self.found.sample.add(window, waiting.thread, waiting.signature);
-                self.conclude(waiting.thread, phase, waiting.blocks.as_ref());
+                self.conclude(waiting.thread, phase, false, waiting.blocks.as_ref());
             }
         }
         self.found.threads = self.before.len();
@@ -221,7 +232,13 @@ impl Detection {
     }
 
     /// Notes the phase of the next window of `thread`, scores what was predicted for it, and predicts again.
-    fn conclude(&mut self, thread: u32, phase: PhaseId, blocks: Option<&BlockVector>) -> Told {
+    fn conclude(
+        &mut self,
+        thread: u32,
+        phase: PhaseId,
+        in_transition: bool,
+        blocks: Option<&BlockVector>,
+    ) -> Told {
         let window = self.found.told.len() as u64;
         let known = self
             .found
@@ -232,13 +249,17 @@ impl Detection {
         for &(block, count) in blocks.map_or(&[][..], BlockVector::blocks) {
             *known.blocks.entry(block).or_default() += count;
         }
-        if let Some(&(last, Some(predicted))) = self.before.get(&thread) {
-            self.found.score.record(predicted, phase, Some(last));
+        let before = self.before.entry(thread).or_default();
+        if !in_transition {
+            if let Some(predicted) = before.1 {
+                self.found.score.record(predicted, phase, before.0);
+            }
+            self.histories.observe(thread, phase);
+            before.0 = Some(phase);
         }
-        self.histories.observe(thread, phase);
         let prediction = self.histories.predict(thread);
-        self.before.insert(thread, (phase, prediction.map(|p| p.phase)));
-        let told = Told { window, thread, phase, prediction };
+        before.1 = prediction.map(|p| p.phase);
+        let told = Told { window, thread, phase, in_transition, prediction };
         self.found.told.push(told);
         told
     }

@@ -16,8 +16,9 @@ use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{align, count, percent};
 
-/// Rows of the table on the terminal; the page has them all.
-const ROWS: usize = 20;
+/// Phases listed one by one on the terminal at most, and the share of the windows that is enough; the page has them all.
+const ROWS: usize = 10;
+const ENOUGH: f64 = 0.9;
 
 /// The object for one window. `thread` is left out for the first thread, and
 /// `predicted_next` and `confidence` are null while there is nothing to predict from.
@@ -27,6 +28,7 @@ pub fn write_line(told: &Told, out: &mut dyn Write) -> io::Result<()> {
         phase: told.phase.number(),
         predicted_next: told.prediction.map(|p| p.phase.number()),
         confidence: told.prediction.map(|p| p.confidence),
+        transition: told.in_transition.then_some(true),
         thread: (told.thread != 0).then_some(told.thread),
     };
     serde_json::to_writer(&mut *out, &line)?;
@@ -39,6 +41,8 @@ struct Line {
     phase: u32,
     predicted_next: Option<u32>,
     confidence: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transition: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<u32>,
 }
@@ -65,6 +69,18 @@ impl Report<'_> {
         phase.windows as f64 / self.found.told.len().max(1) as f64
     }
 
+    /// Whether a phase stayed in transition to the end.
+    pub fn is_transition(&self, phase: &Phase) -> bool {
+        phase.windows < self.found.transition_threshold
+    }
+
+    /// Phases that are not transitions, and the number of transitions and of their windows.
+    fn settled(&self) -> (usize, usize, u64) {
+        let transitions: Vec<&Phase> = self.found.phases.values().filter(|p| self.is_transition(p)).collect();
+        let windows = transitions.iter().map(|p| p.windows).sum();
+        (self.found.phases.len() - transitions.len(), transitions.len(), windows)
+    }
+
     /// Phases needed for a share of the windows.
     pub fn coverage(&self, share: f64) -> usize {
         let labels: Vec<PhaseId> = self.found.told.iter().map(|told| told.phase).collect();
@@ -74,7 +90,8 @@ impl Report<'_> {
     /// Mean number of windows in a row of one phase.
     pub fn mean_run(&self) -> f64 {
         let runs = self.found.score.changes + self.found.threads as u64;
-        self.found.told.len() as f64 / runs.max(1) as f64
+        let settled = self.found.told.iter().filter(|told| !told.in_transition).count();
+        settled as f64 / runs.max(1) as f64
     }
 
     /// How often "it stays in the phase it is in" would have been right.
@@ -96,11 +113,13 @@ impl Report<'_> {
                     "windows": known.windows,
                     "share": self.share(known),
                     "first_window": known.first_window,
+                    "transition": self.is_transition(known),
                     "hottest_code": location.map(|l| &l.0),
                     "hottest_code_share": location.map(|l| l.1),
                 })
             })
             .collect();
+        let (settled, transitions, in_transitions) = self.settled();
         json!({"summary": {
             "source": ended.name,
             "incomplete": ended.incomplete,
@@ -111,7 +130,8 @@ impl Report<'_> {
             "windows": found.told.len(),
             "threads": found.threads,
             "instructions": (found.instructions > 0).then_some(found.instructions),
-            "phases": found.phases.len(),
+            "phases": settled,
+            "transitions": {"clusters": transitions, "windows": in_transitions},
             "coverage": {"0.8": self.coverage(0.8), "0.9": self.coverage(0.9)},
             "mean_run_length": self.mean_run(),
             "predictions": found.score.windows,
@@ -140,7 +160,14 @@ impl Report<'_> {
         let header = ["phase", "windows", "share", "first window", "hottest code"].map(str::to_owned);
         let mut rows = vec![header.to_vec()];
         let ranked = self.ranked();
-        for (phase, known) in ranked.iter().take(ROWS) {
+        let (settled, transitions, in_transitions) = self.settled();
+        let (mut listed, mut share) = (0, 0.0);
+        for (phase, known) in ranked.iter().take(ROWS.min(settled)) {
+            if share >= ENOUGH {
+                break;
+            }
+            listed += 1;
+            share += self.share(known);
             rows.push(vec![
                 phase.to_string(),
                 known.windows.to_string(),
@@ -149,10 +176,18 @@ impl Report<'_> {
                 self.locations.get(phase).map_or(String::new(), |(n, s)| format!("{n} ({})", percent(*s))),
             ]);
         }
-        write!(out, "\n{}", align(&rows))?;
-        if ranked.len() > ROWS {
-            writeln!(out, "and {} more", ranked.len() - ROWS)?;
+        let mut fold = |name: String, windows: u64| {
+            let share = windows as f64 / found.told.len().max(1) as f64;
+            rows.push(vec![name, windows.to_string(), percent(share), String::new(), String::new()]);
+        };
+        if settled > listed {
+            let windows = ranked[listed..settled].iter().map(|p| p.1.windows).sum();
+            fold(format!("{} others", settled - listed), windows);
         }
+        if transitions > 0 {
+            fold("transitions".to_owned(), in_transitions);
+        }
+        write!(out, "\n{}", align(&rows))?;
         match folder {
             Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
             None => writeln!(out, "\nFor a line per window, add --json; for pictures, --out DIR."),
@@ -166,8 +201,8 @@ impl Report<'_> {
     /// Phases, coverage and predictions in a sentence.
     pub fn sentence(&self) -> String {
         let mut text = format!(
-            "{} phases by {}, {} of them hold 90 % of the windows, {:.1} windows in a row on average",
-            self.found.phases.len(),
+            "{} phases by {}, the {} largest hold 90 % of the windows, {:.1} windows in a row on average",
+            self.settled().0,
             self.args.clusterer.name(),
             self.coverage(0.9),
             self.mean_run()
@@ -203,11 +238,15 @@ impl Report<'_> {
     }
 
     fn write_windows(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "window,thread,phase,predicted_next,confidence")?;
+        writeln!(out, "window,thread,phase,predicted_next,confidence,transition")?;
         for told in &self.found.told {
             let predicted = told.prediction.map_or(String::new(), |p| p.phase.to_string());
             let confidence = told.prediction.map_or(String::new(), |p| p.confidence.to_string());
-            writeln!(out, "{},{},{},{predicted},{confidence}", told.window, told.thread, told.phase)?;
+            writeln!(
+                out,
+                "{},{},{},{predicted},{confidence},{}",
+                told.window, told.thread, told.phase, told.in_transition
+            )?;
         }
         Ok(())
     }

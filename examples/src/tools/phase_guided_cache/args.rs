@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use phase_detect::cluster::DEFAULT_THRESHOLD;
+use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
 use crate::cli::values::sample_rate;
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
-use crate::guided::THRESHOLD;
 use crate::machines::host::DataCaches;
 use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions};
 
@@ -105,7 +104,7 @@ impl Args {
 
     /// The threshold of phases, where code is sampled or not.
     pub(super) fn threshold(&self, sampled: bool) -> f64 {
-        self.threshold.unwrap_or(if sampled { DEFAULT_THRESHOLD } else { THRESHOLD })
+        self.threshold.unwrap_or(if sampled { SAMPLED_THRESHOLD } else { DEFAULT_THRESHOLD })
     }
 
     /// How reuse is observed in profiled windows.

@@ -6,6 +6,7 @@ mod report;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use phase_detect::GuideConfig;
 use reuse_sampler::{Bootstrap, CacheLines, LineSize, Sampler};
 
 pub use args::Args;
@@ -76,11 +77,14 @@ fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
     let sampled = args.sampled();
     Ok(GuidedOptions {
         reuse: args.reuse(sampled)?,
-        gap_limit: args.gap_limit,
-        follow: args.follow,
+        guide: GuideConfig {
+            gap_limit: args.gap_limit,
+            follow: args.follow,
+            seed: args.seed,
+            ..GuideConfig::default()
+        },
         threshold: args.threshold(sampled),
         line_size,
-        seed: args.seed,
         ..GuidedOptions::default()
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use phase_detect::GuideConfig;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reuse_sampler::{
@@ -133,11 +134,14 @@ impl Guided {
         };
         let options = GuidedOptions {
             reuse,
-            first_gap: self.first_gap,
-            gap_limit: self.gap_limit,
+            guide: GuideConfig {
+                first_gap: self.first_gap,
+                gap_limit: self.gap_limit,
+                seed,
+                ..GuideConfig::default()
+            },
             threshold: self.threshold,
             line_size: recording.line_size,
-            seed,
             ..GuidedOptions::default()
         };
         let mut random = StdRng::seed_from_u64(seed);

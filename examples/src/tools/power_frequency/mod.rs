@@ -27,6 +27,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use phase_detect::GuideConfig;
 use powersleuth::analysis::Hysteresis;
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
@@ -94,7 +95,10 @@ pub fn run_until(
         (study, ending)
     } else {
         let mut target = target(args, &setup)?;
-        let options = GuidedOptions { seed: setup.seed, ..GuidedOptions::default() };
+        let options = GuidedOptions {
+            guide: GuideConfig { seed: setup.seed, ..GuideConfig::default() },
+            ..GuidedOptions::default()
+        };
         let run = phase_guided_cache::observe(&mut target, options, interrupted)?;
         let ended = target.outcome();
         if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &target) {

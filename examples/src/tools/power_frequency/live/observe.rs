@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phase_detect::{CodeVector, Detector, PhaseId};
+use phase_detect::cluster::SAMPLED_THRESHOLD;
+use phase_detect::online::PrivateHistories;
+use phase_detect::{CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, RunLengthMarkov};
 use powersleuth::linux::{EnergyMeter, Files};
 use powersleuth::multiplex::{Collector, CollectorError, PerPhase, Record};
 use powersleuth::{Error, Joules};
@@ -65,8 +67,10 @@ where
     let groups = choice.groups(counters)?;
     let rotation = PerPhase::new(groups.as_slice().len());
     let mut collector = Collector::new(Supplied::new(source, choice), groups, rotation);
-    let mut vector = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?;
-    let mut detector = Detector::default();
+    let mut vector = CodeVector::new(phase_detect::signature::SAMPLED_ENTRIES, seed)?;
+    let config = LeaderFollowerConfig { threshold: SAMPLED_THRESHOLD, ..LeaderFollowerConfig::default() };
+    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let mut detector: Detector = Detector::new(LeaderFollower::new(config)?, histories);
     let (mut code, mut predicted, mut next) = (CodeOf::new(), [0, 0], None);
     let begin = Instant::now();
     while !interrupted.load(Ordering::Relaxed) {
