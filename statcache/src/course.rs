@@ -93,7 +93,7 @@ impl Course {
             let range = (2.0 * before).clamp(1.0, run);
             course.times.iter().map(|&time| lines * (time / range).min(1.0)).collect()
         } else {
-            let touched = rising(last.iter().zip(&open).map(|(last, open)| last + open).collect());
+            let touched = rising(&last.iter().zip(&open).map(|(last, open)| last + open).collect::<Vec<_>>());
             let between = |k: usize| {
                 let (window, within) = (k / each, (k % each) as f64 / each as f64);
                 let next = touched[(window + 1).min(windows.len())];
@@ -264,7 +264,7 @@ fn accesses(window: &ReuseProfile) -> f64 {
 
 /// The sums nearest to `sums` that never fall, from the same first to the same last one: neighbouring differences are
 /// averaged until none is negative.
-fn rising(sums: Vec<f64>) -> Vec<f64> {
+fn rising(sums: &[f64]) -> Vec<f64> {
     let mut blocks: Vec<(f64, usize)> = Vec::new(); // sum of differences, how many
     for pair in sums.windows(2) {
         blocks.push((pair[1] - pair[0], 1));
@@ -292,9 +292,9 @@ mod tests {
 
     #[test]
     fn falls_are_averaged_away() {
-        assert_eq!(rising(vec![0.0, 4.0, 2.0, 3.0]), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(rising(vec![0.0, -1e-9, 0.0, -2.0]), [0.0; 4]);
-        assert_eq!(rising(vec![0.0, 1.0, 3.0, 3.0]), [0.0, 1.0, 3.0, 3.0]);
-        assert_eq!(rising(vec![0.0, 1.0, 3.0, 1.5, 5.0]), [0.0, 1.0, 1.25, 1.5, 5.0]);
+        assert_eq!(rising(&[0.0, 4.0, 2.0, 3.0]), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(rising(&[0.0, -1e-9, 0.0, -2.0]), [0.0; 4]);
+        assert_eq!(rising(&[0.0, 1.0, 3.0, 3.0]), [0.0, 1.0, 3.0, 3.0]);
+        assert_eq!(rising(&[0.0, 1.0, 3.0, 1.5, 5.0]), [0.0, 1.0, 1.25, 1.5, 5.0]);
     }
 }

@@ -45,11 +45,10 @@ pub fn merge_alike(windows: &[ReuseProfile]) -> Result<Vec<ReuseProfile>, Error>
     let parameter = STRICT * 0.5 * total.max(2.0).ln();
     let mut groups: Vec<Group> = Vec::new();
     for window in sampled {
+        let window = Group::of(window, parameter);
         match groups.last_mut() {
-            Some(group) if group.profile.samples() < FEWEST => {
-                group.absorb(&Group::of(window, parameter), parameter)?
-            }
-            _ => groups.push(Group::of(window, parameter)),
+            Some(group) if group.profile.samples() < FEWEST => group.absorb(&window, parameter)?,
+            _ => groups.push(window),
         }
     }
     let mut saved: Vec<f64> = groups.windows(2).map(|pair| pair[0].saved(&pair[1], parameter)).collect();
