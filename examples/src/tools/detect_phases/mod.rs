@@ -5,7 +5,7 @@ mod detect;
 mod input;
 mod page;
 mod pictures;
-mod tell;
+mod report;
 mod thinned;
 
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ pub use args::{Args, ClustererName, PredictorName};
 
 use self::detect::{Detection, Found};
 use self::input::{Ended, each_window};
-use self::tell::Report;
+use self::report::Report;
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 use crate::target::{Outcome, Target};
@@ -50,7 +50,7 @@ pub fn run_until(
     let ended = each_window(args, interrupted, &mut |window| {
         let told = detection.take(window).map_err(|error| told_apart(args, error))?;
         if let Some(told) = told {
-            lines.write(|out| tell::write_line(&told, out))?;
+            lines.write(|out| report::write_line(&told, out))?;
         }
         Ok(!lines.closed)
     })?;
@@ -67,7 +67,7 @@ pub fn run_until(
     }
     let (found, late) = detection.finish().map_err(|error| told_apart(args, error))?;
     for told in &found.told[found.told.len() - late..] {
-        lines.write(|out| tell::write_line(told, out))?;
+        lines.write(|out| report::write_line(told, out))?;
     }
     conclude(args, &found, ended, folder.as_ref(), lines, &mut say)
 }

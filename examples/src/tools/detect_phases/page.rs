@@ -1,7 +1,7 @@
 //! `report.html`: one file that needs nothing else.
 
 use super::pictures::{Pictures, colour};
-use super::tell::Report;
+use super::report::Report;
 use crate::report::{STYLE, count, escape, percent};
 
 /// The page.

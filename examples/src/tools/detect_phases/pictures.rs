@@ -10,7 +10,7 @@ use phase_detect::simpoint::Projection;
 use phase_detect::{Distance, Error, PhaseId, Signature, SignatureKind};
 
 use super::args::ClustererName;
-use super::tell::Report;
+use super::report::Report;
 use super::thinned::Kept;
 
 /// Width of all pictures, in units of the SVG.

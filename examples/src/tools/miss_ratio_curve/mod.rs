@@ -3,7 +3,7 @@
 mod args;
 mod bursts;
 mod measure;
-mod output;
+mod report;
 mod source;
 mod spots;
 mod traced;
@@ -13,7 +13,7 @@ pub use args::{Args, Model};
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
-use self::output::Report;
+use self::report::Report;
 use self::source::{Run, Settings};
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::target::Outcome;

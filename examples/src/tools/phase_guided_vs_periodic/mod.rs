@@ -4,8 +4,8 @@
 mod args;
 mod compare;
 mod intra;
-mod output;
 mod recording;
+mod report;
 mod score;
 mod source;
 mod spread;
@@ -57,9 +57,9 @@ pub fn run_until(
         let compared = compare_all(args, &watch)?;
         args.common.present(
             folder.as_ref(),
-            |folder| output::write(&compared, args, folder),
-            |out| writeln!(out, "{}", output::object(&compared, args)),
-            |out| output::tables(&compared, args, folder.as_ref(), out),
+            |folder| report::write(&compared, args, folder),
+            |out| writeln!(out, "{}", report::object(&compared, args)),
+            |out| report::tables(&compared, args, folder.as_ref(), out),
             out,
         )?;
     }

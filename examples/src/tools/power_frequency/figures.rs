@@ -7,8 +7,8 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use powersleuth::analysis::{Analysis, Cost, Level, Plan};
 
+use super::report::Report;
 use super::study::Study;
-use super::told::Report;
 use crate::report::{COLUMNS, PHASES, REST, colour_of, count, quantity, runs};
 
 const SHADES: f64 = 48.0;

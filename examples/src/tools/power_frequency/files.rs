@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use super::report::Report;
 use super::study::Study;
-use super::told::Report;
 
 /// `intervals.csv`: a row per interval and frequency.
 pub fn write_intervals(report: &Report<'_>, out: impl Write) -> io::Result<()> {

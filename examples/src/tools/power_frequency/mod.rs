@@ -19,9 +19,9 @@ pub mod live;
 pub mod modelled;
 pub mod observe;
 mod page;
+mod report;
 pub mod study;
 pub mod suite;
-mod told;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub fn run_until(
     if args.accuracy {
         let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
         watch.clear();
-        return told::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
+        return report::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
     }
     let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
@@ -131,7 +131,7 @@ fn tell(
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
     let advice = Advice::give(study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
     let report =
-        told::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
+        report::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
     args.common.present(
         folder,
         |folder| report.write(folder),

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use powersleuth::analysis::{Cost, Level, Quantity};
 
 use super::figures::Pictures;
+use super::report::Report;
 use super::study::Study;
-use super::told::Report;
 use crate::report::{STYLE, count, escape, percent, quantity};
 
 /// Pictures have a white ground, in the dark too.

@@ -69,18 +69,23 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         OutputDir::prepare(args.common.out.as_deref().unwrap_or(Path::new("."))).map_err(Failure::usage)?;
     let interrupted = interrupt_flag()?;
     let watch = Watch::new(&interrupted);
-    let mut rows = Vec::new();
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for study in STUDIES {
         if watch.is_interrupted() {
             break;
         }
         let command = study.command(level, args.common.seed);
         watch.tell(command.clone());
-        let found = study.run(level, args.common.seed)?;
-        rows.extend(rows_of(study, &command, &found)?);
+        let found = study.run(level, args.common.seed).and_then(|found| rows_of(study, &command, &found));
+        match found {
+            Ok(found) => rows.extend(found),
+            Err(_) if watch.is_interrupted() => break,
+            // The other studies are worth as much as before.
+            Err(failure) => failures.push(failure.to_string()),
+        }
     }
     watch.clear();
-    let incomplete = watch.is_interrupted();
+    let incomplete = watch.is_interrupted() || !failures.is_empty();
     args.common.present(
         Some(&folder),
         |folder| {
@@ -103,12 +108,12 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         },
         out,
     )?;
-    if incomplete {
+    if watch.is_interrupted() {
         // A message that nobody reads is no failure.
         let _ = writeln!(messages, "reproduce: interrupted; the table has the figures until then");
         return Ok(INTERRUPTED);
     }
-    Ok(0)
+    if failures.is_empty() { Ok(0) } else { Err(Failure::Run(failures.join("; "))) }
 }
 
 fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Failure> {
@@ -132,7 +137,7 @@ fn markdown(rows: &[Row], level: &str, incomplete: bool) -> String {
          of this repository, and shorter. What compares is the size of an error, and which method wins.\n\n"
     );
     if incomplete {
-        text += "Interrupted: the studies that are missing did not run.\n\n";
+        text += "Incomplete: studies that are missing were interrupted or failed.\n\n";
     }
     text += "| technique | figure | paper | ours |\n|---|---|---|---|\n";
     for row in rows {

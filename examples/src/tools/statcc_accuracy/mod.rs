@@ -4,9 +4,9 @@
 mod args;
 pub mod distances;
 mod model;
-mod output;
 pub mod played;
 pub mod programs;
+mod report;
 pub mod sampling;
 mod scatter;
 pub mod statistics;
@@ -64,23 +64,23 @@ pub fn run_until(
             suite(args, machine, model).run(&|what| watch.tell(what), &|| watch.is_interrupted())?;
         watch.clear();
         incomplete = results.incomplete;
-        let json = output::suite_json(args, model, &results);
+        let json = report::suite_json(args, model, &results);
         args.common.present(
             folder.as_ref(),
-            |folder| output::suite_files(folder, &results, &json),
+            |folder| report::suite_files(folder, &results, &json),
             |out| writeln!(out, "{json}"),
-            |out| output::suite_table(out, &results),
+            |out| report::suite_table(out, &results),
             out,
         )?;
     } else {
         let programs = args.traces.load(LEAST, args.chip.line_size())?;
         let played = played::play(&programs, &machine, model, args.windows, !args.profiles_only)?;
-        let json = output::played_json(args, model, &played);
+        let json = report::played_json(args, model, &played);
         args.common.present(
             folder.as_ref(),
-            |folder| output::played_files(folder, &played, &json),
+            |folder| report::played_files(folder, &played, &json),
             |out| writeln!(out, "{json}"),
-            |out| output::played_table(out, model, &played),
+            |out| report::played_table(out, model, &played),
             out,
         )?;
     }
