@@ -41,6 +41,8 @@ pub enum Backend {
     Auto,
     /// The emulator qemu-user: exact, several times slower than the program alone
     Qemu,
+    /// Translated on its own processor (x86-64 Linux): exact, nothing to install, one thread (experimental)
+    Dbi,
     /// Hardware counters, at nearly the program's own speed: sparse samples of code and reuse
     Perf,
 }
@@ -51,7 +53,7 @@ impl Backend {
     pub fn samples(self) -> bool {
         match self {
             Self::Auto => perf::probe().has_counters(),
-            Self::Qemu => false,
+            Self::Qemu | Self::Dbi => false,
             Self::Perf => true,
         }
     }
@@ -62,6 +64,7 @@ impl From<Backend> for Choice {
         match backend {
             Backend::Auto => Self::Best,
             Backend::Qemu => Self::Qemu,
+            Backend::Dbi => Self::Dbi,
             Backend::Perf => Self::Counters,
         }
     }

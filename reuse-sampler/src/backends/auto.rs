@@ -7,6 +7,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+#[cfg(feature = "dbi")]
+use crate::dbi::{DbiOptions, DbiSampler};
 #[cfg(feature = "perf")]
 use crate::perf::{self, PerfOptions, PerfSampler};
 #[cfg(feature = "qemu")]
@@ -62,6 +64,8 @@ pub enum Choice {
     Counters,
     /// The `qemu` backend or none.
     Qemu,
+    /// The `dbi` backend or none.
+    Dbi,
 }
 
 /// A program under whichever backend was found.
@@ -76,6 +80,8 @@ enum Backend {
     Perf(PerfSampler),
     #[cfg(feature = "qemu")]
     Qemu(QemuSampler),
+    #[cfg(feature = "dbi")]
+    Dbi(DbiSampler),
 }
 
 /// Starts `program` (found as a shell finds it) with `arguments`, under the best backend there is. It waits
@@ -104,8 +110,13 @@ pub fn spawn<A: AsRef<OsStr>>(
     let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
     let program = program.as_ref();
     let mut missing: Vec<String> = Vec::new();
+    #[cfg(feature = "dbi")]
+    if options.backend == Choice::Dbi {
+        let sampler = DbiSampler::spawn(program, &arguments, &dbi_options(options))?;
+        return Ok(AutoSampler { backend: Backend::Dbi(sampler) });
+    }
     #[cfg(feature = "perf")]
-    if options.backend != Choice::Qemu {
+    if !matches!(options.backend, Choice::Qemu | Choice::Dbi) {
         let found = perf::probe();
         if matches!(options.backend, Choice::Perf | Choice::Counters) || found.has_counters() {
             let sampler = PerfSampler::spawn(program, &arguments, &perf_options(options))?;
@@ -114,7 +125,7 @@ pub fn spawn<A: AsRef<OsStr>>(
         missing.push(format!("perf: {}", found.advice.join("; ")));
     }
     #[cfg(feature = "qemu")]
-    if !matches!(options.backend, Choice::Perf | Choice::Counters) {
+    if !matches!(options.backend, Choice::Perf | Choice::Counters | Choice::Dbi) {
         match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
             Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
@@ -159,6 +170,13 @@ fn qemu_options(options: &AutoOptions) -> QemuOptions {
     }
 }
 
+#[cfg(feature = "dbi")]
+fn dbi_options(options: &AutoOptions) -> DbiOptions {
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+        options.clone();
+    DbiOptions { window, line_size, seed, environment, directory, output_to_stderr, ..DbiOptions::default() }
+}
+
 impl AutoSampler {
     /// Name of the backend that was found.
     pub const fn backend(&self) -> &'static str {
@@ -167,6 +185,8 @@ impl AutoSampler {
             Backend::Perf(_) => "perf",
             #[cfg(feature = "qemu")]
             Backend::Qemu(_) => "qemu",
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(_) => "dbi",
         }
     }
 
@@ -177,6 +197,8 @@ impl AutoSampler {
             Backend::Perf(sampler) => sampler.clocks().1,
             #[cfg(feature = "qemu")]
             Backend::Qemu(_) => Clock::Accesses,
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(_) => Clock::Accesses,
         }
     }
 
@@ -187,6 +209,8 @@ impl AutoSampler {
             Backend::Perf(sampler) => sampler.exit_status(),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.exit_status(),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(sampler) => sampler.exit_status(),
         }
     }
 
@@ -199,6 +223,8 @@ impl AutoSampler {
             Backend::Perf(_) => None,
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.operands_per_access(),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(_) => None,
         }
     }
 
@@ -209,6 +235,8 @@ impl AutoSampler {
             Backend::Perf(sampler) => sampler.warnings(),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.warnings(),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(sampler) => sampler.warnings(),
         }
     }
 
@@ -219,6 +247,8 @@ impl AutoSampler {
             Backend::Perf(sampler) => sampler.locate(address),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.locate(address),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(sampler) => sampler.locate(address),
         }
     }
 }
@@ -230,6 +260,8 @@ impl Sampler for AutoSampler {
             Backend::Perf(sampler) => sampler.next_window(plan),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.next_window(plan),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(sampler) => sampler.next_window(plan),
         }
     }
 
@@ -239,6 +271,8 @@ impl Sampler for AutoSampler {
             Backend::Perf(sampler) => sampler.stop(),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.stop(),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(sampler) => sampler.stop(),
         }
     }
 }

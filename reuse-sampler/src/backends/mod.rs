@@ -1,7 +1,7 @@
 //! From a running program to windows: one folder for each way to observe it. A new way is a new folder here.
 
-#[cfg(any(feature = "qemu", feature = "perf"))]
-#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf"))))]
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub mod auto;
 #[cfg(feature = "dbi")]
 #[cfg_attr(docsrs, doc(cfg(feature = "dbi")))]

@@ -336,7 +336,9 @@ fn the_program_outlives_its_observer() {
         let (output, done) = (folder.join("sorted"), folder.join("done"));
         let (to, end) = (output.display(), done.display());
         let loop_ = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
-        let work = format!("{loop_}; sort -o {to} {lines}; echo $i > {end}.new; mv {end}.new {end}");
+        let started = folder.join("started");
+        let begin = format!("echo > {}", started.display());
+        let work = format!("{begin}; {loop_}; sort -o {to} {lines}; echo $i > {end}.new; mv {end}.new {end}");
         let mut observer = Command::new(std::env::current_exe().unwrap());
         observer
             .args(["observer", "--exact", "--nocapture", "--ignored"])
@@ -346,7 +348,6 @@ fn the_program_outlives_its_observer() {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut observer = observer.spawn().unwrap();
-        let started = folder.join("observed.err");
         while !started.exists() {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -168,10 +168,10 @@ impl Args {
         !self.program.is_empty() && self.backend.samples()
     }
 
-    /// Refuses what counters cannot do: they see no access after the other, and no fetches.
+    /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
         let what = match () {
-            () if self.backend != Backend::Perf => return Ok(()),
+            () if !matches!(self.backend, Backend::Perf | Backend::Dbi) => return Ok(()),
             () if self.model.is_exact() => self.model.name(),
             () if self.side == CacheSide::Instruction => "--side instruction",
             () => return Ok(()),

@@ -86,6 +86,8 @@ pub(super) fn launch(
             });
         }
     }
+    // Should we die before it has begun, it does not begin.
+    ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL).map_err(io("trace", "the program"))?;
     let base = map(pid, descriptor, region, runtime)?;
     ptrace::detach(pid, None).map_err(io("detach from", "the program"))?;
     let child = guard.0.take().ok_or_else(|| io("run", "the program")(Errno::ESRCH))?;

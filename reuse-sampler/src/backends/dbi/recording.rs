@@ -1,31 +1,27 @@
 //! From the words that translated code writes to accesses.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::block::{Operand, Repeated};
 use super::cache::Block;
 use super::layout::shared;
-use super::region::Region;
 use crate::engine::tracker::Tracker;
 
-/// Shows the words at `start..end` of the region to the tracker.
-pub(super) fn play(
-    region: &Region,
-    mut start: u64,
-    end: u64,
-    blocks: &[Block],
-    shift: u32,
-    tracker: &mut Tracker,
-) {
-    while start < end {
-        let Some(block) = blocks.get(region.get(start) as usize) else { return };
+/// Shows accesses to the tracker: the words that blocks have written.
+pub(super) fn play(words: &[AtomicU64], blocks: &[Block], shift: u32, tracker: &mut Tracker) {
+    let mut rest = words;
+    while let Some((number, after)) = rest.split_first() {
+        let Some(block) = blocks.get(number.load(Relaxed) as usize) else { return };
+        let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
+        let Some((addresses, next)) = after.split_at_checked(count) else { return };
+        rest = next;
         if let Some(repeated) = block.repeated {
-            let word = |index: u64| region.get(start + 8 * index);
+            let word = |index: usize| addresses[index - 1].load(Relaxed);
             play_repeated(repeated, block.pc, &word, shift, tracker);
-            start += 8 * Repeated::WORDS as u64;
         } else {
-            start += 8;
-            for operand in &block.operands {
-                touch(region.get(start), operand, shift, tracker);
-                start += 8;
+            for (address, operand) in addresses.iter().zip(&block.operands) {
+                touch(address.load(Relaxed), operand, shift, tracker);
             }
         }
     }
@@ -35,17 +31,37 @@ pub(super) fn play(
 #[inline]
 pub(super) fn touch(address: u64, operand: &Operand, shift: u32, tracker: &mut Tracker) {
     let (first, last) = (address >> shift, address.wrapping_add(u64::from(operand.bytes) - 1) >> shift);
-    for store in [false, true] {
-        if if store { operand.stores } else { operand.loads } {
-            tracker.access(first, operand.pc, store);
-            for line in first + 1..=last {
-                tracker.access(line, operand.pc, store);
-            }
+    if operand.loads {
+        tracker.access(first, operand.pc, false);
+    }
+    if operand.stores {
+        tracker.access(first, operand.pc, true);
+    }
+    if first != last {
+        straddle(first + 1..last.saturating_add(1), operand, tracker);
+    }
+}
+
+/// The lines of an access beyond its first.
+#[cold]
+fn straddle(lines: std::ops::Range<u64>, operand: &Operand, tracker: &mut Tracker) {
+    for line in lines {
+        if operand.loads {
+            tracker.access(line, operand.pc, false);
+        }
+        if operand.stores {
+            tracker.access(line, operand.pc, true);
         }
     }
 }
 
-fn play_repeated(repeated: Repeated, pc: u64, word: &dyn Fn(u64) -> u64, shift: u32, tracker: &mut Tracker) {
+fn play_repeated(
+    repeated: Repeated,
+    pc: u64,
+    word: &dyn Fn(usize) -> u64,
+    shift: u32,
+    tracker: &mut Tracker,
+) {
     let [source, destination, before, source_after, destination_after, after] = [1, 2, 3, 4, 5, 6].map(word);
     let elements = before.wrapping_sub(after);
     let bytes = repeated.bytes;

@@ -83,6 +83,16 @@ impl Region {
         self.half(offset).store(value, Ordering::Release);
     }
 
+    /// The words at `start..end`.
+    pub(super) fn words(&self, start: u64, end: u64) -> &[AtomicU64] {
+        assert!(start % 8 == 0 && start <= end && end <= SIZE, "words outside the region");
+        // SAFETY: as in `word`, for each of them.
+        unsafe {
+            let first = self.base.as_ptr().cast::<AtomicU64>().add(start as usize / 8);
+            std::slice::from_raw_parts(first, ((end - start) / 8) as usize)
+        }
+    }
+
     /// Copies `bytes` to where no thread executes or reads now.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
         assert!(offset <= SIZE && bytes.len() as u64 <= SIZE - offset, "bytes outside the region");

@@ -237,7 +237,7 @@ impl Run {
     fn play(&mut self, (start, end): (u64, u64)) {
         let shift = self.line_size.shift();
         let blocks = self.observer.cache.blocks();
-        recording::play(&self.observer.region, start, end, blocks, shift, &mut self.tracker);
+        recording::play(self.observer.region.words(start, end), blocks, shift, &mut self.tracker);
     }
 
     /// Adds what was counted of all blocks to `counted`.
