@@ -135,35 +135,79 @@ fn without_transitions_each_phase_gets_its_own_optimum() {
 }
 
 #[test]
-fn with_transitions_schedules_are_close_to_exhaustive_search() {
+fn schedules_are_those_of_exhaustive_search() {
     let mut draw = Draw(2);
-    let (mut cases, mut optimal) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..200 {
         let phases = sequence(&mut draw, 5, 60);
         let analysis = analysis(&phases, 4, seed);
-        let transition = Transition { time: Seconds(0.0), energy: Joules(draw.uniform() * 0.3) };
-        let goal = Goal::least(Objective::Energy).within(0.5).unwrap().with_transition(transition).unwrap();
-        let energy = |levels: &[Level]| {
+        let transition =
+            Transition { time: Seconds(draw.uniform() * 0.05), energy: Joules(draw.uniform() * 0.3) };
+        let (bound, margin) = (0.5 * draw.uniform(), 0.1 * draw.uniform());
+        let objective = OBJECTIVES[seed as usize % 3];
+        let goal = Goal::least(objective).within(bound).and_then(|goal| goal.with_margin(margin)).unwrap();
+        // Each phase's own optimum, without transitions, weighs its part.
+        let free = analysis.schedule(&goal);
+        let weights: Vec<f64> = analysis
+            .phases()
+            .iter()
+            .zip(free.choices())
+            .map(|(phase, (_, level))| phase.costs[level.0].energy.0 / objective.of(phase.costs[level.0]))
+            .collect();
+        let goal = goal.with_transition(transition).unwrap();
+        let fastest = analysis.frequencies()[3];
+        // Infinite where a bound is broken.
+        let value = |levels: &[Level]| -> f64 {
             let at = |phase: u8| levels[analysis.phases().iter().position(|p| p.phase == phase).unwrap()];
             let plan = Plan::new(analysis.instances().iter().map(|i| at(i.phase)).collect());
-            analysis.outcome(&plan, transition).unwrap().total.energy
+            let outcome = analysis.outcome(&plan, transition).unwrap();
+            let parts = outcome.phases.iter().zip(levels).zip(&weights).map(|((phase, level), weight)| {
+                let error = margin * (fastest / analysis.frequencies()[level.0] - 1.0);
+                let kept = phase.slowdown + error <= bound + 1e-12;
+                if kept { weight * objective.of(phase.cost) } else { f64::INFINITY }
+            });
+            parts.sum()
         };
-        let allowed = |levels: &Vec<Level>| {
-            let each = analysis.phases().iter().zip(levels);
-            each.into_iter().all(|(phase, &level)| keeps_bound(&analysis, phase.phase, level, 0.5))
-        };
-        let assignments = all_assignments(analysis.phases().len(), 4).filter(allowed);
-        let least = assignments.map(|levels| energy(&levels).0).fold(f64::INFINITY, f64::min);
+        let least = all_assignments(analysis.phases().len(), 4).map(|l| value(&l)).fold(f64::INFINITY, f64::min);
         let schedule = analysis.schedule(&goal);
-        let levels: Vec<Level> = schedule.choices().iter().map(|c| c.1).collect();
-        assert!(allowed(&levels));
-        let ratio = energy(&levels).0 / least;
-        // It may miss the optimum, never by much.
-        assert!((1.0 - 1e-9..1.02).contains(&ratio), "seed {seed}: {ratio}");
-        cases += 1;
-        optimal += u32::from(ratio < 1.0 + 1e-9);
+        let levels: Vec<Level> = schedule.choices().iter().map(|choice| choice.1).collect();
+        assert!(least.is_finite() && value(&levels) <= least * (1.0 + 1e-9), "seed {seed}");
     }
-    assert!(optimal * 10 >= cases * 9, "{optimal} of {cases}");
+}
+
+#[test]
+fn descents_on_large_cases_keep_every_bound() {
+    let mut draw = Draw(9);
+    for seed in 0..20 {
+        let phases = sequence(&mut draw, 12, 200);
+        let analysis = analysis(&phases, 9, seed);
+        let transition = Transition { time: Seconds(0.05), energy: Joules(0.1) };
+        let goal = Goal::least(Objective::Energy).within(0.2).unwrap().with_transition(transition).unwrap();
+        let outcome = analysis.outcome(&analysis.follow(&analysis.schedule(&goal)), transition).unwrap();
+        assert_eq!(outcome.violations(0.2).count(), 0, "seed {seed}");
+        let uniform = analysis.outcome(&analysis.uniform(analysis.fastest()), transition).unwrap();
+        assert!(outcome.total.energy < uniform.total.energy);
+    }
+}
+
+#[test]
+fn a_margin_absorbs_the_error_of_predicted_times() {
+    // Predicted to wait for memory half of its time, while it really does for 40 %: 10 % more scales than predicted.
+    let frequencies = [2.0, 2.5, 3.0].map(Hertz::from_ghz);
+    let made = |memory: f64| {
+        let row = frequencies.map(|f| costs(memory + (1.0 - memory) * 3.0 / f.ghz(), f.ghz().powi(2)));
+        Analysis::from_costs(&frequencies, [("only".to_owned(), 1.0, row)]).unwrap()
+    };
+    let (predicted, truth) = (made(0.5), made(0.4));
+    let broken = |margin: f64| {
+        let goal = Goal::least(Objective::Energy).within(0.25).unwrap().with_margin(margin).unwrap();
+        let schedule = predicted.schedule(&goal);
+        let plan = truth.follow(&schedule);
+        let broken = truth.outcome(&plan, Transition::default()).unwrap().violations(0.25).count();
+        (schedule.frequency(&"only".to_owned()).unwrap(), broken)
+    };
+    assert_eq!(broken(0.0), (frequencies[0], 1));
+    assert_eq!(broken(0.1), (frequencies[1], 0));
+    assert!(Goal::least(Objective::Energy).with_margin(-0.1).is_err());
 }
 
 #[test]
@@ -318,8 +362,8 @@ fn a_schedule_of_one_run_serves_another_with_phases_it_does_not_know() {
     let other = analysis(&[7, 1, 0], 3, 2);
     let plan = other.follow(&schedule);
     assert_eq!(plan.levels()[0], other.fastest());
-    assert_eq!(plan.levels()[1], schedule.level(1).unwrap());
-    assert_eq!(schedule.level(7), None);
+    assert_eq!(plan.levels()[1], schedule.level(&1).unwrap());
+    assert_eq!(schedule.level(&7), None);
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn a_complete_record_becomes_a_profile() {
     assert_eq!(profile.len(), 2);
     for (phase, counts, power) in profile.iter() {
         // 30 stalls were read in 20 cycles: cut to the cycles there are.
-        assert_eq!((phase, counts.stall_cycles().0, counts.llc_misses()), (0, 20.0, 2.0));
+        assert_eq!((phase, counts.stall_cycles().0, counts.llc_misses()), (&0, 20.0, 2.0));
         assert_eq!((counts.leading_misses(), power), (Some(2.0), &[7.0, 10.0][..]));
         assert_eq!(counts.resource_stalls(), Some(Cycles(7.0)));
     }

@@ -176,3 +176,28 @@ fn each_bad_count_is_refused() {
         assert!(StallBased::new(Seconds(latency)).is_err() && MissBased::new(Seconds(latency)).is_err());
     }
 }
+
+#[test]
+fn errors_of_slowdowns_are_those_of_programs_left_out() {
+    // Group 0 is made with a weight of 0.2, group 1 with 0.6: each is predicted with the other's.
+    let (latency, from, to) = (Seconds::from_ns(100.0), Hertz::from_ghz(3.0), Hertz::from_ghz(1.5));
+    let mut calibration = StallCalibration::new(latency, from, to).unwrap();
+    let made = [(0.2, 300.0, 500.0), (0.2, 100.0, 400.0), (0.6, 300.0, 500.0), (0.6, 100.0, 400.0)];
+    for (weight, execution, resource) in made {
+        let memory = weight * execution + (1.0 - weight) * resource;
+        let counts = Counts::new(900.0, Cycles(1000.0), Cycles(execution), 100.0).unwrap();
+        let counts = counts.with_resource_stalls(Cycles(resource)).unwrap();
+        // Half the clock: memory takes half the cycles.
+        calibration.push(&counts, Cycles(1000.0 - memory / 2.0)).unwrap();
+    }
+    let errors = calibration.cross_validate(&[0, 0, 1, 1]).unwrap();
+    // Group 0 by 0.6: memory taken for 0.4 * (resource - execution) / 1000 less than it is, so that less scales than
+    // predicted; group 1 the other way round.
+    for (coverage, expected) in [(0.25, 0.0), (0.5, 0.0), (0.75, 0.08), (1.0, 0.12)] {
+        let margin = errors.margin(coverage).unwrap();
+        assert!((margin - expected).abs() < 1e-9, "{coverage}: {margin}");
+    }
+    assert!(matches!(calibration.cross_validate(&[0, 1]), Err(Error::Length { .. })));
+    assert!(calibration.cross_validate(&[0; 4]).is_err(), "nothing is left to fit to");
+    assert!(errors.margin(0.0).is_err());
+}

@@ -32,7 +32,7 @@ struct Corner {
     plan: Plan,
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// The level of each phase instance that minimises energy, EDP or ED2P of the whole program, transitions
     /// included, while each phase keeps its bound at every level used for it.
     ///
@@ -85,7 +85,7 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         let change = rate.of(goal.transition());
         let allowed: Vec<bool> = (0..self.phases.len())
             .flat_map(|phase| (0..width).map(move |level| (phase, level)))
-            .map(|(phase, level)| self.allowed(phase, level, goal.slowdown()))
+            .map(|(phase, level)| self.allowed(phase, level, goal))
             .collect();
         let mut so_far = vec![0.0; width];
         let mut came_from: Vec<usize> = Vec::with_capacity(self.instances.len() * width);

@@ -81,6 +81,7 @@ pub type Transition = Cost;
 pub struct Goal {
     objective: Objective,
     slowdown: f64, // >= 0, may be infinite
+    margin: f64,   // >= 0
     transition: Transition,
 }
 
@@ -88,7 +89,7 @@ impl Goal {
     /// The least of `objective`, however slow, with transitions that cost nothing.
     #[must_use]
     pub fn least(objective: Objective) -> Self {
-        Self { objective, slowdown: f64::INFINITY, transition: Transition::default() }
+        Self { objective, slowdown: f64::INFINITY, margin: 0.0, transition: Transition::default() }
     }
 
     /// No phase may take more than `slowdown` longer than at the highest frequency: 0.1 for ten per cent.
@@ -97,6 +98,21 @@ impl Goal {
     /// [`Error::OutOfRange`] unless it is finite and not negative.
     pub fn within(mut self, slowdown: f64) -> Result<Self, Error> {
         self.slowdown = not_negative("the bound on slowdown", slowdown)?;
+        Ok(self)
+    }
+
+    /// Allows for the error of predicted times: an analysis that was predicted keeps the bound in truth only if it
+    /// keeps it with a margin. [`SlowdownErrors`](crate::performance::SlowdownErrors) measures the margin on the
+    /// machine; 0 for costs that were measured themselves.
+    ///
+    /// # Formula
+    /// The share of a phase's time that scales with the clock may be larger than predicted by `margin`: a level is
+    /// within the bound `b` if `t_l / t_fast - 1 + margin (f_fast / f_l - 1) <= b`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless it is finite and not negative.
+    pub fn with_margin(mut self, margin: f64) -> Result<Self, Error> {
+        self.margin = not_negative("the margin of the bound on slowdown", margin)?;
         Ok(self)
     }
 
@@ -121,6 +137,12 @@ impl Goal {
     #[must_use]
     pub const fn slowdown(&self) -> f64 {
         self.slowdown
+    }
+
+    /// Error of the share of time that scales with the clock, which the bound allows for.
+    #[must_use]
+    pub const fn margin(&self) -> f64 {
+        self.margin
     }
 
     /// Cost of a change of frequency.

@@ -18,7 +18,7 @@ pub struct Outcome<P> {
 }
 
 /// Costs of a phase under a plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PhaseOutcome<P> {
     /// The phase.
@@ -29,15 +29,15 @@ pub struct PhaseOutcome<P> {
     pub slowdown: f64,
 }
 
-impl<P: Copy> Outcome<P> {
+impl<P: Clone> Outcome<P> {
     /// The phases that take longer than `slowdown` allows.
-    pub fn violations(&self, slowdown: f64) -> impl Iterator<Item = PhaseOutcome<P>> + '_ {
+    pub fn violations(&self, slowdown: f64) -> impl Iterator<Item = &PhaseOutcome<P>> {
         // Equal times must not differ by rounding.
-        self.phases.iter().copied().filter(move |phase| phase.slowdown > slowdown + 1e-9)
+        self.phases.iter().filter(move |phase| phase.slowdown > slowdown + 1e-9)
     }
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// What `plan` costs if every change of level costs `transition`, which is added to the phase entered.
     /// The program is taken to begin at the plan's first level.
     ///
@@ -64,7 +64,7 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         }
         let fastest = self.fastest().0;
         let phases = self.phases.iter().zip(&costs).map(|(phase, &cost)| PhaseOutcome {
-            phase: phase.phase,
+            phase: phase.phase.clone(),
             cost,
             slowdown: cost.time / phase.costs[fastest].time - 1.0,
         });

@@ -23,7 +23,7 @@ struct Choice {
     level: usize,
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// The front of time and energy over all ways to give each phase a frequency, fastest first.
     ///
     /// There are as many ways as levels to the power of phases. Phases are added one at a time, and of choices
@@ -60,11 +60,11 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
                 let cost = front[at].cost;
                 let mut choices = Vec::with_capacity(layers.len());
                 for (layer, phase) in layers.iter().zip(&self.phases).rev() {
-                    choices.push((phase.phase, Level(layer[at].level)));
+                    choices.push((phase.phase.clone(), Level(layer[at].level)));
                     at = layer[at].before;
                 }
                 choices.reverse();
-                ParetoPoint { cost, schedule: Schedule::new(choices) }
+                ParetoPoint { cost, schedule: Schedule::new(choices, &self.frequencies) }
             })
             .collect())
     }

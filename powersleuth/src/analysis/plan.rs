@@ -43,7 +43,7 @@ impl Plan {
     }
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// The whole program at one level.
     #[must_use]
     pub fn uniform(&self, level: Level) -> Plan {
@@ -70,7 +70,7 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         let planned = self.instance_phases.iter().enumerate().map(|(instance, &phase)| {
             let scheduled = levels[phase];
             let next = match now {
-                Some(now) if now != scheduled && self.allowed(phase, now.0, goal.slowdown()) => {
+                Some(now) if now != scheduled && self.allowed(phase, now.0, goal) => {
                     let costs = self.instance_costs(instance);
                     let stay = goal.objective().of(costs[now.0]);
                     let change = goal.objective().of(costs[scheduled.0] + goal.transition());
@@ -87,8 +87,6 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
     /// Per phase of this analysis.
     fn levels_of(&self, schedule: &Schedule<P>) -> Vec<Level> {
         let fastest = self.fastest();
-        let known: std::collections::HashMap<P, Level> = schedule.choices().iter().copied().collect();
-        let of = |phase: P| known.get(&phase).copied().unwrap_or(fastest).min(fastest);
-        self.phases.iter().map(|phase| of(phase.phase)).collect()
+        self.phases.iter().map(|phase| schedule.level(&phase.phase).unwrap_or(fastest).min(fastest)).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::performance::{PerformanceModel, rescale};
 use crate::power::{OperatingPoint, PowerModel};
 use crate::{Error, Hertz};
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// Predicts time and energy of every interval at each of `frequencies`, in ascending order.
     ///
     /// # Formula
@@ -64,7 +64,7 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
                 let time = cycles / point.frequency;
                 Cost { time, energy: point.power(capacitance.predict(&scaled, cycles)) * time }
             });
-            sums.push(phase, counts.instructions(), costs);
+            sums.push(phase.clone(), counts.instructions(), costs);
         }
         sums.finish(frequencies.to_vec())
     }

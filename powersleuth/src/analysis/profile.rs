@@ -14,7 +14,7 @@ pub struct Profile<P> {
     power_counts: Vec<f64>, // >= 0; one row of events.len() per interval
 }
 
-impl<P: Copy> Profile<P> {
+impl<P: Clone> Profile<P> {
     /// An empty profile of a run at `frequency`; `events` are those of the power model, in its order.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl<P: Copy> Profile<P> {
     }
 
     /// The intervals in order: phase, counts, counts of the power model's events.
-    pub fn iter(&self) -> impl Iterator<Item = (P, &Counts, &[f64])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&P, &Counts, &[f64])> {
         let width = self.events.len();
         self.phases
             .iter()
             .zip(&self.counts)
             .enumerate()
-            .map(move |(i, (&phase, counts))| (phase, counts, &self.power_counts[i * width..(i + 1) * width]))
+            .map(move |(i, (phase, counts))| (phase, counts, &self.power_counts[i * width..(i + 1) * width]))
     }
 }

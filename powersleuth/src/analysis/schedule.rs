@@ -3,17 +3,19 @@
 use std::hash::Hash;
 
 use super::{Analysis, Cost, Goal, Level, Transition};
+use crate::Hertz;
 
 /// Which level each phase runs at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Schedule<P> {
     choices: Vec<(P, Level)>, // in the order of the analysis' phases
+    frequencies: Vec<Hertz>,  // of the levels
 }
 
-impl<P: Copy + Eq> Schedule<P> {
-    pub(super) fn new(choices: Vec<(P, Level)>) -> Self {
-        Self { choices }
+impl<P: Clone + Eq + Hash + Ord> Schedule<P> {
+    pub(super) fn new(choices: Vec<(P, Level)>, frequencies: &[Hertz]) -> Self {
+        Self { choices, frequencies: frequencies.to_vec() }
     }
 
     /// The phases with their levels, in the order in which they first appear in the program.
@@ -22,20 +24,37 @@ impl<P: Copy + Eq> Schedule<P> {
         &self.choices
     }
 
-    /// The level of a phase; `None` if the analysis did not know it.
+    /// The level of a phase; `None` if the analysis does not have the phase.
     #[must_use]
-    pub fn level(&self, phase: P) -> Option<Level> {
-        self.choices.iter().find(|(p, _)| *p == phase).map(|&(_, level)| level)
+    pub fn level(&self, phase: &P) -> Option<Level> {
+        self.choices.iter().find(|(p, _)| p == phase).map(|&(_, level)| level)
+    }
+
+    /// The frequency of a phase; `None` if the analysis does not have the phase.
+    #[must_use]
+    pub fn frequency(&self, phase: &P) -> Option<Hertz> {
+        self.frequencies.get(self.level(phase)?.0).copied()
     }
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
-    /// Whether phase number `phase` keeps the bound at `level`. The fastest level always does.
-    pub(super) fn allowed(&self, phase: usize, level: usize, slowdown: f64) -> bool {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
+    /// Whether phase number `phase` keeps the goal's bound at `level`, transitions apart. The fastest level always
+    /// does.
+    pub(super) fn allowed(&self, phase: usize, level: usize, goal: &Goal) -> bool {
+        self.keeps(phase, level, 0.0, goal)
+    }
+
+    /// The same with `changes` changes of frequency at the phase's entries, which the fastest level must keep too.
+    fn keeps(&self, phase: usize, level: usize, changes: f64, goal: &Goal) -> bool {
         let costs = &self.phases[phase].costs;
         let fastest = costs.len() - 1;
+        let reference = costs[fastest].time.0;
+        let time = costs[level].time.0 + changes * goal.transition().time.0;
+        let stretch = self.frequencies[fastest] / self.frequencies[level] - 1.0;
+        let error = if stretch > 0.0 { goal.margin() * stretch } else { 0.0 };
         // Equal times must not differ by rounding.
-        level == fastest || costs[level].time.0 <= costs[fastest].time.0 * (1.0 + slowdown) * (1.0 + 1e-12)
+        (level == fastest && changes == 0.0)
+            || time + error * reference <= reference * (1.0 + goal.slowdown()) * (1.0 + 1e-12)
     }
 
     /// The frequency of each phase that minimises the phase's objective within its bound.
@@ -47,16 +66,17 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
     /// With them, each entry from a phase with another level adds the transition to the phase that is entered,
     /// and choices depend on each other. What is minimised is `sum_p E_p J_p / J_p*`, where `J_p*` is the
     /// phase's own optimum and `E_p` the energy there: for energy that is the total energy; for the others
-    /// a loss of one per cent in a phase counts as much as the energy of that phase. The bound is on the
-    /// phase itself, without transitions; [`outcome`](Self::outcome) tells what they add.
+    /// a loss of one per cent in a phase counts as much as the energy of that phase. The time of the transitions
+    /// into a phase counts towards its bound, and so does the goal's [margin](Goal::with_margin).
     ///
     /// # Accuracy
-    /// Exact without transition costs. With them the best of several descents that change one phase, or two
-    /// phases that follow each other, at a time: on small cases it finds the optimum of an exhaustive search
-    /// nearly always, but that is not guaranteed.
+    /// Exact without transition costs, and with them where there are at most 20,000 ways to give each phase a
+    /// level. Beyond that the best of several descents that change one phase, or two phases that follow each other,
+    /// at a time: nearly always the optimum of an exhaustive search, but that is not guaranteed.
     ///
     /// # Cost
-    /// Phases times levels without transitions; about the square of that with them.
+    /// Phases times levels without transitions; about the square of that with them, and up to 20,000 times the
+    /// phases where the search is exhaustive.
     ///
     /// # References
     /// Thesis, Paper V, section V.6.2, figure V.12.
@@ -66,10 +86,11 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         let levels = if goal.transition() == Transition::default() {
             free
         } else {
-            Descent::new(self, goal, &free).run(free)
+            Search::new(self, goal, &free).run(free)
         };
         let choices = self.phases.iter().zip(levels);
-        Schedule::new(choices.map(|(phase, level)| (phase.phase, Level(level))).collect())
+        let choices = choices.map(|(phase, level)| (phase.phase.clone(), Level(level))).collect();
+        Schedule::new(choices, &self.frequencies)
     }
 
     fn own_optimum(&self, phase: usize, goal: &Goal) -> usize {
@@ -77,7 +98,7 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
         let value = |level: usize| goal.objective().of(costs[level]);
         let mut best = costs.len() - 1;
         for level in (0..costs.len() - 1).rev() {
-            if self.allowed(phase, level, goal.slowdown()) && value(level) < value(best) {
+            if self.allowed(phase, level, goal) && value(level) < value(best) {
                 best = level;
             }
         }
@@ -85,8 +106,11 @@ impl<P: Copy + Eq + Hash> Analysis<P> {
     }
 }
 
+/// Most ways to give each phase a level that are all tried.
+const ALL: u64 = 20_000;
+
 /// Finding levels that are good together.
-struct Descent<'a, P> {
+struct Search<'a, P> {
     analysis: &'a Analysis<P>,
     goal: &'a Goal,
     entries: Vec<Vec<(usize, f64)>>, // of each phase: from which, how often
@@ -94,7 +118,7 @@ struct Descent<'a, P> {
     weights: Vec<f64>,               // E_p / J_p*
 }
 
-impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
+impl<'a, P: Clone + Eq + Hash + Ord> Search<'a, P> {
     fn new(analysis: &'a Analysis<P>, goal: &'a Goal, free: &[usize]) -> Self {
         let count = analysis.phases.len();
         let mut pairs: Vec<(usize, usize)> =
@@ -115,13 +139,16 @@ impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
         Self { analysis, goal, entries, exits, weights: weights.collect() }
     }
 
-    /// Phase `phase`'s part of what is minimised.
+    /// Phase `phase`'s part of what is minimised; infinite if it breaks its bound.
     fn part(&self, phase: usize, levels: &[usize]) -> f64 {
         let changes: f64 = self.entries[phase]
             .iter()
             .filter(|(from, _)| levels[*from] != levels[phase])
             .map(|(_, times)| times)
             .sum();
+        if !self.analysis.keeps(phase, levels[phase], changes, self.goal) {
+            return f64::INFINITY;
+        }
         let (own, transition) = (self.analysis.phases[phase].costs[levels[phase]], self.goal.transition());
         let cost = own + Cost { time: transition.time * changes, energy: transition.energy * changes };
         self.weights[phase] * self.goal.objective().of(cost)
@@ -132,12 +159,17 @@ impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
     }
 
     fn allowed(&self, phase: usize, level: usize) -> bool {
-        self.analysis.allowed(phase, level, self.goal.slowdown())
+        self.analysis.allowed(phase, level, self.goal)
     }
 
-    /// From the phases' own optima, and from each level for all phases that are allowed it.
+    /// All ways where there are few. Otherwise descents from the phases' own optima, and from each level for all
+    /// phases that are allowed it: the fastest for all keeps every bound.
     fn run(&self, free: Vec<usize>) -> Vec<usize> {
         let width = self.analysis.frequencies.len();
+        let ways = u32::try_from(free.len()).ok().and_then(|phases| (width as u64).checked_pow(phases));
+        if ways.is_some_and(|ways| ways <= ALL) {
+            return self.all(width);
+        }
         let uniform = |level: usize| -> Vec<usize> {
             (0..free.len())
                 .map(|phase| (level..width).find(|&l| self.allowed(phase, l)).unwrap_or(width - 1))
@@ -149,6 +181,22 @@ impl<'a, P: Copy + Eq + Hash> Descent<'a, P> {
             (self.total(&end), end)
         });
         ends.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(free, |(_, levels)| levels)
+    }
+
+    /// The best of all ways; of equals the one with the faster levels.
+    fn all(&self, width: usize) -> Vec<usize> {
+        let mut levels = vec![width - 1; self.weights.len()];
+        let mut best = (self.total(&levels), levels.clone());
+        // Counts down in a number system of `width` digits.
+        while let Some(last) = levels.iter().rposition(|&level| level > 0) {
+            levels[last] -= 1;
+            levels[last + 1..].fill(width - 1);
+            let total = self.total(&levels);
+            if total < best.0 * (1.0 - 1e-12) {
+                best = (total, levels.clone());
+            }
+        }
+        best.1
     }
 
     fn descend(&self, mut levels: Vec<usize>) -> Vec<usize> {

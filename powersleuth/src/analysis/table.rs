@@ -59,7 +59,7 @@ pub enum Quantity {
     Power,
 }
 
-impl<P: Copy + Eq + Hash> Analysis<P> {
+impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// From the costs of each interval: phase, instructions, and a cost for each of `frequencies`.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ pub(super) struct Sums<P> {
     numbers: HashMap<P, usize>,
 }
 
-impl<P: Copy + Eq + Hash> Sums<P> {
+impl<P: Clone + Eq + Hash + Ord> Sums<P> {
     pub(super) fn new(width: usize) -> Self {
         Self {
             width,
@@ -228,10 +228,10 @@ impl<P: Copy + Eq + Hash> Sums<P> {
         if let Some(instance) = continues {
             instance.intervals.end += 1;
         } else {
-            let number = *self.numbers.entry(phase).or_insert(self.phases.len());
+            let number = *self.numbers.entry(phase.clone()).or_insert(self.phases.len());
             if number == self.phases.len() {
                 let costs = vec![Cost::default(); self.width];
-                self.phases.push(Phase { phase, intervals: 0, instances: 0, instructions: 0.0, costs });
+                self.phases.push(Phase { phase: phase.clone(), intervals: 0, instances: 0, instructions: 0.0, costs });
             }
             self.phases[number].instances += 1;
             self.instances.push(Instance { phase, intervals: interval..interval + 1 });

@@ -110,7 +110,7 @@ pub struct Collector<S, R, P> {
     counting: Option<usize>,
 }
 
-impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
+impl<S: CounterSource, R: Rotation<P>, P: Clone + Eq + Hash + Ord> Collector<S, R, P> {
     /// Counts `groups` on `source` in the order that `rotation` says.
     pub fn new(source: S, groups: CounterGroups, rotation: R) -> Self {
         let record = Record::new(groups.events());
@@ -151,7 +151,7 @@ impl<S: CounterSource, R: Rotation<P>, P: Copy + Eq + Hash> Collector<S, R, P> {
         let all = counted.len() == events.len();
         let whole = |count: Count| count.scaled().unwrap_or(0.0);
         let (instructions, cycles) = (whole(reading.instructions), whole(reading.cycles));
-        self.record.push(phase, instructions, cycles, counted).map_err(CollectorError::Reading)?;
+        self.record.push(phase.clone(), instructions, cycles, counted).map_err(CollectorError::Reading)?;
         if all {
             self.rotation.counted(phase, group);
         }

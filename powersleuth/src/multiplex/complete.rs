@@ -51,7 +51,7 @@ pub enum Source {
     Instructions,
 }
 
-impl<P: Copy> Complete<P> {
+impl<P: Clone> Complete<P> {
     /// From the rate of each interval, one column per event.
     pub(super) fn new(record: Record<P>, columns: &[Vec<(f64, Step)>]) -> Self {
         let events = record.events;
@@ -131,7 +131,7 @@ impl<P: Copy> Complete<P> {
                     Source::Instructions => counts.instructions(),
                 };
             }
-            profile.push(self.record.phases[interval], counts, &power)?;
+            profile.push(self.record.phases[interval].clone(), counts, &power)?;
         }
         Ok(profile)
     }

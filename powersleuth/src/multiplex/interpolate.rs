@@ -46,11 +46,11 @@ struct Layout {
 }
 
 impl Layout {
-    fn of<P: Copy + Eq + Hash>(phases: &[P]) -> Self {
+    fn of<P: Clone + Eq + Hash + Ord>(phases: &[P]) -> Self {
         let mut numbers: HashMap<P, usize> = HashMap::new();
         let number = |phase: &P| {
             let next = numbers.len();
-            *numbers.entry(*phase).or_insert(next)
+            *numbers.entry(phase.clone()).or_insert(next)
         };
         let phases: Vec<usize> = phases.iter().map(number).collect();
         let mut begin = 0;
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-impl<P: Copy + Eq + Hash> Record<P> {
+impl<P: Clone + Eq + Hash + Ord> Record<P> {
     /// A count for every event of every interval.
     ///
     /// # Formula

@@ -12,7 +12,7 @@ pub struct Record<P> {
     pub(super) counts: Vec<Option<f64>>, // >= 0; one row of `events` per interval
 }
 
-impl<P: Copy> Record<P> {
+impl<P: Clone> Record<P> {
     /// An empty record of `events` multiplexed events.
     #[must_use]
     pub const fn new(events: usize) -> Self {

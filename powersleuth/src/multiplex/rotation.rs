@@ -32,7 +32,7 @@ impl<P> PerPhase<P> {
     }
 }
 
-impl<P: Copy + Eq + Hash> Rotation<P> for PerPhase<P> {
+impl<P: Clone + Eq + Hash + Ord> Rotation<P> for PerPhase<P> {
     fn next_group(&mut self, predicted: Option<P>) -> usize {
         if let Some(phase) = predicted {
             return self.next.get(&phase).copied().unwrap_or(0);

@@ -3,7 +3,7 @@
 //! [`StallBased`](super::StallBased) takes every stall to be due to memory as long as there are misses enough. On a
 //! program that misses *and* stalls for other reasons, such as hits in outer caches or mispredicted branches
 //! whose data comes late, that is too much; on one that fills the reorder buffer behind each miss it is too
-//! little. A second counter tells the two apart: dispatch stalls, for want of room in the reorder buffer, behind
+//! little. A second counter distinguishes the two: dispatch stalls, for want of room in the reorder buffer, behind
 //! misses but hardly for anything else. Which of the two to go by is fitted to a few programs that were run at
 //! two frequencies, once per machine, as the power model is fitted to measured power.
 //!
@@ -93,7 +93,7 @@ pub struct StallCalibration {
     memory_latency: Seconds, // > 0
     from: Hertz,             // > 0
     to: Hertz,               // > 0, not `from`
-    shares: Vec<[f64; 3]>,   // of the cycles: execution stalls, resource stalls, truly memory's
+    shares: Vec<[f64; 4]>,   // of the cycles: execution stalls, resource stalls, cap, truly memory's
 }
 
 impl StallCalibration {
@@ -119,12 +119,12 @@ impl StallCalibration {
     /// 0.
     pub fn push(&mut self, counts: &Counts, cycles: Cycles) -> Result<(), Error> {
         positive("the number of cycles", cycles.0)?;
-        let Some([execution, resource, _]) = capped(counts, self.memory_latency, self.from) else {
+        let Some([execution, resource, cap]) = capped(counts, self.memory_latency, self.from) else {
             return Err(Error::NotCounted { interval: self.shares.len(), what: "resource stalls" });
         };
         let all = counts.cycles().0;
         let memory = (all - cycles.0) / (1.0 - self.to / self.from);
-        self.shares.push([execution / all, resource / all, memory / all]);
+        self.shares.push([execution / all, resource / all, cap / all, memory / all]);
         Ok(())
     }
 
@@ -137,16 +137,84 @@ impl StallCalibration {
     /// # Errors
     /// [`Error::TooFewObservations`] below 2; [`Error::Dependent`] if the two kinds of stall are equal everywhere.
     pub fn fit(&self) -> Result<CalibratedStalls, Error> {
-        if self.shares.len() < 2 {
-            return Err(Error::TooFewObservations { observations: self.shares.len(), parameters: 1 });
+        CalibratedStalls::new(self.memory_latency, self.weight(self.shares.iter())?)
+    }
+
+    fn weight<'a>(&self, rows: impl Iterator<Item = &'a [f64; 4]>) -> Result<f64, Error> {
+        let (mut count, mut squares, mut along) = (0, 0.0, 0.0);
+        for [execution, resource, _, memory] in rows {
+            let difference = execution - resource;
+            count += 1;
+            squares += difference.powi(2);
+            along += difference * (memory - resource);
         }
-        let difference = |[execution, resource, _]: &[f64; 3]| execution - resource;
-        let squares: f64 = self.shares.iter().map(|row| difference(row).powi(2)).sum();
+        if count < 2 {
+            return Err(Error::TooFewObservations { observations: count, parameters: 1 });
+        }
         // A thousandth of the cycles apart, on average, is no difference.
-        if squares <= 1e-6 * self.shares.len() as f64 {
+        if squares <= 1e-6 * count as f64 {
             return Err(Error::Dependent { event: "resource stalls".to_owned() });
         }
-        let along: f64 = self.shares.iter().map(|row| difference(row) * (row[2] - row[1])).sum();
-        CalibratedStalls::new(self.memory_latency, along / squares)
+        Ok(along / squares)
+    }
+
+    /// How far predicted slowdowns are off on programs that the weight was not fitted to: each group of stretches
+    /// is predicted by a weight fitted to the others. Stretch number `i` belongs to `groups[i]`; give each program
+    /// a group of its own.
+    ///
+    /// # Errors
+    /// [`Error::Length`] unless there is a group for each stretch; as [`fit`](Self::fit) for what remains when a
+    /// group is left out.
+    pub fn cross_validate(&self, groups: &[usize]) -> Result<SlowdownErrors, Error> {
+        if groups.len() != self.shares.len() {
+            let (expected, got) = (self.shares.len(), groups.len());
+            return Err(Error::Length { what: "groups", expected, got });
+        }
+        let mut names = groups.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        let rows = || self.shares.iter().zip(groups);
+        let mut errors = Vec::with_capacity(groups.len());
+        for name in names {
+            let weight = self.weight(rows().filter(|(_, group)| **group != name).map(|(row, _)| row))?;
+            for ([execution, resource, cap, memory], _) in rows().filter(|(_, group)| **group == name) {
+                let predicted = (resource + weight * (execution - resource)).min(*cap).clamp(0.0, 1.0);
+                errors.push(self.scaling_share(*memory) - self.scaling_share(predicted));
+            }
+        }
+        errors.sort_by(f64::total_cmp);
+        Ok(SlowdownErrors { errors })
+    }
+
+    /// Share of the time at the higher of the two frequencies that scales with the clock, if memory has the share
+    /// `memory` of the cycles of the profile.
+    fn scaling_share(&self, memory: f64) -> f64 {
+        let scaling = (1.0 - memory) / self.from.0.max(self.to.0);
+        scaling / (scaling + memory / self.from.0)
+    }
+}
+
+/// Errors of predicted slowdowns on programs that the model was not fitted to.
+///
+/// An error is that of the share of time that scales with the clock, true less predicted: by so much times
+/// `f_fast / f - 1` a program slows down more at `f` than predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowdownErrors {
+    errors: Vec<f64>, // ascending, never empty
+}
+
+impl SlowdownErrors {
+    /// The error that the share `coverage` of the stretches stays below, at least 0: a margin for
+    /// [`Goal::with_margin`](crate::analysis::Goal::with_margin).
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless `coverage` is above 0 and at most 1.
+    pub fn margin(&self, coverage: f64) -> Result<f64, Error> {
+        if !(coverage > 0.0 && coverage <= 1.0) {
+            let limit = "above 0 and at most 1";
+            return Err(Error::OutOfRange { what: "the coverage of the margin", value: coverage, limit });
+        }
+        let place = (coverage * self.errors.len() as f64).ceil() as usize;
+        Ok(self.errors[place.clamp(1, self.errors.len()) - 1].max(0.0))
     }
 }

@@ -11,7 +11,7 @@ mod linear;
 mod miss;
 mod stall;
 
-pub use calibrated::{CalibratedStalls, StallCalibration};
+pub use calibrated::{CalibratedStalls, SlowdownErrors, StallCalibration};
 pub use counts::Counts;
 pub use event::{Event, Scaling};
 pub use linear::Linear;
