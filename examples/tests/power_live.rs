@@ -21,7 +21,7 @@ use examples::tools::power_frequency::live::study::{Machine as Settings, Run as 
 use examples::tools::power_frequency::live::{IntervalSource, Seen};
 use examples::tools::power_frequency::study::Study;
 use examples::tools::power_frequency::{Args, run, suite};
-use powersleuth::linux::{EnergyMeter, Files, energy_zones};
+use powersleuth::linux::{EnergyMeter, Files, package_zones};
 use powersleuth::multiplex::{Count, CounterSource, Reading};
 use powersleuth::perf::{EventCode, PerfError};
 use powersleuth::{Hertz, Seconds};
@@ -170,7 +170,7 @@ fn settings() -> Settings {
 }
 
 fn observed(choice: &Choice, source: Shown, system: &System) -> (Observed, Shown) {
-    let meter = energy_zones(system).ok().map(|zones| EnergyMeter::new(system, &zones[0]).unwrap());
+    let meter = package_zones(system).ok().map(|zones| EnergyMeter::new(system, &zones).unwrap());
     observe(source, choice, 4, 0, meter, &AtomicBool::new(false), |_| {}).unwrap()
 }
 

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
-use powersleuth::linux::{EnergyMeter, Files, Pin, Tree, energy_zones, machine_name, policies, voltages};
+use powersleuth::linux::{
+    EnergyMeter, Files, Pin, Tree, energy_zones, machine_name, package_zones, policies, voltages,
+};
 use powersleuth::{Error, Hertz, Joules, Volts, Watts};
 use tempfile::TempDir;
 
@@ -168,7 +170,7 @@ fn the_meter_adds_up_through_wraps() {
     let kernel = Kernel::new(AMD);
     let zone = energy_zones(&kernel).unwrap().remove(0);
     let path = "sys/class/powercap/intel-rapl:0/energy_uj";
-    let mut meter = EnergyMeter::new(kernel.clone(), &zone).unwrap();
+    let mut meter = EnergyMeter::new(kernel.clone(), std::slice::from_ref(&zone)).unwrap();
     assert_eq!(meter.read().unwrap(), Joules(0.0));
     kernel.put(path, "65532500000\n");
     assert_eq!(meter.read().unwrap(), Joules(0.5));
@@ -189,6 +191,72 @@ fn the_meter_adds_up_through_wraps() {
     kernel.put(path, "soon\n");
     let error = meter.read().unwrap_err();
     assert!(matches!(&error, Error::Malformed { content, .. } if content == "soon"), "{error}");
+}
+
+/// A machine of two packages, one with a part, and a zone of the whole platform.
+fn two_packages() -> Kernel {
+    let kernel = Kernel::default();
+    let zones = [("0", "package-0"), ("0:0", "core"), ("1", "package-1"), ("2", "psys")];
+    for (number, name) in zones {
+        let folder = format!("sys/class/powercap/intel-rapl:{number}");
+        kernel.put(&format!("{folder}/name"), name);
+        kernel.put(&format!("{folder}/max_energy_range_uj"), "1000000");
+        kernel.put(&format!("{folder}/energy_uj"), "900000");
+    }
+    kernel
+}
+
+#[test]
+fn all_packages_are_metered_and_nothing_twice() {
+    let kernel = two_packages();
+    let zones = package_zones(&kernel).unwrap();
+    let names: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
+    assert_eq!(names, ["package-0", "package-1"]);
+    let mut meter = EnergyMeter::new(kernel.clone(), &zones).unwrap();
+    kernel.put("sys/class/powercap/intel-rapl:0/energy_uj", "950000");
+    // Through the end of its range.
+    kernel.put("sys/class/powercap/intel-rapl:1/energy_uj", "150000");
+    assert!((meter.read().unwrap().0 - 0.3).abs() < 1e-9);
+    assert!(matches!(EnergyMeter::new(kernel, &[]), Err(Error::Empty { .. })));
+}
+
+#[test]
+fn energy_files_that_lie_are_errors_with_a_path() {
+    let refused = |file: &str, content: &str| {
+        let kernel = two_packages();
+        let path = format!("sys/class/powercap/intel-rapl:1/{file}");
+        kernel.put(&path, content);
+        let meter = package_zones(&kernel).and_then(|zones| EnergyMeter::new(kernel, &zones));
+        let error = meter.unwrap_err();
+        assert!(matches!(&error, Error::Malformed { path: named, .. } if *named == path), "{error}");
+    };
+    refused("max_energy_range_uj", "0");
+    refused("max_energy_range_uj", "");
+    refused("energy_uj", "-5");
+    refused("energy_uj", "1000001");
+    let kernel = two_packages();
+    let zones = package_zones(&kernel).unwrap();
+    let mut meter = EnergyMeter::new(kernel.clone(), &zones).unwrap();
+    // Changed while it is read: another counter than at the beginning.
+    kernel.put("sys/class/powercap/intel-rapl:0/energy_uj", "99999999999");
+    assert!(matches!(meter.read(), Err(Error::Malformed { .. })));
+    kernel.close("intel-rapl:0/name");
+    assert!(matches!(package_zones(&kernel), Err(Error::File { .. })));
+}
+
+#[test]
+fn voltages_that_may_not_be_read_are_not_missing() {
+    let kernel = Kernel::default();
+    kernel.put("sys/kernel/debug/opp/cpu0/opp:1000000/supply-0/u_volt_target", "900000");
+    assert_eq!(voltages(&kernel, 0).unwrap().len(), 1);
+    kernel.close("u_volt_target");
+    let error = voltages(&kernel, 0).unwrap_err();
+    assert!(matches!(&error, Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied), "{error}");
+    // A device tree whose table is closed is no device tree without a table.
+    let kernel = Kernel::new(ARM);
+    kernel.close("opp-hz");
+    let error = voltages(&kernel, 0).unwrap_err();
+    assert!(matches!(&error, Error::File { path, .. } if path.ends_with("opp-hz")), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What Linux tells about frequency, voltage and energy, and setting the frequency.
+//! Frequencies, voltages and energy counters as Linux reports them, and setting the frequency.
 //!
 //! Everything is read below a root that the caller gives, `/` on a live machine and a directory of a test's
 //! making elsewhere, or from anything else that implements [`Files`]. Nothing is written unless a
@@ -6,8 +6,8 @@
 //!
 //! - [`policies`]: the frequencies that each group of cores can run at;
 //! - [`Pin`]: sets them, and puts everything back as it was;
-//! - [`voltages`]: voltage of each frequency, where device tree or debugfs tell it;
-//! - [`energy_zones`], [`EnergyMeter`]: energy counters (RAPL) through powercap;
+//! - [`voltages`]: voltage of each frequency, where the device tree or debugfs has it;
+//! - [`energy_zones`], [`package_zones`], [`EnergyMeter`]: energy counters (RAPL) through powercap;
 //! - [`machine_name`]: what a fitted model is labelled with.
 
 mod cpufreq;
@@ -22,4 +22,4 @@ pub use files::{Files, Tree};
 pub use machine::machine_name;
 pub use opp::voltages;
 pub use pin::{Pin, Restorer};
-pub use powercap::{EnergyMeter, EnergyZone, energy_zones};
+pub use powercap::{EnergyMeter, EnergyZone, energy_zones, package_zones};

@@ -6,6 +6,7 @@
 
 use super::files::{Files, READABLE, names, number, parse};
 use crate::{Error, Hertz, Volts};
+use std::io;
 
 const DEBUGFS: &str = "sys/kernel/debug/opp";
 const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
@@ -17,21 +18,20 @@ const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
 /// files that cannot be read or understood.
 pub fn voltages(files: &impl Files, cpu: u32) -> Result<Vec<(Hertz, Volts)>, Error> {
     // Debugfs is closed to all but root; the device tree is open.
-    let mut points = match from_debugfs(files, cpu) {
-        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Vec::new()
-        }
-        other => other?,
+    let (mut points, refused) = match from_debugfs(files, cpu) {
+        Err(error @ Error::File { .. }) => (Vec::new(), Some(error)),
+        other => (other?, None),
     };
     if points.is_empty() {
         points = from_device_tree(files, cpu)?;
     }
     if points.is_empty() {
-        return Err(Error::Missing {
+        // A file that may not be read is not the same as none.
+        return Err(refused.unwrap_or_else(|| Error::Missing {
             what: "voltages",
             path: format!("{DEBUGFS}/cpu{cpu}"),
             remedy: "give the voltage of each frequency by hand",
-        });
+        }));
     }
     points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
     Ok(points)
@@ -51,21 +51,33 @@ fn from_debugfs(files: &impl Files, cpu: u32) -> Result<Vec<(Hertz, Volts)>, Err
 
 fn from_device_tree(files: &impl Files, cpu: u32) -> Result<Vec<(Hertz, Volts)>, Error> {
     let node = format!("sys/devices/system/cpu/cpu{cpu}/of_node/operating-points-v2");
-    let Ok(wanted) = files.read(&node) else { return Ok(Vec::new()) };
+    let Some(wanted) = bytes(files, &node)? else { return Ok(Vec::new()) };
     for table in names(files, DEVICE_TREE)?.unwrap_or_default() {
         let directory = format!("{DEVICE_TREE}/{table}");
-        if files.read(&format!("{directory}/phandle")).is_ok_and(|phandle| phandle == wanted) {
+        if bytes(files, &format!("{directory}/phandle"))?.is_some_and(|phandle| phandle == wanted) {
             return read_table(files, &directory);
         }
     }
     Ok(Vec::new())
 }
 
+/// Content of a file of the device tree; `None` if there is none.
+fn bytes(files: &impl Files, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    match files.read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        // What looks like a file may be part of another's path: a property has no files below it.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(source) => {
+            Err(Error::File { operation: "read", path: path.to_owned(), source, remedy: READABLE })
+        }
+    }
+}
+
 fn read_table(files: &impl Files, directory: &str) -> Result<Vec<(Hertz, Volts)>, Error> {
     let mut points = Vec::new();
     for name in names(files, directory)?.unwrap_or_default() {
         let node = format!("{directory}/{name}");
-        let Ok(hertz) = files.read(&format!("{node}/opp-hz")) else { continue };
+        let Some(hertz) = bytes(files, &format!("{node}/opp-hz"))? else { continue };
         let hertz = big_endian(&format!("{node}/opp-hz"), &hertz, 8)?;
         let path = format!("{node}/opp-microvolt");
         let microvolts = files.read(&path).map_err(|source| Error::File {

@@ -55,35 +55,66 @@ fn numbers(name: &str) -> Vec<u32> {
 }
 
 fn zone(files: &impl Files, directory: String) -> Result<EnergyZone, Error> {
+    let path = format!("{POWERCAP}/{directory}/max_energy_range_uj");
+    let range = number(files, &path, READABLE)?;
+    if range == 0 {
+        return Err(Error::Malformed { path, content: "0".to_owned(), expected: "a number above 0" });
+    }
     Ok(EnergyZone {
         name: text(files, &format!("{POWERCAP}/{directory}/name"), READABLE)?,
         nested: numbers(&directory).len() > 1,
-        range: Joules(
-            number(files, &format!("{POWERCAP}/{directory}/max_energy_range_uj"), READABLE)? as f64 * 1e-6,
-        ),
+        range: Joules(range as f64 * 1e-6),
         directory,
     })
 }
 
-/// Adds up the energy of a zone, through wraps of its counter.
+/// The zones that make up the machine's processors: all packages, none of their parts. Where the kernel names no zone
+/// a package, all that are not parts of another.
+///
+/// # Errors
+/// As [`energy_zones`].
+pub fn package_zones(files: &impl Files) -> Result<Vec<EnergyZone>, Error> {
+    let mut zones = energy_zones(files)?;
+    zones.retain(|zone| !zone.nested);
+    if zones.iter().any(|zone| zone.name.starts_with("package")) {
+        // `psys` is the whole platform, packages included.
+        zones.retain(|zone| zone.name.starts_with("package"));
+    }
+    Ok(zones)
+}
+
+/// Adds up the energy of zones, through wraps of their counters.
 #[derive(Debug)]
 pub struct EnergyMeter<F> {
     files: F,
+    counters: Vec<Counter>,
+}
+
+#[derive(Debug)]
+struct Counter {
     path: String,
-    range: u64, // microjoules
-    last: u64,
+    range: u64, // microjoules, > 0
+    last: u64,  // at most `range`
     total: u64,
 }
 
 impl<F: Files> EnergyMeter<F> {
-    /// Begins at 0 now.
+    /// Begins at 0 now. The zones must not be parts of each other.
     ///
     /// # Errors
-    /// [`Error::File`] if the counter cannot be read: mostly for lack of permission; [`Error::Malformed`].
-    pub fn new(files: F, zone: &EnergyZone) -> Result<Self, Error> {
-        let path = format!("{POWERCAP}/{}/energy_uj", zone.directory);
-        let last = number(&files, &path, READABLE)?;
-        Ok(Self { files, path, range: (zone.range.0 * 1e6).round() as u64, last, total: 0 })
+    /// [`Error::Empty`] without zones; [`Error::File`] if a counter cannot be read: mostly for lack of permission;
+    /// [`Error::Malformed`] for one that is no number or beyond its range.
+    pub fn new(files: F, zones: &[EnergyZone]) -> Result<Self, Error> {
+        if zones.is_empty() {
+            return Err(Error::Empty { what: "energy zones" });
+        }
+        let counters = zones.iter().map(|zone| {
+            let path = format!("{POWERCAP}/{}/energy_uj", zone.directory);
+            let range = (zone.range.0 * 1e6).round() as u64;
+            Ok(Counter { last: reading(&files, &path, range)?, path, range, total: 0 })
+        });
+        let counters = counters.collect::<Result<_, Error>>()?;
+        Ok(Self { files, counters })
     }
 
     /// Energy since the beginning. Must be called at least once per [wrap](EnergyZone::wraps_after).
@@ -91,11 +122,24 @@ impl<F: Files> EnergyMeter<F> {
     /// # Errors
     /// As [`new`](Self::new). What was counted meanwhile is in the next reading that succeeds.
     pub fn read(&mut self) -> Result<Joules, Error> {
-        let now = number(&self.files, &self.path, READABLE)?;
-        let passed =
-            if now >= self.last { now - self.last } else { (self.range + now).saturating_sub(self.last) };
-        self.total += passed;
-        self.last = now;
-        Ok(Joules(self.total as f64 * 1e-6))
+        let mut total = 0;
+        for counter in &mut self.counters {
+            let now = reading(&self.files, &counter.path, counter.range)?;
+            let wrapped = if now < counter.last { counter.range } else { 0 };
+            counter.total += wrapped + now - counter.last;
+            counter.last = now;
+            total += counter.total;
+        }
+        Ok(Joules(total as f64 * 1e-6))
     }
+}
+
+/// A counter's value, which a counter in order keeps within its range.
+fn reading(files: &impl Files, path: &str, range: u64) -> Result<u64, Error> {
+    let now = number(files, path, READABLE)?;
+    if now > range {
+        let expected = "a number up to max_energy_range_uj";
+        return Err(Error::Malformed { path: path.to_owned(), content: now.to_string(), expected });
+    }
+    Ok(now)
 }

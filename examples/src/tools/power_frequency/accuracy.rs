@@ -153,6 +153,7 @@ pub fn row(
         .interpolate(Filling::default())?;
     let timed = observe::multiplexed(&run, &phases, clock(2), groups, InTime::new(turns))?.carry_forward()?;
     let predicted = predict(&guided, &calibration.stalls(highest)?, 2)?;
+    let goal = goal.with_margin(calibration.margin(highest)?)?;
     Ok(Row {
         program: name.to_owned(),
         intervals: truth.intervals(),
@@ -162,7 +163,7 @@ pub fn row(
         power: power_errors,
         filling: [filling_error(&run, &guided, clock(2)), filling_error(&run, &timed, clock(2))],
         multiplexed: [errors(&predicted, &truth, lowest, time)?, errors(&predicted, &truth, lowest, watts)?],
-        regret: regret(&truth, &predicted.schedule(goal), goal),
+        regret: regret(&truth, &predicted.schedule(&goal), &goal),
     })
 }
 

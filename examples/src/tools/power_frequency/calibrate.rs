@@ -21,6 +21,8 @@ pub const INTERVAL: u64 = 100_000;
 
 /// Intervals that make an observation.
 pub const OBSERVATION: usize = 5;
+/// Share of the training stretches whose slowdown, predicted by the other programs, the margin of a schedule covers.
+const COVERAGE: f64 = 0.9;
 /// Intervals of each program.
 const TRAINING: usize = 15;
 
@@ -111,6 +113,21 @@ impl Calibration {
     /// # Errors
     /// As [`StallCalibration::fit`]; [`Error::UnknownFrequency`] unless it is one of the calibration's.
     pub fn stalls(&self, profiled_at: Hertz) -> Result<CalibratedStalls, Error> {
+        self.stretches(profiled_at)?.0.fit()
+    }
+
+    /// What the bound of a schedule made from such a profile must allow for: the error on programs left out.
+    ///
+    /// # Errors
+    /// As [`stalls`](Self::stalls).
+    pub fn margin(&self, profiled_at: Hertz) -> Result<f64, Error> {
+        let (calibration, programs) = self.stretches(profiled_at)?;
+        let coverage = std::env::var("COVERAGE").ok().and_then(|c| c.parse().ok()).unwrap_or(COVERAGE);
+        calibration.cross_validate(&programs)?.margin(coverage)
+    }
+
+    /// The training programs' stretches with the program of each.
+    fn stretches(&self, profiled_at: Hertz) -> Result<(StallCalibration, Vec<usize>), Error> {
         let frequencies = self.frequencies();
         let unknown = Error::UnknownFrequency { hertz: profiled_at.0 };
         let from = frequencies.iter().position(|&f| f == profiled_at).ok_or(unknown)?;
@@ -118,11 +135,15 @@ impl Calibration {
         let distance = |at: usize| (frequencies[at].0 / profiled_at.0).ln().abs();
         let to = if distance(0) >= distance(highest) { 0 } else { highest };
         let mut calibration = StallCalibration::new(self.latency, frequencies[from], frequencies[to])?;
-        for part in self.runs.iter().flat_map(|run| run.intervals.chunks(OBSERVATION)) {
-            let cycles = part.iter().map(|interval| interval.clocks[to].cycles).sum();
-            calibration.push(&sum(part, from)?.counts, Cycles(cycles))?;
+        let mut programs = Vec::new();
+        for (program, run) in self.runs.iter().enumerate() {
+            for part in run.intervals.chunks(OBSERVATION) {
+                let cycles = part.iter().map(|interval| interval.clocks[to].cycles).sum();
+                calibration.push(&sum(part, from)?.counts, Cycles(cycles))?;
+                programs.push(program);
+            }
         }
-        calibration.fit()
+        Ok((calibration, programs))
     }
 
     /// Observations of the power model's events at the highest frequency, with the program each belongs to.

@@ -121,6 +121,7 @@ pub fn study(
         modelled: false,
         interval: INTERVAL,
         profiled_at: setup.profiled_at,
+        margin: Some(calibration.margin(setup.profiled_at)?),
         views: Study::views(&predicted, &code, workloads::locate)?,
         predicted,
         truth: Some(truth),

@@ -76,7 +76,7 @@ pub fn write_front(report: &Report<'_>, out: impl Write) -> io::Result<()> {
         let levels = study.views.iter().map(|view| {
             point
                 .schedule
-                .level(view.phase)
+                .level(&view.phase)
                 .map_or(String::new(), |level| format!("{:.4}", report.ghz(level)))
         });
         let cost = [format!("{:.9}", point.cost.time.0), format!("{:.9}", point.cost.energy.0)];

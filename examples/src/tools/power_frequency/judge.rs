@@ -94,6 +94,9 @@ pub struct Regret {
     pub mean: f64,
     /// The largest of a phase that makes up one per cent of the program or more.
     pub worst: f64,
+    /// Share that is kept of what a schedule made from the truth saves of the objective, phases weighted as above; 1
+    /// where that saves nothing.
+    pub kept: f64,
     /// Phases that take longer than the bound allows, by how much.
     pub violations: Vec<(PhaseId, f64)>,
 }
@@ -103,16 +106,19 @@ pub struct Regret {
 pub fn regret(truth: &Analysis<PhaseId>, schedule: &Schedule<PhaseId>, goal: &Goal) -> Regret {
     let fastest = truth.fastest();
     let total = truth.program_costs()[fastest.0].energy;
-    let mut regret = Regret { mean: 0.0, worst: f64::NEG_INFINITY, violations: Vec::new() };
+    let mut regret = Regret { mean: 0.0, worst: f64::NEG_INFINITY, kept: 1.0, violations: Vec::new() };
+    let mut saved = [0.0; 2];
     for phase in truth.phases() {
         let value = |cost: Cost| goal.objective().of(cost);
         let reference = phase.costs[fastest.0];
         let within = |cost: &&Cost| cost.time / reference.time <= 1.0 + goal.slowdown();
         let best = phase.costs.iter().filter(within).map(|&c| value(c)).fold(value(reference), f64::min);
-        let chosen = phase.costs[schedule.level(phase.phase).unwrap_or(fastest).0];
+        let chosen = phase.costs[schedule.level(&phase.phase).unwrap_or(fastest).0];
         let share = reference.energy / total;
         let loss = value(chosen) / best - 1.0;
         regret.mean += loss * share;
+        saved[0] += (1.0 - value(chosen) / value(reference)) * share;
+        saved[1] += (1.0 - best / value(reference)) * share;
         if share >= 0.01 {
             regret.worst = regret.worst.max(loss);
         }
@@ -120,6 +126,9 @@ pub fn regret(truth: &Analysis<PhaseId>, schedule: &Schedule<PhaseId>, goal: &Go
         if slowdown > goal.slowdown() {
             regret.violations.push((phase.phase, slowdown - goal.slowdown()));
         }
+    }
+    if saved[1] > 0.0 {
+        regret.kept = saved[0] / saved[1];
     }
     regret
 }

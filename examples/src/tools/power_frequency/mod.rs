@@ -198,6 +198,7 @@ fn model(
         modelled: true,
         interval: window,
         profiled_at: model.frequency(),
+        margin: None,
         views: Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?,
         predicted,
         truth: None,

@@ -34,7 +34,7 @@ impl Report<'_> {
     /// The level of a phase in the schedule.
     #[must_use]
     pub fn level(&self, phase: PhaseId) -> Level {
-        self.advice.schedule.level(phase).unwrap_or(self.study.predicted.fastest())
+        self.advice.schedule.level(&phase).unwrap_or(self.study.predicted.fastest())
     }
 
     /// A level in GHz.
@@ -183,6 +183,12 @@ impl Report<'_> {
                 advice.predicted.transitions
             ),
         ];
+        if let Some(margin) = study.margin {
+            lines.push(format!(
+                "  the bound allows for an error of {} of the time that scales with the clock",
+                percent(margin)
+            ));
+        }
         if let Some([followed, fastest]) = &advice.really {
             lines.push(format!("  in truth:  {}", Self::against(followed, fastest)));
             let broken: Vec<String> = followed
@@ -275,6 +281,7 @@ impl Report<'_> {
             "schedule": {
                 "objective": self.objective,
                 "bound": advice.goal.slowdown(),
+                "margin": study.margin,
                 "predicted": outcome(&advice.predicted),
                 "at_highest": outcome(&advice.fastest),
                 "best_by_instance": outcome(&advice.best),
@@ -336,6 +343,7 @@ fn accuracy_object(table: &Table) -> Value {
             "schedule": {
                 "loss": row.regret.mean,
                 "worst_phase": row.regret.worst,
+                "saving_kept": row.regret.kept,
                 "violations": row.regret.violations.iter().map(|(_, by)| by).collect::<Vec<_>>(),
             },
         })
@@ -377,6 +385,7 @@ fn accuracy_text(table: &Table) -> String {
         "time multiplexed",
         "power multiplexed",
         "schedule's loss",
+        "saving kept",
         "bound broken by",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
@@ -393,6 +402,7 @@ fn accuracy_text(table: &Table) -> String {
             cell(row.multiplexed[0]),
             cell(row.multiplexed[1]),
             signed(row.regret.mean),
+            percent(row.regret.kept),
             broken.join(", "),
         ]);
     }
@@ -405,6 +415,7 @@ fn accuracy_text(table: &Table) -> String {
         mean(&|row| row.multiplexed[0].mean),
         mean(&|row| row.multiplexed[1].mean),
         signed(table.mean(|row| row.regret.mean)),
+        mean(&|row| row.regret.kept),
         String::new(),
     ]);
     text + &align(&rows)

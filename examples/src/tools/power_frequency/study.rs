@@ -33,6 +33,8 @@ pub struct Study {
     pub predicted: Analysis<PhaseId>,
     /// What it really costs, where a reference tells.
     pub truth: Option<Analysis<PhaseId>>,
+    /// Error of predicted slowdowns that the bound allows for; `None` where it was not measured.
+    pub margin: Option<f64>,
     /// The phases, the one that takes longest at the highest frequency first.
     pub views: Vec<PhaseView>,
     /// What the reader should know.
@@ -139,6 +141,7 @@ impl Advice {
     /// None for a study whose truth has the same phases and frequencies as its prediction.
     pub fn give(study: &Study, goal: Goal, hysteresis: Option<Hysteresis>) -> Result<Self, Error> {
         let predicted = &study.predicted;
+        let goal = goal.with_margin(study.margin.unwrap_or(0.0))?;
         let schedule = predicted.schedule(&goal);
         let plan = match hysteresis {
             Some(hysteresis) => predicted.follow_reluctantly(&schedule, &goal, hysteresis),

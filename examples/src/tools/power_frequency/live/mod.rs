@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use powersleuth::Hertz;
-use powersleuth::linux::{EnergyMeter, Pin, Tree, energy_zones, policies};
+use powersleuth::linux::{EnergyMeter, Pin, Tree, package_zones, policies};
 use powersleuth::multiplex::{Count, CounterSource, Reading};
 
 use self::choose::{Choice, Supply};
@@ -64,10 +64,10 @@ pub(super) fn count(
     let choice = Choice::make(&files, std::env::consts::ARCH, &args.events, |code| can_count(&[code]));
     // Restored when it goes, whatever happens meanwhile.
     let pin = args.profile_at.map(|ghz| pin(&files, Hertz::from_ghz(ghz))).transpose()?;
-    let zone = energy_zones(&files).ok().and_then(|zones| zones.into_iter().next());
-    let meter = zone.map(|zone| EnergyMeter::new(files.clone(), &zone)).transpose();
+    let meter = package_zones(&files).and_then(|zones| EnergyMeter::new(files.clone(), &zones));
     let (meter, unreadable) = match meter {
-        Ok(meter) => (meter, None),
+        Ok(meter) => (Some(meter), None),
+        Err(powersleuth::Error::Missing { .. }) => (None, None),
         Err(error) => (None, Some(error)),
     };
     let window = args.live_window();

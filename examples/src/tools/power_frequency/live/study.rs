@@ -75,6 +75,9 @@ pub fn study(
     let profile = complete.profile(clock, &roles)?;
     let predicted = Analysis::predict(&profile, &StallBased::new(machine.latency)?, &power, &frequencies)?;
 
+    notes.push(
+        "the bound on slowdown allows for no error: the performance model was not calibrated on this machine".to_owned(),
+    );
     notes.extend(silent);
     notes.push(turns(observed, &complete));
     notes.push(drawn(observed, &predicted, clock));
@@ -100,6 +103,7 @@ pub fn study(
         modelled: false,
         interval: run.window,
         profiled_at: clock,
+        margin: None,
         views: Study::views(&predicted, &observed.code, |address| source.locate(address))?,
         predicted,
         truth: None,
@@ -151,7 +155,14 @@ fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -
     };
     let known: Vec<Hertz> = bundled.frequencies().collect();
     let ((low, high), (from, to)) = (ends(&known)?, ends(frequencies)?);
-    let told = voltages(files, 0).unwrap_or_default();
+    let told = match voltages(files, 0) {
+        Ok(told) => told,
+        Err(Error::Missing { .. }) => Vec::new(),
+        Err(error) => {
+            notes.push(format!("no voltages: {error}"));
+            Vec::new()
+        }
+    };
     let mut here = 0;
     let mut points = Vec::new();
     for &frequency in frequencies {
@@ -250,7 +261,7 @@ fn drawn(observed: &Observed, predicted: &Analysis<PhaseId>, clock: Hertz) -> St
                 )
             });
             format!(
-                "the whole package drew {} on average (measured, RAPL){told}",
+                "all packages together drew {} on average (measured, RAPL){told}",
                 quantity(joules.0 / time.as_secs_f64(), "W")
             )
         }
