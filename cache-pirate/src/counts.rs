@@ -11,8 +11,9 @@ pub struct MemoryCounts {
     pub shared_accesses: f64,
     /// Those that missed it and waited for memory.
     pub misses: f64,
-    /// Lines brought from memory, on demand or ahead.
-    pub fetches: f64,
+    /// Lines brought from memory, on demand or by a prefetcher; `None` where prefetches cannot be counted: misses
+    /// are fewer than fetches then, by an unknown number.
+    pub fetches: Option<f64>,
 }
 
 /// What the target did.
@@ -82,9 +83,42 @@ macro_rules! fieldwise {
     };
 }
 
-fieldwise!(MemoryCounts { accesses, shared_accesses, misses, fetches });
 fieldwise!(PirateCounts { touches, fetches });
 fieldwise!(Reading { elapsed, target, pirate });
+
+impl MemoryCounts {
+    /// Lines brought from memory as far as they were counted: misses where prefetches were not.
+    #[must_use]
+    pub fn fetches_at_least(&self) -> f64 {
+        self.fetches.unwrap_or(self.misses)
+    }
+
+    /// Both, field by field; fetches are known only where both sides have them.
+    fn with(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            accesses: of(self.accesses, other.accesses),
+            shared_accesses: of(self.shared_accesses, other.shared_accesses),
+            misses: of(self.misses, other.misses),
+            fetches: self.fetches.zip(other.fetches).map(|(one, two)| of(one, two)),
+        }
+    }
+}
+
+impl Sub for MemoryCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        self.with(earlier, Sub::sub)
+    }
+}
+
+impl Add for MemoryCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, Add::add)
+    }
+}
 
 impl Sub for TargetCounts {
     type Output = Self;
@@ -110,12 +144,20 @@ impl Mul<f64> for TargetCounts {
 
     /// Everything times a factor.
     fn mul(self, by: f64) -> Self {
-        let memory = self.memory.map(|memory| MemoryCounts {
-            accesses: memory.accesses * by,
-            shared_accesses: memory.shared_accesses * by,
-            misses: memory.misses * by,
-            fetches: memory.fetches * by,
-        });
+        let memory = self.memory.map(|memory| memory.with(memory, |count, _| count * by));
         Self { work: self.work * by, time: self.time * by, memory }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetches_are_unknown_where_one_side_does_not_count_prefetches() {
+        let counts = |fetches| MemoryCounts { accesses: 10.0, shared_accesses: 5.0, misses: 2.0, fetches };
+        assert_eq!((counts(Some(7.0)) - counts(Some(3.0))).fetches, Some(4.0));
+        let sum = counts(Some(7.0)) + counts(None);
+        assert_eq!((sum.misses, sum.fetches, sum.fetches_at_least()), (4.0, None, 4.0));
     }
 }

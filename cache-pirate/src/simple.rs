@@ -102,7 +102,7 @@ impl<I: Iterator<Item = u64>> SimpleTestbed<I> {
                 return Err(PirateError::Parameter { what, value, remedy: "a finite time above 0" });
             }
         }
-        let memory = Some(MemoryCounts::default());
+        let memory = Some(MemoryCounts { fetches: Some(0.0), ..MemoryCounts::default() });
         let counts = Reading { target: TargetCounts { memory, ..Default::default() }, ..Default::default() };
         let cache = Lru::new(machine.sets, machine.ways);
         Ok(Self { machine, target, cache, now: 0.0, counts, pirate: Vec::new(), ended: false })
@@ -123,7 +123,7 @@ impl<I: Iterator<Item = u64>> SimpleTestbed<I> {
                 accesses: memory.accesses + 1.0,
                 shared_accesses: memory.shared_accesses + 1.0,
                 misses: memory.misses + missed,
-                fetches: memory.fetches + missed,
+                fetches: memory.fetches.map(|fetches| fetches + missed),
             };
         }
         Some(())

@@ -65,7 +65,7 @@ fn the_least_a_file_may_hold_is_enough() {
     let file: CurveFile = serde_json::from_str(text).unwrap();
     let curve = file.curve().unwrap();
     let point = curve.points()[0];
-    assert_eq!((point.fetch_ratio, point.hit_rate, point.mix), (Some(0.5), None, Some(1.0)));
+    assert_eq!((point.fetch_ratio, point.hit_rate, point.mix), (None, None, Some(1.0)));
     assert_eq!((file.work.as_str(), curve.cache().bytes), ("instruction", 1024));
     assert!(point.is_trusted());
 }

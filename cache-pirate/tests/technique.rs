@@ -8,8 +8,8 @@ mod common;
 use cache_pirate::measure::choose_threads;
 use cache_pirate::simple::{SimpleMachine, SimpleTestbed};
 use cache_pirate::{
-    CurvePoint, Distrust, Interval, Outcome, Pace, PirateError, PirateParams, Reading, SharedCache, Testbed,
-    Threads, Trust, Until, Who, measure, measure_fixed,
+    CurvePoint, Distrust, Interval, MemoryCounts, Outcome, Pace, PirateError, PirateParams, Reading,
+    SharedCache, Testbed, Threads, Trust, Until, Who, measure, measure_fixed,
 };
 use common::{miss_ratio, random_lines};
 use quickcheck::{QuickCheck, TestResult};
@@ -342,6 +342,38 @@ impl<T: Testbed> Testbed for Overstated<T> {
     }
     fn read(&mut self) -> Result<Reading, T::Error> {
         self.inner.read()
+    }
+}
+
+/// A testbed that counts misses of demand accesses only, as many processors do.
+struct DemandOnly<T>(T);
+
+impl<T: Testbed> Testbed for DemandOnly<T> {
+    type Error = T::Error;
+    fn cache(&self) -> SharedCache {
+        self.0.cache()
+    }
+    fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), T::Error> {
+        self.0.steal(bytes, threads)
+    }
+    fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
+        self.0.run(who, until)
+    }
+    fn read(&mut self) -> Result<Reading, T::Error> {
+        let mut reading = self.0.read()?;
+        reading.target.memory = reading.target.memory.map(|m| MemoryCounts { fetches: None, ..m });
+        Ok(reading)
+    }
+}
+
+#[test]
+fn misses_are_not_passed_off_as_fetches() {
+    let mut testbed = DemandOnly(SimpleTestbed::new(MACHINE, random_lines(900, 6)).unwrap());
+    let plan = PirateParams { cycles: Some(1), ..params() }.check(testbed.cache()).unwrap();
+    let curve = measure(&mut testbed, &plan).unwrap().curve().unwrap();
+    for point in curve.points() {
+        assert!(point.miss_ratio.is_some() && point.hit_rate.is_some());
+        assert_eq!((point.fetch_ratio, point.bandwidth), (None, None));
     }
 }
 

@@ -167,7 +167,8 @@ fn schedules_are_those_of_exhaustive_search() {
             });
             parts.sum()
         };
-        let least = all_assignments(analysis.phases().len(), 4).map(|l| value(&l)).fold(f64::INFINITY, f64::min);
+        let least =
+            all_assignments(analysis.phases().len(), 4).map(|l| value(&l)).fold(f64::INFINITY, f64::min);
         let schedule = analysis.schedule(&goal);
         let levels: Vec<Level> = schedule.choices().iter().map(|choice| choice.1).collect();
         assert!(least.is_finite() && value(&levels) <= least * (1.0 + 1e-9), "seed {seed}");

@@ -54,7 +54,7 @@ const AMD: &str = include_str!("fixtures/amd.tree");
 const ARM: &str = include_str!("fixtures/arm.tree");
 
 /// Files in memory that behave as the kernel's do.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kernel {
     files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
     closed: Rc<RefCell<Vec<String>>>, // endings of paths that may not be touched
@@ -251,7 +251,10 @@ fn voltages_that_may_not_be_read_are_not_missing() {
     assert_eq!(voltages(&kernel, 0).unwrap().len(), 1);
     kernel.close("u_volt_target");
     let error = voltages(&kernel, 0).unwrap_err();
-    assert!(matches!(&error, Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied), "{error}");
+    assert!(
+        matches!(&error, Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied),
+        "{error}"
+    );
     // A device tree whose table is closed is no device tree without a table.
     let kernel = Kernel::new(ARM);
     kernel.close("opp-hz");

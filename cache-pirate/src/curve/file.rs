@@ -230,7 +230,7 @@ impl FilePoint {
             cpi_error: None,
             mix: Some(mix),
             miss_ratio: Some(self.miss_ratio),
-            fetch_ratio: Some(self.fetch_ratio.unwrap_or(self.miss_ratio)),
+            fetch_ratio: self.fetch_ratio,
             hit_rate: self.hit_rate,
             bandwidth: self.bandwidth,
             spared: None,

@@ -21,11 +21,11 @@ pub struct CurvePoint {
     pub mix: Option<f64>,
     /// Accesses that waited for memory, per access.
     pub miss_ratio: Option<f64>,
-    /// Lines brought from memory per access, prefetches included.
+    /// Lines brought from memory per access, prefetches included; `None` where only misses were counted.
     pub fetch_ratio: Option<f64>,
     /// Accesses that reached the shared cache and hit it, per unit of time.
     pub hit_rate: Option<f64>,
-    /// Bytes read from memory per unit of time.
+    /// Bytes read from memory per unit of time; `None` as for the fetch ratio.
     pub bandwidth: Option<f64>,
     /// Most by which the fetch ratio can be too low: the pirate's fetches per access, each of which may have spared
     /// the target one. Proved for LRU; nothing like it holds for how accessed bits are cleared.
@@ -75,9 +75,9 @@ impl CurvePoint {
             cpi_error: standard_error(used.clone().map(|i| i.counts.target * i.weight), target),
             mix: memory.map(|m| m.accesses / target.work),
             miss_ratio: memory.map(|m| m.misses / m.accesses),
-            fetch_ratio: memory.map(|m| m.fetches / m.accesses),
+            fetch_ratio: memory.and_then(|m| Some(m.fetches? / m.accesses)),
             hit_rate: memory.map(|m| (m.shared_accesses - m.misses).max(0.0) / target.time),
-            bandwidth: memory.map(|m| m.fetches * line / target.time),
+            bandwidth: memory.and_then(|m| Some(m.fetches? * line / target.time)),
             spared: spared(pirate, plain),
             pirate_fetch_ratio: pirate.fetch_ratio(),
             intervals: used.count() as u64,

@@ -180,7 +180,7 @@ impl<'a, T: Testbed> Session<'a, T> {
         for _ in 0..WARM_UP_PARTS as u32 {
             let mut fetches = 0.0;
             let next = self.run_target(who, part, &mut |made: &Reading| {
-                fetches = made.target.memory.map_or(0.0, |memory| memory.fetches);
+                fetches = made.target.memory.map_or(0.0, |memory| memory.fetches_at_least());
                 ran(made);
             })?;
             fetched += fetches;

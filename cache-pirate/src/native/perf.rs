@@ -169,12 +169,12 @@ impl TargetCounters {
             None => None,
             Some(counters) => {
                 let misses = counters.misses.read()?;
-                let prefetches = counters.prefetches.as_mut().map_or(Ok(0.0), Counter::read)?;
+                let prefetches = counters.prefetches.as_mut().map(Counter::read).transpose()?;
                 Some(MemoryCounts {
                     accesses: counters.loads.read()?,
                     shared_accesses: counters.shared.read()?,
                     misses,
-                    fetches: misses + prefetches,
+                    fetches: prefetches.map(|prefetches| misses + prefetches),
                 })
             }
         };
@@ -182,9 +182,22 @@ impl TargetCounters {
     }
 }
 
-/// Counts the lines that the pirate's threads fetch, if the processor can.
-pub(super) fn pirate_fetches(threads: &[i32]) -> Option<Counter> {
-    Counter::open(Event::LastLevelLoadMisses, threads, false).ok()
+/// The lines that the pirate's threads fetch.
+#[derive(Debug)]
+pub(super) struct PirateFetches([Counter; 2]); // on demand, ahead
+
+impl PirateFetches {
+    /// `None` unless the processor can count prefetches too: the pirate walks in order, so that a prefetcher brings
+    /// most of the lines that it lost, and demand misses alone would pass a pirate that holds nothing.
+    pub(super) fn open(threads: &[i32]) -> Option<Self> {
+        let open = |event| Counter::open(event, threads, false).ok();
+        Some(Self([open(Event::LastLevelLoadMisses)?, open(Event::LastLevelPrefetchMisses)?]))
+    }
+
+    pub(super) fn read(&mut self) -> io::Result<f64> {
+        let [demand, ahead] = &mut self.0;
+        Ok(demand.read()? + ahead.read()?)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::affinity;
 use super::crew::Crew;
 use super::params::{NativeParams, Pages, Placement, Suspension};
-use super::perf::{self, Counter, TargetCounters};
+use super::perf::{PirateFetches, TargetCounters};
 use super::probe::ping_pong;
 use super::progress::{Progress, ProgressCounter};
 use super::residency::Times;
@@ -76,7 +76,7 @@ impl Work {
 
 /// Where the pirate's fetches come from.
 enum Fetches {
-    Counted(Counter),
+    Counted(PirateFetches),
     Timed { times: Times, sum: f64 },
 }
 
@@ -138,7 +138,7 @@ impl NativeTestbed {
         if crew.pages() == Pages::Small {
             warnings.push(Warning::SmallPages);
         }
-        let fetches = if let Some(counter) = perf::pirate_fetches(&crew.threads()) {
+        let fetches = if let Some(counter) = PirateFetches::open(&crew.threads()) {
             Fetches::Counted(counter)
         } else {
             // Mostly beyond the private caches, and small enough to be in the shared one for sure.

@@ -231,7 +231,13 @@ impl<P: Clone + Eq + Hash + Ord> Sums<P> {
             let number = *self.numbers.entry(phase.clone()).or_insert(self.phases.len());
             if number == self.phases.len() {
                 let costs = vec![Cost::default(); self.width];
-                self.phases.push(Phase { phase: phase.clone(), intervals: 0, instances: 0, instructions: 0.0, costs });
+                self.phases.push(Phase {
+                    phase: phase.clone(),
+                    intervals: 0,
+                    instances: 0,
+                    instructions: 0.0,
+                    costs,
+                });
             }
             self.phases[number].instances += 1;
             self.instances.push(Instance { phase, intervals: interval..interval + 1 });

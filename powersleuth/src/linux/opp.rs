@@ -66,7 +66,9 @@ fn bytes(files: &impl Files, path: &str) -> Result<Option<Vec<u8>>, Error> {
     match files.read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         // What looks like a file may be part of another's path: a property has no files below it.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(source) => {
             Err(Error::File { operation: "read", path: path.to_owned(), source, remedy: READABLE })
         }

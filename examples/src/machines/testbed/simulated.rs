@@ -217,7 +217,7 @@ impl<P: Program> Testbed for SimulatedTestbed<P> {
             accesses: target.accesses as f64,
             shared_accesses: target.shared_accesses as f64,
             misses: target.shared_misses as f64,
-            fetches: target.fetches() as f64,
+            fetches: Some(target.fetches() as f64),
         };
         let target = TargetCounts { work: target.instructions, time: target.cycles, memory: Some(memory) };
         Ok(Reading { elapsed: self.now(), target, pirate })

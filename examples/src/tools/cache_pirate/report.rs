@@ -98,7 +98,7 @@ impl Report<'_> {
         let unit = format!("{}s/{}", measured.time, measured.work);
         writeln!(
             out,
-            "{:>10}  {:>18}  {:>8}  {:>8}  {:>14}  pirate's fetches",
+            "{:>10}  {:>18}  {:>8}  {:>11}  {:>14}  pirate's fetches",
             "cache", unit, "misses", "fetches", "bytes/time"
         )?;
         for point in measured.curve.points() {
@@ -107,11 +107,15 @@ impl Report<'_> {
             let verdict = reason(point).map_or_else(String::new, |reason| format!("  not trusted: {reason}"));
             writeln!(
                 out,
-                "{:>10}  {:>18}  {:>8}  {:>8}  {:>14}  {}{verdict}",
+                "{:>10}  {:>18}  {:>8}  {:>11}  {:>14}  {}{verdict}",
                 bytes(point.bytes),
                 figures(point.cpi),
                 ratio(point.miss_ratio),
-                ratio(point.fetch_ratio),
+                if point.miss_ratio.is_some() && point.fetch_ratio.is_none() {
+                    "misses only".to_owned()
+                } else {
+                    ratio(point.fetch_ratio)
+                },
                 bandwidth,
                 percent(point.pirate_fetch_ratio),
             )?;

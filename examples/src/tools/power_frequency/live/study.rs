@@ -76,7 +76,8 @@ pub fn study(
     let predicted = Analysis::predict(&profile, &StallBased::new(machine.latency)?, &power, &frequencies)?;
 
     notes.push(
-        "the bound on slowdown allows for no error: the performance model was not calibrated on this machine".to_owned(),
+        "the bound on slowdown allows for no error: the performance model was not calibrated on this machine"
+            .to_owned(),
     );
     notes.extend(silent);
     notes.push(turns(observed, &complete));
