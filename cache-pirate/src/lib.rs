@@ -5,6 +5,9 @@
 pub mod counts;
 pub mod curve;
 mod error;
+#[cfg(feature = "laws")]
+#[cfg_attr(docsrs, doc(cfg(feature = "laws")))]
+pub mod laws;
 pub mod measure;
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]

@@ -22,7 +22,7 @@ pub const INTERVAL: u64 = 100_000;
 /// Intervals that make an observation.
 pub const OBSERVATION: usize = 5;
 /// Share of the training stretches whose slowdown, predicted by the other programs, the margin of a schedule covers.
-const COVERAGE: f64 = 0.9;
+const COVERAGE: f64 = 0.95;
 /// Intervals of each program.
 const TRAINING: usize = 15;
 
@@ -122,8 +122,7 @@ impl Calibration {
     /// As [`stalls`](Self::stalls).
     pub fn margin(&self, profiled_at: Hertz) -> Result<f64, Error> {
         let (calibration, programs) = self.stretches(profiled_at)?;
-        let coverage = std::env::var("COVERAGE").ok().and_then(|c| c.parse().ok()).unwrap_or(COVERAGE);
-        calibration.cross_validate(&programs)?.margin(coverage)
+        calibration.cross_validate(&programs)?.margin(COVERAGE)
     }
 
     /// The training programs' stretches with the program of each.
