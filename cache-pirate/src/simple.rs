@@ -64,13 +64,13 @@ pub struct SimpleTestbed<I> {
     ended: bool,
 }
 
-/// One pirate thread: lines `[first, first + lines)`, the next of them, walks made.
+/// One pirate thread: lines `[first, first + lines)`, the next of them, lines touched.
 #[derive(Clone, Debug)]
 struct Walker {
     first: u64,
     lines: u64,
     next: u64,
-    walks: u64,
+    touched: u64,
     clock: f64,
 }
 
@@ -133,11 +133,8 @@ impl<I: Iterator<Item = u64>> SimpleTestbed<I> {
         let walker = &mut self.pirate[thread];
         let hit = self.cache.touch((walker.first + walker.next) << 1 | 1);
         walker.clock += if hit { self.machine.pirate_hit_time } else { self.machine.pirate_miss_time };
-        walker.next += 1;
-        if walker.next == walker.lines {
-            walker.next = 0;
-            walker.walks += 1;
-        }
+        walker.touched += 1;
+        walker.next = (walker.next + 1) % walker.lines;
         let fetches = if hit { 0.0 } else { 1.0 };
         self.counts.pirate = self.counts.pirate + PirateCounts { touches: 1.0, fetches };
     }
@@ -161,8 +158,9 @@ impl<I: Iterator<Item = u64>> SimpleTestbed<I> {
     }
 
     fn run_pirate(&mut self, walks: u32) {
-        let until: Vec<u64> = self.pirate.iter().map(|w| w.walks + u64::from(walks)).collect();
-        while self.pirate.iter().zip(&until).any(|(walker, &until)| walker.walks < until) {
+        // Whole walks from wherever each thread is.
+        let until: Vec<u64> = self.pirate.iter().map(|w| w.touched + w.lines * u64::from(walks)).collect();
+        while self.pirate.iter().zip(&until).any(|(walker, &until)| walker.touched < until) {
             let Some(thread) = self.slowest() else { return };
             self.step_pirate(thread);
         }
@@ -191,7 +189,7 @@ impl<I: Iterator<Item = u64>> Testbed for SimpleTestbed<I> {
                 first: part(thread),
                 lines: part(thread + 1) - part(thread),
                 next: 0,
-                walks: 0,
+                touched: 0,
                 clock: self.now,
             })
             .collect();
