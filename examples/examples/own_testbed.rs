@@ -48,7 +48,7 @@ impl Testbed for Formula {
         let left = (CACHE.bytes - self.stolen) as f64;
         let misses = work * (0.1 * (1.0 - left / DATA)).max(0.0);
         let time = work + 100.0 * misses;
-        let memory = MemoryCounts { accesses: work, shared_accesses: work, misses, fetches: misses };
+        let memory = MemoryCounts { accesses: work, shared_accesses: work, misses, fetches: Some(misses) };
         self.seen.target = self.seen.target + TargetCounts { work, time, memory: Some(memory) };
         self.seen.elapsed += time;
         if who == Who::Both {
