@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("least {name}, no phase more than 10 % slower than at 2.66 GHz");
         let schedule = analysis.schedule(&Goal::least(objective).within(0.1)?);
         for phase in ["computes", "mixed", "waits"] {
-            let level = schedule.level(phase).ok_or("every phase has a level")?;
-            println!("{phase:>10}: {:.2} GHz", analysis.frequencies()[level.0].ghz());
+            let frequency = schedule.frequency(&phase).ok_or("every phase has a frequency")?;
+            println!("{phase:>10}: {:.2} GHz", frequency.ghz());
         }
     }
     Ok(())
