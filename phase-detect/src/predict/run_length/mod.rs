@@ -1,7 +1,7 @@
 //! Prediction from run lengths: how long the program stayed in its last phases tells what comes next.
 //!
-//! A Markov table indexed by the last few (phase, run length) pairs, the current and unfinished one included: the longest
-//! history that has been right is believed, then shorter ones. Loops over phases make such histories recur exactly. Only histories that were followed by a change are remembered, so
+//! A Markov table indexed by the last few (phase, run length) pairs, the current and unfinished one included. Loops
+//! over phases make such histories recur exactly. Only histories that were followed by a change are remembered, so
 //! that a long stable phase costs nothing; everything else falls back to the last value.
 
 mod table;
@@ -19,20 +19,16 @@ use crate::{Error, PhaseId};
 pub struct RunLengthMarkovConfig {
     /// Entries of the direct-mapped table: a power of two, at most 2^20.
     pub entries: usize,
-    /// Pairs of phase and run length in the longest history, from 1 to 4. The last pair is the run under way.
+    /// Pairs of phase and run length an entry is found by, from 1 to 4. The last pair is the run under way.
     pub history: usize,
     /// Right answers, less wrong ones, that an entry needs before it is believed, from 0 to 10.
     pub min_confidence: u8,
 }
 
 impl Default for RunLengthMarkovConfig {
-    /// 1,024 entries, histories of up to three runs, one right answer.
-    ///
-    /// The papers use 256 entries and two runs only. Chosen on an embedded run, xz and perl (79.1, 69.2 and 72.5 % of the
-    /// windows outside transitions predicted with two runs, 80.3, 70.6 and 75.4 % with up to three); held out: gcc 69.7 and
-    /// 77.3 %, python3 89.9 and 90.4 %, sqlite3 95.3 % with both.
+    /// 256 entries, the last two runs, one right answer.
     fn default() -> Self {
-        Self { entries: 1024, history: 3, min_confidence: 1 }
+        Self { entries: 256, history: 2, min_confidence: 1 }
     }
 }
 
@@ -65,10 +61,10 @@ impl RunLengthMarkovConfig {
 
 /// The run-length Markov predictor.
 ///
-/// Learning, when a window of phase `p` ends after history `h`, for each length of history: if the table holds `h`, a right prediction raises the
+/// Learning, when a window of phase `p` ends after history `h`: if the table holds `h`, a right prediction raises the
 /// entry's saturating counter and a wrong one lowers it and is replaced by `p`; if it does not, an entry is made only
-/// if `p` is a change of phase. Predicting: the entry of the longest current history whose counter has
-/// reached the minimum, otherwise the last value. Tags are whole histories, so that two histories never share an entry by accident; one
+/// if `p` is a change of phase. Predicting: the entry of the current history if its counter has reached the minimum,
+/// otherwise the last value. Tags are whole histories, so that two histories never share an entry by accident; one
 /// that maps to an occupied place evicts what is there.
 ///
 /// ```
@@ -84,7 +80,7 @@ impl RunLengthMarkovConfig {
 /// ```
 ///
 /// # Cost
-/// For each length of history one table entry for each of observe and predict; nothing is allocated.
+/// One hash of the history and one table entry for each of observe and predict; nothing is allocated.
 ///
 /// # References
 /// Sherwood, Sair, Calder, *Phase Tracking and Prediction*, ISCA 2003; Lau, Schoenmackers, Calder, *Transition Phase

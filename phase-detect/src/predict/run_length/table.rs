@@ -33,8 +33,8 @@ struct Entry {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RunLengthHistory {
     runs: Runs,
-    // of the last run, the last two, ...; a wrong one would only miss the table
-    hashes: [u64; MAX_HISTORY],
+    // of `runs`; a wrong one would only miss the table
+    hash: u64,
     last: LastValue,
 }
 
@@ -49,20 +49,8 @@ impl RunLengthHistory {
             self.runs.copy_within(0..depth - 1, 1);
             self.runs[0] = Run { phase: number, length: 1 };
         }
-        let mut hash = 0;
-        for (run, place) in self.runs.iter().zip(&mut self.hashes) {
-            hash = extend(hash, run);
-            *place = hash;
-        }
+        self.hash = hash(&self.runs[..depth]);
         self.last.observe(phase);
-    }
-
-    /// The last `depth` runs, if there are as many.
-    #[inline]
-    fn tag(&self, depth: usize) -> Option<Runs> {
-        let mut tag = Runs::default();
-        tag[..depth].copy_from_slice(&self.runs[..depth]);
-        (tag[depth - 1].length > 0).then_some(tag)
     }
 }
 
@@ -103,20 +91,17 @@ impl RunLengthTable {
     /// Learns that `phase` followed `history`, and appends it to the history.
     pub fn observe(&mut self, history: &mut RunLengthHistory, phase: PhaseId) {
         if let Some(last) = history.last.last() {
-            for depth in 1..=self.config.history {
-                let Some(tag) = history.tag(depth) else { break };
-                let place = self.place(history.hashes[depth - 1]);
-                let slot = &mut self.entries[place];
-                match slot {
-                    Some(entry) if entry.tag == tag => {
-                        entry.confidence.record(entry.next == phase);
-                        entry.next = phase;
-                    }
-                    _ if last != phase => {
-                        *slot = Some(Entry { tag, next: phase, confidence: Confidence::default() });
-                    }
-                    _ => {}
+            let place = self.place(history.hash);
+            let slot = &mut self.entries[place];
+            match slot {
+                Some(entry) if entry.tag == history.runs => {
+                    entry.confidence.record(entry.next == phase);
+                    entry.next = phase;
                 }
+                _ if last != phase => {
+                    *slot = Some(Entry { tag: history.runs, next: phase, confidence: Confidence::default() });
+                }
+                _ => {}
             }
         }
         history.advance(phase, self.config.history);
@@ -124,13 +109,12 @@ impl RunLengthTable {
 
     /// What follows `history`.
     pub fn predict(&self, history: &RunLengthHistory) -> Option<Prediction> {
-        let believed = (1..=self.config.history).rev().find_map(|depth| {
-            let tag = history.tag(depth)?;
-            let entry = self.entries[self.place(history.hashes[depth - 1])].as_ref()?;
-            (entry.tag == tag && entry.confidence.count() >= self.config.min_confidence)
-                .then(|| Prediction { phase: entry.next, confidence: entry.confidence.share() })
-        });
-        believed.or_else(|| history.last.predict())
+        if let Some(entry) = &self.entries[self.place(history.hash)] {
+            if entry.tag == history.runs && entry.confidence.count() >= self.config.min_confidence {
+                return Some(Prediction { phase: entry.next, confidence: entry.confidence.share() });
+            }
+        }
+        history.last.predict()
     }
 
     #[inline]
@@ -139,10 +123,10 @@ impl RunLengthTable {
     }
 }
 
-/// What a history is found by, one run longer.
+/// What a history is found by.
 #[inline]
-fn extend(hash: u64, run: &Run) -> u64 {
-    mix(hash ^ (u64::from(run.phase) << 32 | u64::from(run.length)))
+fn hash(runs: &[Run]) -> u64 {
+    runs.iter().fold(0, |hash, run| mix(hash ^ (u64::from(run.phase) << 32 | u64::from(run.length))))
 }
 
 /// What is saved: the occupied places.
@@ -166,8 +150,7 @@ impl TryFrom<Saved> for RunLengthTable {
     fn try_from(saved: Saved) -> Result<Self, Error> {
         let mut table = Self::new(saved.config)?;
         for entry in saved.entries {
-            let runs = entry.tag.iter().take_while(|run| run.length > 0);
-            let place = table.place(runs.fold(0, extend));
+            let place = table.place(hash(&entry.tag[..saved.config.history]));
             table.entries[place] = Some(entry);
         }
         Ok(table)
