@@ -100,7 +100,7 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
         }
     }
     let started = starter.join().map_err(|_| io::Error::other("the starting thread panicked"))?;
-    seized.map_err(uncontrolled)?;
+    seized.map_err(|error| uncontrolled(&error))?;
     let child = started?;
     let process = waiting.unwrap_or(child.id() as i32);
     drop(child); // it is reaped by whoever waits for its changes
@@ -111,7 +111,7 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
 }
 
 /// A child of ours, which has not run anything yet, can only be out of control because `ptrace` is forbidden.
-fn uncontrolled(error: io::Error) -> io::Error {
+fn uncontrolled(error: &io::Error) -> io::Error {
     io::Error::other(format!(
         "it cannot be controlled, as ptrace is forbidden here ({error}): by a seccomp filter (in a container: add \
          --cap-add SYS_PTRACE --security-opt seccomp=unconfined) or by kernel.yama.ptrace_scope = 3 (set it to 1)"

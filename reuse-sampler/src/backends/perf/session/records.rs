@@ -106,7 +106,7 @@ impl<K: Kernel> Session<K> {
                 Ok(Record::Throttled) => thread.progress.window.losses.throttled += 1,
                 Ok(Record::Unthrottled | Record::Trace(_) | Record::Other(_)) => {}
                 Err(malformed) => {
-                    thread.progress.window.losses.malformed += (bytes.len() - malformed.offset) as u64
+                    thread.progress.window.losses.malformed += (bytes.len() - malformed.offset) as u64;
                 }
             }
         }
