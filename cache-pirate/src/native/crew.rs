@@ -284,7 +284,7 @@ fn probe(orders: &Orders, region: &Region, line: usize, flushed: bool) -> f64 {
     let first = orders.first.load(Ordering::Relaxed);
     let lines = orders.lines.load(Ordering::Relaxed).max(1);
     let mut seed = orders.seed.load(Ordering::Relaxed);
-    let mut chosen = [0_usize; PROBES];
+    let mut chosen = vec![0_usize; PROBES];
     for offset in &mut chosen {
         // SplitMix64's increment and a multiplication: enough to outwit a prefetcher.
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -40,7 +40,7 @@ pub(super) struct Guardian {
 }
 
 impl Guardian {
-    pub(super) fn post(duty: Duty) -> Result<Self, PirateError> {
+    pub(super) fn post(duty: &Duty) -> Result<Self, PirateError> {
         let refused = |errno: Errno| PirateError::System {
             operation: "start",
             object: "the process that frees the target if this one dies".to_owned(),
@@ -51,7 +51,7 @@ impl Guardian {
         // SAFETY: the child makes only system calls and neither allocates nor takes a lock, whatever other threads
         // held at the time of the fork; what it reads was prepared before and is its own copy.
         match unsafe { fork() }.map_err(refused)? {
-            ForkResult::Child => watch(read.as_raw_fd(), &duty),
+            ForkResult::Child => watch(read.as_raw_fd(), duty),
             ForkResult::Parent { child } => Ok(Self { process: child, pipe: write }),
         }
     }

@@ -120,7 +120,7 @@ impl Target {
         let thaw = target.freezer.as_ref().map(Freezer::thaw_by);
         let pinned = target.pinned.clone();
         let duty = Duty { signal_to: target.signal_to(), terminate: target.child.is_some(), thaw, pinned };
-        target.guardian = Some(Guardian::post(duty)?);
+        target.guardian = Some(Guardian::post(&duty)?);
         target.suspend()?;
         Ok(target)
     }

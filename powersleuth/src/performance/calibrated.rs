@@ -137,10 +137,10 @@ impl StallCalibration {
     /// # Errors
     /// [`Error::TooFewObservations`] below 2; [`Error::Dependent`] if the two kinds of stall are equal everywhere.
     pub fn fit(&self) -> Result<CalibratedStalls, Error> {
-        CalibratedStalls::new(self.memory_latency, self.weight(self.shares.iter())?)
+        CalibratedStalls::new(self.memory_latency, Self::best_weight(self.shares.iter())?)
     }
 
-    fn weight<'a>(&self, rows: impl Iterator<Item = &'a [f64; 4]>) -> Result<f64, Error> {
+    fn best_weight<'a>(rows: impl Iterator<Item = &'a [f64; 4]>) -> Result<f64, Error> {
         let (mut count, mut squares, mut along) = (0, 0.0, 0.0);
         for [execution, resource, _, memory] in rows {
             let difference = execution - resource;
@@ -176,7 +176,7 @@ impl StallCalibration {
         let rows = || self.shares.iter().zip(groups);
         let mut errors = Vec::with_capacity(groups.len());
         for name in names {
-            let weight = self.weight(rows().filter(|(_, group)| **group != name).map(|(row, _)| row))?;
+            let weight = Self::best_weight(rows().filter(|(_, group)| **group != name).map(|(row, _)| row))?;
             for ([execution, resource, cap, memory], _) in rows().filter(|(_, group)| **group == name) {
                 let predicted = (resource + weight * (execution - resource)).min(*cap).clamp(0.0, 1.0);
                 errors.push(self.scaling_share(*memory) - self.scaling_share(predicted));
