@@ -1,5 +1,7 @@
 //! The few instructions that translation adds, as bytes.
 
+use iced_x86::{Encoder, Instruction, Register};
+
 /// Number of a general register in machine code.
 pub(super) type Gpr = u8;
 pub(super) const RAX: Gpr = 0;
@@ -192,4 +194,43 @@ impl Code {
         self.raw(&[0x04, 0x7F, 0x9E]); // add al, 127; sahf
         self.load(RAX, slot);
     }
+}
+
+/// The instruction's bytes at `address`; none where a relative operand is out of reach.
+pub(super) fn encoded(instruction: &Instruction, address: u64) -> Option<Vec<u8>> {
+    let mut encoder = Encoder::new(64);
+    encoder.encode(instruction, address).ok()?;
+    Some(encoder.take_buffer())
+}
+
+/// The instruction with `register` in place of its relative address.
+pub(super) fn through(instruction: &Instruction, register: Register) -> Instruction {
+    let mut through = *instruction;
+    through.set_memory_base(register);
+    through.set_memory_displacement64(0);
+    through.set_memory_displ_size(0);
+    through
+}
+
+/// The general register of this number.
+pub(super) fn general(number: Gpr) -> Option<Register> {
+    const REGISTERS: [Register; 16] = [
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+    REGISTERS.get(usize::from(number)).copied()
 }

@@ -8,9 +8,9 @@
 //! the block's counter is incremented. Code that also records accesses writes one word for the block, then an address
 //! for each access, to a buffer that the observer reads.
 
-use iced_x86::{Code as Opcode, Encoder, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
+use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
-use super::assemble::{Code, Gpr, RCX, RDX, RSP};
+use super::assemble::{Code, Gpr, RCX, RDX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand, Repeated};
 use super::layout::shared;
 
@@ -466,43 +466,6 @@ pub(super) fn verify(code: &mut Code, pc: u64, block: u64, entries: Entries) {
     code.load(RCX, shared::SLOT_A);
     code.load(RDX, shared::SLOT_B);
     code.jump(block);
-}
-
-fn encoded(instruction: &Instruction, address: u64) -> Option<Vec<u8>> {
-    let mut encoder = Encoder::new(64);
-    encoder.encode(instruction, address).ok()?;
-    Some(encoder.take_buffer())
-}
-
-/// The instruction with `register` in place of its relative address.
-fn through(instruction: &Instruction, register: Register) -> Instruction {
-    let mut through = *instruction;
-    through.set_memory_base(register);
-    through.set_memory_displacement64(0);
-    through.set_memory_displ_size(0);
-    through
-}
-
-fn general(number: Gpr) -> Option<Register> {
-    const REGISTERS: [Register; 16] = [
-        Register::RAX,
-        Register::RCX,
-        Register::RDX,
-        Register::RBX,
-        Register::RSP,
-        Register::RBP,
-        Register::RSI,
-        Register::RDI,
-        Register::R8,
-        Register::R9,
-        Register::R10,
-        Register::R11,
-        Register::R12,
-        Register::R13,
-        Register::R14,
-        Register::R15,
-    ];
-    REGISTERS.get(usize::from(number)).copied()
 }
 
 impl Repeated {
