@@ -276,12 +276,17 @@ mod tests {
     #[test]
     fn open_samples_are_followed_for_a_while() {
         let config = GuideConfig { first_gap: 1e9, gap_limit: 1e9, follow: 2, ..GuideConfig::default() };
-        use Action::{Follow, LeaveAlone};
         // followed twice at most, and not again once left alone
         let open = [(0, 0.5), (0, 0.5), (0, 0.5), (0, 0.5)];
-        assert_eq!(actions(&mut guide(config), &open), [Follow, Follow, LeaveAlone, LeaveAlone]);
+        assert_eq!(
+            actions(&mut guide(config), &open),
+            [Action::Follow, Action::Follow, Action::LeaveAlone, Action::LeaveAlone]
+        );
         let resolved = [(0, 0.5), (0, 0.005), (0, 0.5)];
-        assert_eq!(actions(&mut guide(config), &resolved), [Follow, LeaveAlone, LeaveAlone]);
+        assert_eq!(
+            actions(&mut guide(config), &resolved),
+            [Action::Follow, Action::LeaveAlone, Action::LeaveAlone]
+        );
     }
 
     #[test]

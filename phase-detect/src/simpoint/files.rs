@@ -197,9 +197,10 @@ pub(super) fn general(value: f64) -> String {
     let scientific = format!("{value:.5e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |digits: &str| match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => digits.to_owned(),
+    let trimmed = |digits: &str| {
+        let end =
+            if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+        end.to_owned()
     };
     if (-4..6).contains(&exponent) {
         trimmed(&format!("{value:.*}", (5 - exponent) as usize))

@@ -326,7 +326,9 @@ impl SimPoint {
                 true
             }
         });
-        chosen.iter_mut().for_each(|p| p.weight /= covered);
+        for point in &mut chosen {
+            point.weight /= covered;
+        }
         chosen.sort_by_key(|p| p.phase);
         chosen
     }
