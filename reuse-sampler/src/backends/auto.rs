@@ -81,7 +81,7 @@ enum Backend {
     #[cfg(feature = "qemu")]
     Qemu(QemuSampler),
     #[cfg(feature = "dbi")]
-    Dbi(DbiSampler),
+    Dbi(Box<DbiSampler>),
 }
 
 /// Starts `program` (found as a shell finds it) with `arguments`, under the best backend there is. It waits
@@ -113,7 +113,7 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg(feature = "dbi")]
     if options.backend == Choice::Dbi {
         let sampler = DbiSampler::spawn(program, &arguments, &dbi_options(options))?;
-        return Ok(AutoSampler { backend: Backend::Dbi(sampler) });
+        return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) });
     }
     #[cfg(feature = "perf")]
     if !matches!(options.backend, Choice::Qemu | Choice::Dbi) {
