@@ -127,14 +127,12 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// The solution of a set of curves, which depends on the set alone.
     pub(super) fn remembered(&self, curves: &[usize]) -> Arc<Sharing> {
         let solve = |sharing: &mut Sharing| self.solve(curves, &[], sharing);
-        match &self.memory {
-            Some(memory) => memory.get(curves, solve),
-            None => {
-                let mut sharing = Sharing::default();
-                solve(&mut sharing);
-                Arc::new(sharing)
-            }
+        if let Some(memory) = &self.memory {
+            return memory.get(curves, solve);
         }
+        let mut sharing = Sharing::default();
+        solve(&mut sharing);
+        Arc::new(sharing)
     }
 }
 

@@ -85,7 +85,7 @@ impl<'r> Follower<'r> {
             let state = &self.state;
             let met = |pace: f64| {
                 let touched = |j: usize, time: f64| state.touched_in(time, j, programs);
-                crate::sharing::meet(self.cache, curve, pace, others.clone(), touched)
+                crate::sharing::meet(self.cache, curve, pace, &others, touched)
             };
             // The time it took when it last ran, beside something else, is only where to begin.
             let rounds = if known.computed + 1 < self.number { 2 } else { 1 };

@@ -79,7 +79,7 @@ impl Calm {
 pub(super) struct Places<'r> {
     timelines: &'r [Timeline],
     cache: f64, // bytes
-    places: Vec<Place>,
+    programs: Vec<Place>,
     until: Until,
     /// Numbers of the present curves.
     pub curves: Vec<usize>,
@@ -114,7 +114,17 @@ impl<'r> Places<'r> {
             time_on_cliff: 0.0,
         };
         let cache = run.cache.bytes();
-        Self { timelines, cache, places, until, curves, phases, restarted: None, last: None, outcome }
+        Self {
+            timelines,
+            cache,
+            programs: places,
+            until,
+            curves,
+            phases,
+            restarted: None,
+            last: None,
+            outcome,
+        }
     }
 
     /// The present curves.
@@ -125,7 +135,7 @@ impl<'r> Places<'r> {
     /// Lets a program follow the curve of its whole pass, or that of its segments; returns whether that is another
     /// curve than before.
     pub(super) fn follow_whole(&mut self, program: usize, whole: Option<usize>) -> bool {
-        let (timeline, place) = (&self.timelines[program], &mut self.places[program]);
+        let (timeline, place) = (&self.timelines[program], &mut self.programs[program]);
         place.whole = whole.is_some();
         let curve = whole.unwrap_or_else(|| timeline.segments()[place.segment].curve);
         std::mem::replace(&mut self.curves[program], curve) != curve
@@ -137,7 +147,7 @@ impl<'r> Places<'r> {
             Until::TargetEnds => f64::INFINITY,
             Until::Time(time) => time - self.outcome.time,
         };
-        let places = self.places.iter().enumerate().filter(|(_, place)| !place.whole);
+        let places = self.programs.iter().enumerate().filter(|(_, place)| !place.whole);
         places.map(|(program, place)| place.left * cpi(program)).fold(end, f64::min)
     }
 
@@ -172,7 +182,7 @@ impl<'r> Places<'r> {
         self.outcome.steps += 1;
         self.restarted = None;
         let mut over = false;
-        for (i, place) in self.places.iter_mut().enumerate() {
+        for (i, place) in self.programs.iter_mut().enumerate() {
             let segments = self.timelines[i].segments();
             let work = time / cpi(i);
             self.outcome.work[i] += work;
@@ -229,7 +239,7 @@ impl<'r> Places<'r> {
                 Until::TargetEnds => f64::INFINITY,
                 Until::Time(end) => (end - now) / time,
             };
-            let others = self.places.iter().zip(&work).enumerate();
+            let others = self.programs.iter().zip(&work).enumerate();
             let others = others.filter(|(i, (place, _))| *i != program && !place.whole);
             let passes = others.map(|(_, (place, work))| place.left / work).fold(end, f64::min).floor() - 1.0;
             if same >= age.max(time) && passes >= 1.0 && passes.is_finite() {
@@ -238,7 +248,7 @@ impl<'r> Places<'r> {
                 self.outcome.time += skipped;
                 self.outcome.low += skipped;
                 self.outcome.high += skipped;
-                for (i, (place, work)) in self.places.iter_mut().zip(&work).enumerate() {
+                for (i, (place, work)) in self.programs.iter_mut().zip(&work).enumerate() {
                     self.outcome.work[i] += passes * work;
                     if i != program && !place.whole {
                         place.left -= passes * work;

@@ -154,7 +154,7 @@ impl EvictionAge {
             for i in 0..curves.len() {
                 let allocations = &solution.allocations;
                 let others = curves.iter().copied().enumerate().filter(|&(j, _)| j != i);
-                let met = super::meet(cache, curves[i], allocations[i].assumed, others, |other, time| {
+                let met = super::meet(cache, curves[i], allocations[i].assumed, &others, |other, time| {
                     let mut at = Lookup::default();
                     curves[other].filling().after(time / allocations[other].assumed, &mut at);
                     at.bytes

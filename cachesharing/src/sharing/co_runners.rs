@@ -19,7 +19,7 @@ pub(crate) fn meet<'c>(
     cache: &SharedCache,
     curve: &CacheCurve,
     time: f64,
-    others: impl Iterator<Item = (usize, &'c CacheCurve)> + Clone,
+    others: &(impl Iterator<Item = (usize, &'c CacheCurve)> + Clone),
     mut inserted: impl FnMut(usize, f64) -> f64,
 ) -> Option<Met> {
     let way = cache.way()?;

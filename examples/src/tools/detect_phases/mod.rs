@@ -69,7 +69,7 @@ pub fn run_until(
     for told in &found.told[found.told.len() - late..] {
         lines.write(|out| report::write_line(told, out))?;
     }
-    conclude(args, &found, ended, folder.as_ref(), lines, &mut say)
+    conclude(args, &found, ended, folder.as_ref(), &mut lines, &mut say)
 }
 
 fn conclude(
@@ -77,7 +77,7 @@ fn conclude(
     found: &Found,
     mut ended: Ended,
     folder: Option<&OutputDir>,
-    lines: Lines<'_>,
+    lines: &mut Lines<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<u8, Failure> {
     let locations = found.phases.iter().map(|(&phase, known)| {
@@ -91,10 +91,11 @@ fn conclude(
     let locations = locations.flatten().collect();
     let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
     let report = Report { args, found, ended: &ended, locations, notes };
+    let closed = lines.closed;
     args.common.present(
         folder,
         |folder| report.write_files(folder),
-        |out| if lines.closed { Ok(()) } else { writeln!(out, "{}", report.summary()) },
+        |out| if closed { Ok(()) } else { writeln!(out, "{}", report.summary()) },
         |out| report.write_table(folder, out),
         lines.out,
     )?;
