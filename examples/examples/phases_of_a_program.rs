@@ -25,16 +25,13 @@ fn made_up() -> impl Iterator<Item = Event> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let mut sampler: Box<dyn Sampler> = match command.split_first() {
-        Some((program, arguments)) => {
-            let mut options = AutoOptions::default();
-            options.window = 1_000_000;
-            Box::new(auto::spawn(program, arguments, &options)?)
-        }
-        None => {
-            let options = ReplayOptions::windows_of(WindowLength::Instructions(100_000));
-            Box::new(ReplaySampler::new(made_up(), options)?)
-        }
+    let mut sampler: Box<dyn Sampler> = if let Some((program, arguments)) = command.split_first() {
+        let mut options = AutoOptions::default();
+        options.window = 1_000_000;
+        Box::new(auto::spawn(program, arguments, &options)?)
+    } else {
+        let options = ReplayOptions::windows_of(WindowLength::Instructions(100_000));
+        Box::new(ReplaySampler::new(made_up(), options)?)
     };
 
     let mut code = CodeVector::new(128, 1)?;
