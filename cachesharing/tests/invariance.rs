@@ -157,3 +157,21 @@ fn two_stable_states_are_a_range_and_a_gentle_curve_is_not() {
         }
     }
 }
+
+/// Programs without windows repeat one curve for ever: their slowdown is that of the settled state, however short the pass.
+#[test]
+fn a_steady_program_is_as_slow_in_a_short_pass_as_in_a_long_one() {
+    let table = |share: f64| uniform(0.15, 0.3, share * CACHE as f64, CACHE);
+    for (curve, other) in [(table(0.8), table(0.8)), (table(0.9), stream(0.08, 0.3, CACHE))] {
+        let of = |work: f64| {
+            let target = Program::steady("target", 0, curve.clone(), work).unwrap();
+            let other = Program::steady("other", 0, other.clone(), work).unwrap();
+            slowdown(&[&target, &other], Method::Phase, &[0.3])
+        };
+        let settled = of(1e9);
+        assert!(settled > 1.05, "nothing to predict: {settled}");
+        for work in [1.0, 1e4, 1e6] {
+            agree(of(work), settled, 5e-3, "a short pass and a long one");
+        }
+    }
+}

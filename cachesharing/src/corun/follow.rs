@@ -170,6 +170,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let mut shares = Vec::new();
         let mut unchanged = 0.0; // time since a program last changed its curve
         let mut again = 0.0; // value of it from which on to compare with the settled state
+        let mut at_start = true; // in the state that the first windows settle in
         loop {
             let is_calm = follower.look(places.outcome.time);
             places.outcome.invocations += 1;
@@ -179,7 +180,8 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 unchanged = 0.0;
                 inflow = follower.meet(&places.curves);
             }
-            if is_calm && unchanged >= follower.age.max(again) {
+            if at_start || (is_calm && unchanged >= follower.age.max(again)) {
+                at_start = false;
                 // Only the cache as it is has remembered solutions; one from what is held is found where that differs.
                 let remembered = start.is_none().then(|| self.remembered(&places.curves));
                 let near = remembered.as_deref().map(|sharing| sharing.nearest(&follower.held));

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use phase_detect::cluster::SAMPLED_THRESHOLD;
+use phase_detect::signature::SAMPLED_ENTRIES;
 use phase_detect::{
     Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
 };
@@ -13,13 +15,19 @@ use powersleuth::multiplex::{
 use super::events::{COUNTERS, EVENTS, counts};
 use crate::machines::ooo::{Interval, Run};
 
-/// The phase of each interval, from its code alone.
+/// The phase of each interval, from its code alone, as coarse as live runs detect them from sampled code: a schedule of
+/// finer phases keeps less of the saving, as fewer intervals of each are measured.
 ///
 /// # Errors
 /// [`phase_detect::Error`] if an interval executed nothing.
 pub fn phases(run: &Run, seed: u64) -> Result<Vec<PhaseId>, phase_detect::Error> {
-    let mut code = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?;
-    let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default())?;
+    let mut code = CodeVector::new(SAMPLED_ENTRIES, seed)?;
+    let config = LeaderFollowerConfig {
+        threshold: SAMPLED_THRESHOLD,
+        transition_threshold: 0,
+        ..LeaderFollowerConfig::default()
+    };
+    let mut clusterer = LeaderFollower::new(config)?;
     run.intervals
         .iter()
         .map(|interval| {
