@@ -272,7 +272,7 @@ fn operands_of_compiled_kernels_are_cachegrinds() {
         &folder,
     );
     // Locked or not, an operand is one.
-    let [plain, locked] = ["increments", "locked"].map(|kernel| ours(&[sse, kernel], &folder).references);
+    let [plain, locked] = ["increments", "locked"].map(|kernel| ours(&[sse, kernel], &folder, "").references);
     assert!(plain.abs_diff(locked) < 1_000, "{plain} {locked}");
     // Windows count the same as traces.
     for kernel in ["triad", "increments", "straddling", "x87"] {
@@ -285,7 +285,7 @@ fn operands_of_compiled_kernels_are_cachegrinds() {
             accesses += window.accesses.get().unwrap();
         }
         let operands = (accesses as f64 * sampler.operands_per_access().unwrap()).round() as u64;
-        let traced = ours(&[avx2, kernel], &folder).references;
+        let traced = ours(&[avx2, kernel], &folder, "").references;
         assert!(traced.abs_diff(operands) < 1_000, "{kernel}: {operands} {traced}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
