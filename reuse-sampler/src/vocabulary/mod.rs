@@ -10,6 +10,8 @@ mod exit;
 mod location;
 mod model;
 mod plan;
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+mod process;
 mod profile;
 mod sample;
 mod sampler;
@@ -28,6 +30,9 @@ pub use exit::TargetExit;
 pub use location::CodeLocation;
 pub use model::{CacheModel, Evaluator, MissRatioCurve};
 pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
+pub use process::ProcessRecord;
 pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, StackEstimate};
 pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
 pub use sampler::{Sampler, SamplerError};
