@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::CoRun;
 use super::place::{Observer, Places};
-use crate::{Share, Sharing, SharingModel};
+use super::range::Variant;
+use crate::{Probes, Share, Sharing, SharingModel};
 
 /// When a run is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,7 +78,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     ///
     /// # Cost
     /// Per step, an invocation of the model (window methods) or a lookup (phase methods). Where shares are followed over
-    /// time ([`SharingModel::evicts_by_age`]), some ten steps for each exchange of the cache's lines, at half a
+    /// time ([`SharingModel::evicts_by_age`]), some six steps for each exchange of the cache's lines, at half a
     /// microsecond each for two programs, until programs have settled.
     ///
     /// # References
@@ -93,7 +94,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
 
     fn observed(&self, offsets: &[f64], until: Until, observer: &mut Observer<'_>) -> Outcome {
         if self.model.evicts_by_age() {
-            return self.follow(&self.cache, None, offsets, until, observer);
+            return self.follow(Variant::AsItIs, offsets, until, observer);
         }
         let mut places = Places::new(self, offsets, until);
         for (i, timeline) in self.timelines.iter().enumerate() {
@@ -106,11 +107,11 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let mut scratch = Sharing::default();
         loop {
             let solution: Arc<Sharing>;
-            let shares = if self.memory.is_some() {
-                solution = self.remembered(&places.curves);
+            let shares = if self.memories.is_some() {
+                solution = self.remembered(Variant::AsItIs, &places.curves);
                 solution.shares()
             } else {
-                self.solve(&places.curves, &held, &mut scratch);
+                self.solve(&self.cache, &places.curves, &held, self.settings.probes, &mut scratch);
                 places.outcome.invocations += 1;
                 scratch.shares()
             };
@@ -124,11 +125,17 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         }
     }
 
-    /// The solution of a set of curves, which depends on the set alone.
-    pub(super) fn remembered(&self, curves: &[usize]) -> Arc<Sharing> {
-        let solve = |sharing: &mut Sharing| self.solve(curves, &[], sharing);
-        if let Some(memory) = &self.memory {
-            return memory.get(curves, solve);
+    /// The solution of a set of curves in one of the caches, which depends on the set alone.
+    pub(super) fn remembered(&self, variant: Variant, curves: &[usize]) -> Arc<Sharing> {
+        let probes = match (variant, self.settings.probes) {
+            (Variant::AsItIs, probes) => probes,
+            (_, Probes::One) => Probes::One,
+            (_, Probes::Starts | Probes::Cliffs) => Probes::Starts,
+        };
+        let cache = variant.cache(&self.cache);
+        let solve = |sharing: &mut Sharing| self.solve(&cache, curves, &[], probes, sharing);
+        if let Some(memories) = &self.memories {
+            return memories[variant as usize].get(curves, solve);
         }
         let mut sharing = Sharing::default();
         solve(&mut sharing);

@@ -10,12 +10,15 @@ use std::hash::Hash;
 use super::CoRun;
 use super::advance::{Outcome, Until, settled_step};
 use super::place::{Calm, Observer, Places};
+use super::range::Variant;
 use super::recency::Recency;
 use super::timeline::Timeline;
-use crate::{Allocation, CacheCurve, Share, SharedCache, Sharing, SharingModel};
+use crate::{Allocation, CacheCurve, Probes, Share, SharedCache, Sharing, SharingModel};
 
 /// Programs have settled where the model says if they hold as much to within this part of the cache.
 const SAME: f64 = 0.01;
+/// They have if that has hardly changed for this part of the age of the oldest lines.
+const CALM: f64 = 0.25;
 /// A pass shorter than this part of the time in which the cache's lines are exchanged is averaged: what programs hold
 /// hardly changes from one phase to the next.
 const SHORT: f64 = 0.5;
@@ -61,12 +64,20 @@ impl<'r> Follower<'r> {
         }
     }
 
-    /// Computes what each program holds at time `now`; returns whether that has hardly changed while all lines of the
-    /// cache were exchanged.
+    /// Computes what each program holds at time `now`; returns whether that has hardly changed lately.
     fn look(&mut self, now: f64) -> bool {
         self.number += 1;
         self.age = self.state.holding(self.cache.bytes(), &mut self.held);
-        self.calm.time(now, &self.held, self.cache.bytes()) >= self.age
+        self.calm.time(now, &self.held, self.cache.bytes()) >= CALM * self.age
+    }
+
+    /// Goes on from `state`, in which programs hold these shares, whatever the speeds were before.
+    fn restart(&mut self, state: Recency, shares: &[Share]) {
+        self.state = state;
+        self.number += 1;
+        self.held.clear();
+        self.held.extend(shares.iter().map(|share| share.bytes));
+        self.calm = Calm::default();
     }
 
     /// Computes how fast the programs are that follow `curves`; returns how many bytes come in per unit of time.
@@ -146,26 +157,24 @@ impl<'r> Follower<'r> {
 }
 
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
-    /// [`run`](Self::run) in `cache` for a model whose lines leave at an age, from the state that the first windows
-    /// settle in, or from the one that programs settle in which hold `start`.
+    /// [`run`](Self::run) for a model whose lines leave at an age, in the cache and from the start of `variant`.
     pub(super) fn follow(
         &self,
-        cache: &SharedCache,
-        start: Option<&[f64]>,
+        variant: Variant,
         offsets: &[f64],
         until: Until,
         observer: &mut Observer<'_>,
     ) -> Outcome {
+        let cache = &variant.cache(&self.cache);
         let mut places = Places::new(self, offsets, until);
         let mut sharing = Sharing::default();
         let solve = |curves: &[usize], held: &[f64], sharing: &mut Sharing| {
-            let list: Vec<&CacheCurve> =
-                self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number)).collect();
-            crate::share_from(&self.model, cache, &list, held, crate::Probes::One, sharing);
+            self.solve(cache, curves, held, Probes::One, sharing);
         };
-        solve(&places.curves, start.unwrap_or_default(), &mut sharing);
+        let start = variant.start(&self.cache, self.timelines.len());
+        solve(&places.curves, &start, &mut sharing);
         places.outcome.invocations += 1;
-        let state = settled_state(cache, &sharing, places.curves());
+        let state = settled_state(cache, sharing.shares(), places.curves());
         let mut follower = Follower::new(cache, &self.timelines, state);
         let mut shares = Vec::new();
         let mut unchanged = 0.0; // time since a program last changed its curve
@@ -182,8 +191,10 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             if at_start || (is_calm && unchanged >= follower.age.max(again)) {
                 at_start = false;
-                // Only the cache as it is has remembered solutions; one from what is held is found where that differs.
-                let remembered = start.is_none().then(|| self.remembered(&places.curves));
+                // Ends of a range need no ranges of their own: a solution that would not be remembered is found from
+                // what programs hold.
+                let remembered = (variant == Variant::AsItIs || self.memories.is_some())
+                    .then(|| self.remembered(variant, &places.curves));
                 let near = remembered.as_deref().map(|sharing| sharing.nearest(&follower.held));
                 let shares = if let Some(shares) = near.filter(|shares| follower.has_settled(shares)) {
                     shares
@@ -193,11 +204,15 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                     sharing.shares()
                 };
                 if follower.has_settled(shares) {
+                    let state = settled_state(cache, shares, places.curves());
                     let time = places.time(|program| shares[program].cpi);
                     if !settled_step(&mut places, time, shares, observer) {
                         return places.outcome;
                     }
-                    follower.state.wait(time + places.skip_passes(&follower.held, follower.age, observer));
+                    // However the programs came to settle there, they leave it from the same state.
+                    follower.restart(state, shares);
+                    let skipped = places.skip_passes(&follower.held, follower.age, observer);
+                    follower.state.wait(skipped);
                     (unchanged, again) = (0.0, 0.0);
                     continue;
                 }
@@ -215,8 +230,8 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 let time = end.min(patience);
                 if observer.observes() {
                     crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
-                    if start.is_none() && self.memory.is_some() {
-                        flag(&mut shares, &self.remembered(&places.curves));
+                    if self.memories.is_some() {
+                        flag(&mut shares, &self.remembered(variant, &places.curves));
                     }
                     places.show(time, &shares, observer);
                 }
@@ -258,17 +273,16 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     }
 }
 
-/// The recency of lines where programs that follow `curves` have settled as `sharing` says.
+/// The recency of lines where programs that follow `curves` have settled with these shares.
 fn settled_state<'c>(
     cache: &SharedCache,
-    sharing: &Sharing,
+    shares: &[Share],
     curves: impl Iterator<Item = &'c CacheCurve>,
 ) -> Recency {
     let curves: Vec<&CacheCurve> = curves.collect();
-    let times: Vec<f64> = sharing.shares().iter().zip(&curves).map(|(s, c)| s.cpi / c.mix()).collect();
-    let age = sharing.eviction_age().filter(|age| age.is_finite() && *age > 0.0).unwrap_or(1.0);
+    let times: Vec<f64> = shares.iter().zip(&curves).map(|(s, c)| s.cpi / c.mix()).collect();
     let far = crate::sharing::any_reuse_times(cache, curves.iter().copied());
-    Recency::settled(cache.bytes(), &curves, &times, age, far)
+    Recency::settled(cache.bytes(), &curves, &times, far)
 }
 
 /// Cliffs are those of the settled state.

@@ -1,4 +1,5 @@
-//! The co-phase matrix: one solution for each set of phases that met, shared by all threads.
+//! The co-phase matrix: one solution for each set of phases that met, shared by all threads. The slightly larger and
+//! smaller caches that ranges are taken from have their own.
 //!
 //! (Van Biesbrouck, Sherwood and Calder, *A Co-Phase Matrix to Guide Simultaneous Multithreading Simulation*,
 //! ISPASS 2004.)
@@ -57,7 +58,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// window methods, which remember nothing.
     #[must_use]
     pub fn co_phases(&self) -> Vec<CoPhase<P>> {
-        let Some(memory) = &self.memory else { return Vec::new() };
+        let Some([memory, ..]) = &self.memories else { return Vec::new() };
         let solutions = memory.solutions.read().unwrap_or_else(PoisonError::into_inner);
         let mut entries: Vec<(&Vec<usize>, &Arc<Sharing>)> = solutions.iter().collect();
         entries.sort_unstable_by_key(|&(curves, _)| curves);
@@ -75,6 +76,6 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// [`Outcome`](super::Outcome) counts.
     #[must_use]
     pub fn co_phases_solved(&self) -> usize {
-        self.memory.as_ref().map_or(0, Memory::len)
+        self.memories.as_ref().map_or(0, |[memory, ..]| memory.len())
     }
 }

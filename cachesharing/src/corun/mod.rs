@@ -23,7 +23,7 @@ pub use trajectory::{Trajectory, TrajectoryBin};
 use std::hash::Hash;
 
 use crate::error::Error;
-use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
+use crate::{Probes, Program, SharedCache, Sharing, SharingModel};
 use memory::Memory;
 use timeline::Timeline;
 
@@ -63,7 +63,7 @@ pub struct CoRun<'a, P, M> {
     model: M,
     settings: Settings,
     timelines: Vec<Timeline>,
-    memory: Option<Memory>, // where phases are remembered
+    memories: Option<[Memory; 3]>, // where phases are remembered: of this cache, a larger and a smaller one
 }
 
 impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
@@ -98,11 +98,11 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             .iter()
             .map(|program| Timeline::new(program, settings.method, cache.bytes()))
             .collect::<Result<Vec<_>, _>>()?;
-        let memory = match settings.method {
+        let memories = match settings.method {
             Method::Window | Method::DynamicWindow => None,
-            Method::Phase | Method::Oblivious => Some(Memory::default()),
+            Method::Phase | Method::Oblivious => Some(Default::default()),
         };
-        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memory })
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memories })
     }
 
     /// The programs, the target first.
@@ -136,8 +136,15 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
         })
     }
 
-    /// Solves for curve number `curves[i]` of each program i, which held `held[i]` bytes.
-    fn solve(&self, curves: &[usize], held: &[f64], sharing: &mut Sharing) {
+    /// Solves for curve number `curves[i]` of each program i, which held `held[i]` bytes of `cache`.
+    fn solve(
+        &self,
+        cache: &SharedCache,
+        curves: &[usize],
+        held: &[f64],
+        probes: Probes,
+        sharing: &mut Sharing,
+    ) {
         // Two programs are the rule; a Vec per invocation would cost more than the lookup.
         const INLINE: usize = 8;
         let curve = |i: usize| self.timelines[i].curve(curves[i]);
@@ -147,14 +154,10 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             for (i, slot) in array.iter_mut().enumerate().take(count) {
                 *slot = curve(i);
             }
-            self.share(&array[..count], held, sharing);
+            crate::share_from(&self.model, cache, &array[..count], held, probes, sharing);
         } else {
             let list: Vec<_> = (0..count).map(curve).collect();
-            self.share(&list, held, sharing);
+            crate::share_from(&self.model, cache, &list, held, probes, sharing);
         }
-    }
-
-    fn share(&self, curves: &[&CacheCurve], held: &[f64], sharing: &mut Sharing) {
-        crate::share_from(&self.model, &self.cache, curves, held, self.settings.probes, sharing);
     }
 }

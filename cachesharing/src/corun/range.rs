@@ -3,10 +3,10 @@
 use std::hash::Hash;
 
 use super::CoRun;
-use super::advance::Until;
+use super::advance::{Outcome, Until};
 use super::place::Observer;
 use crate::sharing::margin;
-use crate::{Probes, SharingModel};
+use crate::{Probes, SharedCache, SharingModel};
 
 /// How much slower the target of a run is, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +28,13 @@ const UNFLAGGED: f64 = 0.03;
 const CLIFF: f64 = 0.15;
 
 impl Slowdown {
+    /// That of a run whose time lies between so many times its own, or in its own range where that is wider.
+    pub(crate) fn of(outcome: &Outcome, (low, high): (f64, f64)) -> Self {
+        let (low, high) = (outcome.low.min(low * outcome.time), outcome.high.max(high * outcome.time));
+        let alone = outcome.time_alone;
+        Self::new(outcome.slowdown(), low / alone, high / alone)
+    }
+
     fn new(slowdown: f64, low: f64, high: f64) -> Self {
         let flagged = high > low * (1.0 + CLIFF);
         if flagged {
@@ -35,6 +42,33 @@ impl Slowdown {
         }
         let (least, most) = (slowdown * (1.0 - UNFLAGGED), slowdown * (1.0 + UNFLAGGED));
         Self { slowdown, low: low.clamp(least, slowdown), high: high.clamp(slowdown, most), flagged }
+    }
+}
+
+/// The cache and the start that a run is made with: of a range, each end has its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Variant {
+    /// The cache as it is, in the state that the first windows settle in.
+    AsItIs,
+    /// A slightly larger one; the target held all of it.
+    Larger,
+    /// A slightly smaller one; the others held all of it.
+    Smaller,
+}
+
+impl Variant {
+    pub(super) fn cache(self, cache: &SharedCache) -> SharedCache {
+        match self {
+            Self::AsItIs => *cache,
+            Self::Larger => cache.resized(1.0 + margin(cache)),
+            Self::Smaller => cache.resized(1.0 - margin(cache)),
+        }
+    }
+
+    /// What each of so many programs held before the run.
+    pub(super) fn start(self, cache: &SharedCache, programs: usize) -> Vec<f64> {
+        let held = |i: usize| if (i == 0) == (self == Self::Larger) { cache.bytes() } else { 0.0 };
+        if self == Self::AsItIs { Vec::new() } else { (0..programs).map(held).collect() }
     }
 }
 
@@ -49,26 +83,20 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// One or three runs.
     #[must_use]
     pub fn slowdown(&self, offsets: &[f64]) -> Slowdown {
-        self.ranged(offsets).0
+        let outcome = self.outcome(offsets, Until::TargetEnds);
+        let ends = self.ends(offsets, &outcome);
+        Slowdown::of(&outcome, ends)
     }
 
-    /// The same, and the run.
-    pub(crate) fn ranged(&self, offsets: &[f64]) -> (Slowdown, super::Outcome) {
-        let outcome = self.outcome(offsets, Until::TargetEnds);
+    /// Lowest and highest time of the run that came to `outcome` from `offsets`, over its time.
+    pub(crate) fn ends(&self, offsets: &[f64], outcome: &Outcome) -> (f64, f64) {
         let (mut low, mut high) = (outcome.low, outcome.high);
         if self.settings.probes != Probes::One && self.model.evicts_by_age() && self.timelines.len() > 1 {
-            let (margin, bytes) = (margin(&self.cache), self.cache.bytes());
-            let mut favoured = vec![0.0; self.timelines.len()];
-            favoured[0] = bytes;
-            let others: Vec<f64> = favoured.iter().map(|held| bytes - held).collect();
-            for (factor, start) in [(1.0 + margin, favoured), (1.0 - margin, others)] {
-                let cache = self.cache.resized(factor);
-                let run =
-                    self.follow(&cache, Some(&start), offsets, Until::TargetEnds, &mut Observer::new(None));
+            for variant in [Variant::Larger, Variant::Smaller] {
+                let run = self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
                 (low, high) = (low.min(run.time), high.max(run.time));
             }
         }
-        let alone = outcome.time_alone;
-        (Slowdown::new(outcome.slowdown(), low / alone, high / alone), outcome)
+        (low / outcome.time, high / outcome.time)
     }
 }

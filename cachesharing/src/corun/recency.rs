@@ -10,7 +10,7 @@ use crate::CacheCurve;
 use crate::curve::Lookup;
 
 /// Moments per age of the cache: how finely it is followed.
-const PER_AGE: f64 = 12.0;
+const PER_AGE: f64 = 6.0;
 /// Halvings of the shortest age in a settled state: programs that fit touch all they have in a small part of it.
 const MOST_HALVINGS: u32 = 40;
 /// How far back what was touched is recorded, in caches filled. Now and then a set keeps a line for longer than the
@@ -38,13 +38,9 @@ impl Default for Recency {
 }
 
 impl Recency {
-    /// The state that programs settle in which take `times` per access and have filled the cache of `bytes` in `age`;
-    /// `far` if lines touched before the oldest line in the cache was used are needed as well.
-    pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], age: f64, far: bool) -> Self {
+    /// The state that programs settle in which take `times` per access in a cache of `bytes`; `far` if lines touched before the oldest line in the cache was used are needed as well.
+    pub(super) fn settled(bytes: f64, curves: &[&CacheCurve], times: &[f64], far: bool) -> Self {
         let mut state = Self { reach: if far { REACH } else { 1.0 }, ..Self::default() };
-        // What is found exactly full may lack a rounding error.
-        let mut oldest = 1.05 * age;
-        let mut steps = 0;
         let filled = |curve: &&CacheCurve, time: &f64, age: f64| {
             let mut at = Lookup::default();
             curve.filling().after(age / time, &mut at);
@@ -52,6 +48,10 @@ impl Recency {
         };
         let all =
             |age: f64| curves.iter().zip(times).map(|(curve, time)| filled(curve, time, age)).sum::<f64>();
+        let age = filling_age(bytes, all);
+        // What is found exactly full may lack a rounding error.
+        let mut oldest = 1.05 * age;
+        let mut steps = 0;
         while far && steps < MOST_STEPS_BACK && all(oldest) < REACH * bytes {
             oldest *= STEP_BACK;
             steps += 1;
@@ -90,9 +90,16 @@ impl Recency {
         let touched = |number: usize| self.touched.get(number * programs + i).copied().unwrap_or(0.0);
         let younger = self.moments.partition_point(|&m| m < moment);
         let Some(older) = younger.checked_sub(1) else { return touched(0) };
-        let end = self.moments.get(younger).copied().unwrap_or(self.now);
-        let part = (moment - self.moments[older]) / (end - self.moments[older]);
-        touched(older) + part * (touched(younger) - touched(older))
+        // Ages of the moments around it and before. What is touched grows ever slower: a parabola through all three.
+        let (end, begin) =
+            (self.now - self.moments.get(younger).unwrap_or(&self.now), self.now - self.moments[older]);
+        let (less, more) = (touched(younger), touched(older));
+        let slope = (more - less) / (begin - end);
+        let straight = less + slope * (age - end);
+        let Some(before) = older.checked_sub(1) else { return straight };
+        let earlier = self.now - self.moments[before];
+        let bend = ((touched(before) - more) / (earlier - begin) - slope) / (earlier - end);
+        (straight + bend * (age - end) * (age - begin)).clamp(less, more)
     }
 
     /// What each program holds of a cache of `bytes`; answers the age at which lines leave it.
@@ -182,4 +189,31 @@ impl Recency {
         self.totals.truncate(kept);
         self.touched.truncate(kept * programs);
     }
+}
+
+/// The age within which `filled(age)`, which rises, comes to `bytes`.
+fn filling_age(bytes: f64, filled: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (1.0_f64, 2.0_f64);
+    while filled(high) < bytes && high < f64::MAX / 4.0 {
+        (low, high) = (high, 4.0 * high);
+    }
+    while filled(low) > bytes && low > f64::MIN_POSITIVE {
+        (low, high) = (0.25 * low, low);
+    }
+    // Regula falsi, Illinois: the sum is concave between knots.
+    let (mut below, mut above) = (filled(low) - bytes, filled(high) - bytes);
+    let mut age = high;
+    for _ in 0..60 {
+        age = low - below * (high - low) / (above - below);
+        let excess = filled(age) - bytes;
+        if excess.abs() <= 1e-6 * bytes {
+            break;
+        }
+        if excess < 0.0 {
+            (low, below, above) = (age, excess, 0.5 * above);
+        } else {
+            (high, above, below) = (age, excess, 0.5 * below);
+        }
+    }
+    age
 }

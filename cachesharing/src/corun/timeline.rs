@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::curve::average;
 use crate::error::Error;
+use crate::program::PlacedWindow;
 use crate::{CacheCurve, Method, Program, ReuseTimes};
 
 /// A program's pass as one method sees it.
@@ -88,12 +89,15 @@ fn windows<P>(program: &Program<P>) -> Cut {
     let mut curves: Vec<CacheCurve> = program.phases().iter().map(|(_, curve)| curve.clone()).collect();
     let own = curves.len();
     curves.extend_from_slice(program.window_curves());
-    let segment = |w: &crate::program::PlacedWindow| Segment {
-        work: w.work,
-        curve: w.curve.map_or(w.phase, |curve| own + curve),
-        phase: w.phase,
-    };
-    (program.placed().iter().map(segment).collect(), curves)
+    let number = |w: &PlacedWindow| w.curve.map_or(w.phase, |curve| own + curve);
+    // Windows that follow one curve are one.
+    let stretches = program.placed().chunk_by(|a, b| number(a) == number(b));
+    let segments = stretches.filter_map(|stretch| {
+        let first = stretch.first()?;
+        let work = stretch.iter().map(|w| w.work).sum();
+        Some(Segment { work, curve: number(first), phase: first.phase })
+    });
+    (segments.collect(), curves)
 }
 
 fn dynamic_windows<P>(program: &Program<P>) -> Result<Cut, Error> {

@@ -9,7 +9,7 @@ use crate::{CacheCurve, SharedCache};
 pub enum Probes {
     /// One solution, from the slow start: no other is looked for and no cliff is seen.
     One,
-    /// From every start: slow, fast, and each program in turn fast among slow ones.
+    /// From every start: slow, fast, and, in groups of at most 8, each program in turn fast among slow ones.
     Starts,
     /// From every start, and from the slow and the fast one in 0.93 and 1.07 times the cache; where it has sets, which
     /// hold a line more or less of others, in so much less and more besides: 0.91 and 1.09 times where a set has 16. There,
@@ -18,6 +18,8 @@ pub enum Probes {
     Cliffs,
 }
 
+/// Larger groups are not solved with each program favoured in turn: the cost would grow with the square of the programs.
+const MOST_FAVOURED: usize = 8;
 /// A program whose CPI varies by more than this between the probes is on a cliff.
 const CLIFF: f64 = 0.15;
 /// CPIs that differ by more than this belong to different solutions; the models' own tolerance is 1e-4.
@@ -163,7 +165,7 @@ impl Sharing {
 ///
 /// # Cost
 /// One solution of the model for [`Probes::One`]; of n programs, n + 2 for [`Probes::Starts`] and n + 6 for
-/// [`Probes::Cliffs`].
+/// [`Probes::Cliffs`]; of more than 8 programs, 2 and 6.
 pub fn share<M: SharingModel + ?Sized>(
     model: &M,
     cache: &SharedCache,
@@ -207,7 +209,8 @@ fn from<M: SharingModel + ?Sized>(
     (sharing.residual, sharing.age, sharing.rounds) = (residual, age, rounds);
     // One program has no other state to be in than the whole cache's; fewer have none at all.
     if probes != Probes::One && curves.len() > 1 {
-        let favouring = (0..curves.len()).map(Start::Favouring);
+        let favoured = if curves.len() <= MOST_FAVOURED { curves.len() } else { 0 };
+        let favouring = (0..favoured).map(Start::Favouring);
         let starts = [Start::Slow, Start::Fast].into_iter().chain(favouring);
         for start in starts.filter(|&start| start != first) {
             model.solve(cache, curves, start, &mut sharing.scratch);

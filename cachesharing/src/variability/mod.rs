@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use crate::SharingModel;
-use crate::corun::{CoRun, Outcome, Slowdown};
+use crate::corun::{CoRun, Outcome, Slowdown, Until};
 use crate::error::Error;
 
 /// The slowdowns of a target in many runs.
@@ -48,15 +48,23 @@ impl Variability {
     }
 }
 
+/// Of more runs than twice this, each such run is made three times for its range; the others take the widest of these
+/// ranges.
+const RANGE_EVERY: usize = 8;
+/// So far beyond the slowdowns of those runs, a run has a range of its own: it may be in another stable state.
+const APART: f64 = 0.05;
+
 /// Runs the target of `run` to its end once for each of `offsets`, on `threads` threads.
 ///
-/// The result is the same for any number of threads, to the last bit.
+/// The result is the same for any number of threads, to the last bit. Up to 16 runs each have a range of their own. Of
+/// more, every eighth has, and those 5 % outside of the slowdowns of these; the others take the widest, relative to their
+/// slowdown.
 ///
 /// # Errors
 /// [`Error::Count`] for no offsets.
 ///
 /// # Cost
-/// That of the runs, divided by the threads.
+/// That of the runs and ranges, divided by the threads.
 pub fn variability<P, M>(
     run: &CoRun<'_, P, M>,
     offsets: &Offsets,
@@ -66,28 +74,26 @@ where
     P: Copy + Eq + Hash + Sync,
     M: SharingModel,
 {
-    let count = offsets.count();
-    let programs = run.programs().len();
-    let one = |number: usize| run.ranged(&offsets.of_run(number, programs));
-    let threads = threads.get().min(count).max(1);
-    let runs: Vec<(Slowdown, Outcome)> = if threads == 1 {
-        (0..count).map(one).collect()
-    } else {
-        // Strides rather than blocks: neighbouring offsets may be alike in cost.
-        let stride = |first: usize| (first..count).step_by(threads).map(one).collect::<Vec<_>>();
-        let parts: Vec<Vec<(Slowdown, Outcome)>> = thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || stride(first))).collect();
-            let mut parts = vec![stride(0)];
-            for (first, other) in (1..).zip(others) {
-                // A thread cannot panic (running is total); if one were killed its runs are made again here.
-                parts.push(other.join().unwrap_or_else(|_| stride(first)));
-            }
-            parts
-        });
-        let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
-        (0..count).filter_map(|number| parts[number % threads].next()).collect()
-    };
-    let (ranges, outcomes): (Vec<Slowdown>, Vec<Outcome>) = runs.into_iter().unzip();
+    let (count, programs) = (offsets.count(), run.programs().len());
+    let offsets = |number: usize| offsets.of_run(number, programs);
+    let outcomes = in_parallel(count, threads, |number| run.outcome(&offsets(number), Until::TargetEnds));
+    let ends = |number: usize| run.ends(&offsets(number), &outcomes[number]);
+    let every = if count > 2 * RANGE_EVERY { RANGE_EVERY } else { 1 };
+    let sampled = in_parallel(count.div_ceil(every), threads, |number| ends(number * every));
+    let widest =
+        sampled.iter().fold((1.0, 1.0), |all: (f64, f64), ends| (all.0.min(ends.0), all.1.max(ends.1)));
+    let seen = outcomes.iter().step_by(every).map(Outcome::slowdown);
+    let (least, most) = seen.fold((f64::INFINITY, 0.0_f64), |(least, most), s| (least.min(s), most.max(s)));
+    let ranges: Vec<Slowdown> = in_parallel(count, threads, |number| {
+        let (outcome, slowdown) = (&outcomes[number], outcomes[number].slowdown());
+        let is_apart = slowdown < least * (1.0 - APART) || slowdown > most * (1.0 + APART);
+        let ends = match sampled.get(number / every) {
+            Some(&ends) if number % every == 0 => ends,
+            _ if is_apart => ends(number),
+            _ => widest,
+        };
+        Slowdown::of(outcome, ends)
+    });
     let slowdowns: Vec<f64> = outcomes.iter().map(Outcome::slowdown).collect();
     let distribution = SlowdownDistribution::new(slowdowns.clone())?;
     let solved = run.co_phases_solved() as u64;
@@ -100,4 +106,26 @@ where
         steps: outcomes.iter().map(|o| o.steps).sum(),
         time_on_cliff: outcomes.iter().map(|o| o.time_on_cliff).sum::<f64>() / time,
     })
+}
+
+/// What `one` makes of each number below `count`, on `threads` threads.
+fn in_parallel<T: Send>(count: usize, threads: NonZeroUsize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = threads.get().min(count).max(1);
+    if threads == 1 {
+        return (0..count).map(one).collect();
+    }
+    // Strides rather than blocks: neighbouring offsets may be alike in cost.
+    let stride = |first: usize| (first..count).step_by(threads).map(&one).collect::<Vec<_>>();
+    let parts: Vec<Vec<T>> = thread::scope(|scope| {
+        let stride = &stride;
+        let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || stride(first))).collect();
+        let mut parts = vec![stride(0)];
+        for (first, other) in (1..).zip(others) {
+            // A thread cannot panic (running is total); if one were killed its runs are made again here.
+            parts.push(other.join().unwrap_or_else(|_| stride(first)));
+        }
+        parts
+    });
+    let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+    (0..count).filter_map(|number| parts[number % threads].next()).collect()
 }
