@@ -7,8 +7,9 @@ use reuse_sampler::auto::{self, AutoOptions, AutoSampler, Choice};
 use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{Clock, LineSize, Sampler, SamplerError};
+use reuse_sampler::{Children, Clock, LineSize, Sampler, SamplerError};
 
+use crate::report::ProcessRow;
 use crate::workloads::{self, EventStream, Workload};
 
 /// Length of a window in instructions where the user does not say: embedded workloads are short.
@@ -31,6 +32,27 @@ pub struct TargetOptions {
     pub output_to_stderr: bool,
     /// What observes a program.
     pub backend: Backend,
+    /// What becomes of processes that a program starts.
+    pub children: ChildProcesses,
+}
+
+/// What becomes of processes that a program starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ChildProcesses {
+    /// They are observed like the program itself, each with windows of its own, and awaited (qemu)
+    #[default]
+    Follow,
+    /// They run unobserved
+    Ignore,
+}
+
+impl From<ChildProcesses> for Children {
+    fn from(children: ChildProcesses) -> Self {
+        match children {
+            ChildProcesses::Follow => Self::Follow,
+            ChildProcesses::Ignore => Self::Ignore,
+        }
+    }
 }
 
 /// What observes a program.
@@ -201,6 +223,7 @@ impl Target {
         auto.line_size = options.line_size;
         auto.seed = options.seed;
         auto.output_to_stderr = options.output_to_stderr;
+        auto.children = options.children.into();
         auto.backend = options.backend.into();
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command_name(command);
@@ -264,6 +287,15 @@ impl Target {
         match &self.kind {
             Kind::Embedded(_) => Vec::new(),
             Kind::Program(sampler) => sampler.warnings().to_vec(),
+        }
+    }
+
+    /// The processes of a program, where what observes it follows them.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessRow> {
+        match &self.kind {
+            Kind::Embedded(_) => Vec::new(),
+            Kind::Program(sampler) => sampler.processes().into_iter().map(ProcessRow::from).collect(),
         }
     }
 

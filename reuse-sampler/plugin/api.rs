@@ -76,7 +76,16 @@ unsafe extern "C" {
         descriptor: c_int,
         offset: i64,
     ) -> *mut c_void;
-    pub fn close(descriptor: c_int) -> c_int;
+    pub fn pthread_atfork(
+        before: extern "C" fn(),
+        parent: extern "C" fn(),
+        child: extern "C" fn(),
+    ) -> c_int;
+    pub fn execve(
+        path: *const c_char,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> c_int;
     pub fn getpid() -> c_int;
     pub fn getppid() -> c_int;
     pub fn access(path: *const c_char, mode: c_int) -> c_int;

@@ -1,27 +1,26 @@
 //! What is said between a thread and the sampler: messages one way, plans the other.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::engine::tracker::Mode;
 use crate::halt::{is_silent, resume};
-use crate::settings::{header, locked, settings};
+use crate::settings::{header, locked, region, settings};
 use crate::shared::futex;
 use crate::shared::layout::{SLOTS, Slot};
 use crate::shared::message::Message;
 use crate::thread::{Thread, status};
 
-static WINDOWS: AtomicU64 = AtomicU64::new(0);
 /// Messages are written one at a time. The buffer is kept.
-static WRITER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+pub static WRITER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// Longest sleep before a waiting thread looks again whether it is to go on.
 const NAP: Duration = Duration::from_millis(500);
 
 /// The number of a window that begins.
 pub fn next_window() -> u64 {
-    WINDOWS.fetch_add(1, Ordering::Relaxed)
+    header().map_or(0, |header| header.windows.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Sends a message. Waits while the ring is full: should the sampler die, this process ends.
@@ -46,7 +45,7 @@ pub fn initial_plan(thread: &Thread) -> Mode {
 
 /// A place to wait for the next plan; none if there will be none.
 pub fn take_slot(thread: &Thread) -> Option<u32> {
-    let slots = &header()?.slots;
+    let slots = &region()?.slots;
     loop {
         for offset in 0..SLOTS {
             let slot = (thread.number as usize + offset) % SLOTS;
@@ -65,7 +64,7 @@ pub fn take_slot(thread: &Thread) -> Option<u32> {
 
 /// Waits at `slot` for the plan; none if there will be none.
 pub fn wait_for_plan(thread: &Thread, slot: u32) -> Option<Mode> {
-    let slot = header()?.slots.get(slot as usize)?;
+    let slot = region()?.slots.get(slot as usize)?;
     thread.status.store(status::WAITING, Ordering::SeqCst);
     let plan = loop {
         match slot.state.load(Ordering::SeqCst) {
@@ -84,7 +83,7 @@ pub fn wait_for_plan(thread: &Thread, slot: u32) -> Option<Mode> {
 
 /// Lets threads that wait for a plan go on without one.
 pub fn release_waiting() {
-    let slots = header().map(|header| &header.slots).into_iter().flatten();
+    let slots = region().map(|region| &region.slots).into_iter().flatten();
     for slot in slots.filter(|slot| slot.held.load(Ordering::SeqCst) != 0) {
         futex::set(&slot.state, Slot::RELEASE);
     }

@@ -29,6 +29,16 @@ pub fn end_observation() -> bool {
     !FINISHED.swap(true, Ordering::SeqCst)
 }
 
+/// Nobody is halted: this process was just forked.
+pub fn start_over() {
+    HALTED.store(false, Ordering::SeqCst);
+}
+
+/// Whether observation has ended, in this process or in the one that forked it before it did.
+pub fn is_finished() -> bool {
+    FINISHED.load(Ordering::SeqCst)
+}
+
 /// Asks all threads to stop before their next block, until [`release`].
 pub fn begin() {
     HALTED.store(true, Ordering::SeqCst);

@@ -1,22 +1,26 @@
 //! Entry: the emulator loads the plugin, the plugin opens its channel and registers its callbacks.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::OsStr;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::api::{
-    Info, PluginId, SIG_SETMASK, SignalSet, close, dlsym, mmap, pthread_sigmask,
+    Info, PluginId, SIG_SETMASK, SignalSet, dlsym, getpid, getppid, mmap, pthread_sigmask,
     qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_syscall_cb,
     qemu_plugin_register_vcpu_syscall_ret_cb, qemu_plugin_register_vcpu_tb_trans_cb, sigfillset,
 };
 use crate::boundary::End;
-use crate::settings::{self, Settings};
-use crate::shared::layout::{Header, MAGIC, SIZE, Told};
+use crate::settings::{self, Launch, Settings};
+use crate::shared::layout::{Header, MAGIC, REGIONS, SIZE, Told};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::shared::{futex, tree};
 use crate::{
-    callbacks, channel, code, ending, instrumentation, stale, system_calls, threads, trace, translate,
+    callbacks, channel, code, ending, fork, instrumentation, stale, system_calls, threads, trace, translate,
 };
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
@@ -40,8 +44,7 @@ static CHOOSE_VERSION: extern "C" fn() = {
     choose_version
 };
 
-/// Loads the plugin. Arguments: `channel=N` and `plugin=N`, file descriptors of the shared mapping and of
-/// the plugin itself. Both are closed, so that the program finds the table of descriptors it expects.
+/// Loads the plugin. Arguments: `channel=PATH`, the file of the shared mapping, and `region=N`, the region in it.
 #[unsafe(no_mangle)]
 pub extern "C" fn qemu_plugin_install(
     id: PluginId,
@@ -49,32 +52,27 @@ pub extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    let (mut channel, mut plugin) = (None, None);
+    let (mut channel, mut region) = (None, 0);
     for index in 0..count as usize {
         // SAFETY: the emulator gives `count` strings.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy();
         match argument.split_once('=') {
-            Some(("channel", value)) => channel = value.parse::<c_int>().ok(),
-            Some(("plugin", value)) => plugin = value.parse::<c_int>().ok(),
+            Some(("channel", value)) => channel = Some(value.to_owned()),
+            Some(("region", value)) => region = value.parse::<usize>().unwrap_or(REGIONS),
             _ => {}
         }
     }
-    let Some(channel) = channel else { return 1 };
-    // SAFETY: a new shared mapping of a descriptor that was opened for this, and closing of descriptors that
-    // nothing else uses.
-    let base = unsafe {
-        let base = mmap(std::ptr::null_mut(), SIZE, 3, 1, channel, 0);
-        close(channel);
-        if let Some(plugin) = plugin {
-            close(plugin);
-        }
-        base
-    };
+    let Some(channel) = channel.filter(|_| region < REGIONS) else { return 1 };
+    let Ok(file) = std::fs::File::options().read(true).write(true).open(&channel) else { return 1 };
+    // SAFETY: a new shared mapping.
+    let base = unsafe { mmap(std::ptr::null_mut(), SIZE, 3, 1, file.as_raw_fd(), 0) };
+    drop(file); // the program finds the table of descriptors it expects
     if base as isize == -1 {
         return 1;
     }
-    // SAFETY: the mapping is long enough, began as zeroes, and is never unmapped.
-    let (ring, header) = unsafe { (Ring::new(base.cast()), &*base.cast::<Header>()) };
+    let base = base.cast::<Header>();
+    // SAFETY: the mapping is long enough, began as zeroes, and is never unmapped; the region was checked.
+    let (ring, header) = unsafe { (Ring::new(base, region), &*base) };
     if header.magic.load(Ordering::SeqCst) != MAGIC {
         return 1;
     }
@@ -88,18 +86,30 @@ pub extern "C" fn qemu_plugin_install(
     let told = Told::from_number(header.told.load(Ordering::Relaxed));
     trace::choose(told);
     translate::ACCESS.get_or_init(|| callbacks::choose_access(told));
-    let window = header.window.load(Ordering::Relaxed);
-    let line_shift = header.line_shift.load(Ordering::Relaxed);
-    let seed = header.seed.load(Ordering::Relaxed);
+    let Some(launch) = launch(channel) else { return 1 };
     threads::begin();
     instrumentation::begin(register);
-    settings::begin(Settings::new(id, ring, window, line_shift, seed));
+    // SAFETY: both only return a number.
+    let (owner, parent) = unsafe { (getpid(), getppid()) };
+    let starter = Some(parent).filter(|_| header.claimed[region].order.load(Ordering::Relaxed) == 0);
+    settings::begin(Settings { id, base, ring, region, owner, starter, launch });
+    fork::prepare();
     if !start_listener(header) {
         return 1;
     }
     channel::send(&Message::Hello);
     register(id);
     0
+}
+
+/// How this emulator was started: `emulator -plugin FILE,... -0 NAME PROGRAM ARGUMENTS`.
+fn launch(channel: String) -> Option<Launch> {
+    let words = std::fs::read("/proc/self/cmdline").ok()?;
+    let word = |index: usize| words.split(|&byte| byte == 0).nth(index).map(OsStr::from_bytes);
+    let plugin = word(2)?.to_str()?.split(',').next()?.to_owned();
+    let program = Path::new(word(5)?);
+    let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    Some(Launch { plugin, channel, program })
 }
 
 /// Registers all callbacks; after installation, and whenever the emulator has dropped them.
@@ -126,7 +136,7 @@ extern "C" fn at_exit(_: PluginId, _: *mut c_void) {
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Starts the thread that waits for the sampler to stop the run, or to die. It blocks all signals.
-fn start_listener(header: &'static Header) -> bool {
+pub fn start_listener(header: &'static Header) -> bool {
     let mut all = SignalSet([0; 128]);
     let mut old = SignalSet([0; 128]);
     // SAFETY: the sets are large enough for the C library's.
@@ -140,6 +150,8 @@ fn start_listener(header: &'static Header) -> bool {
             futex::wait(&header.stop, stopped, LOOK);
             if !settings::is_attended() {
                 header.ending.store(1, Ordering::SeqCst);
+            }
+            if header.ending.load(Ordering::SeqCst) != 0 {
                 tree::kill_own();
             }
             if stopped == 0 && header.stop.load(Ordering::SeqCst) != 0 {

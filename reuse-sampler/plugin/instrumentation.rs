@@ -1,7 +1,7 @@
 //! Whether translated code reports accesses, and when to have it translated anew.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::api::{PluginId, SimpleCallback, qemu_plugin_reset};
 use crate::settings::{locked, settings, window_length};
@@ -18,14 +18,28 @@ static IDLE: AtomicU64 = AtomicU64::new(0);
 const WORTH: u64 = 14_000;
 /// Whether code translated now reports accesses.
 static INSTRUMENTED: AtomicBool = AtomicBool::new(true);
-/// The emulator is about to end; held while it is told to translate anew.
-static EXITING: Mutex<bool> = Mutex::new(false);
+/// The emulator is about to end; held while it is told to translate anew. A forked child gets one of its own, as another
+/// thread may have held its parent's.
+static EXITING: AtomicPtr<Mutex<bool>> = AtomicPtr::new(std::ptr::null_mut());
 /// Registers the callbacks anew once the emulator has dropped them.
 static REGISTER: OnceLock<SimpleCallback> = OnceLock::new();
 
 /// Takes what registers the callbacks; called once.
 pub fn begin(register: SimpleCallback) {
     let _ = REGISTER.set(register);
+    start_over();
+}
+
+/// No thread needs accesses to be reported, and the emulator is not about to end.
+pub fn start_over() {
+    NEEDS.store(0, Ordering::SeqCst);
+    IDLE.store(0, Ordering::Relaxed);
+    EXITING.store(Box::into_raw(Box::new(Mutex::new(false))), Ordering::SeqCst);
+}
+
+fn lock_exiting() -> MutexGuard<'static, bool> {
+    // SAFETY: set at installation, and never freed.
+    locked(unsafe { &*EXITING.load(Ordering::SeqCst) })
 }
 
 /// Whether code translated now reports accesses.
@@ -73,7 +87,7 @@ pub fn switch_if_needed() {
     }
     let Some(settings) = settings() else { return };
     // The emulator ends with its lock held while it waits for all threads: nobody may ask for the same lock.
-    let exiting = locked(&EXITING);
+    let exiting = lock_exiting();
     if !*exiting {
         // SAFETY: the id is ours; the callback registers what is wanted.
         unsafe { qemu_plugin_reset(settings.id, translate_anew) };
@@ -100,5 +114,5 @@ extern "C" fn register(id: PluginId) {
 
 /// From now on the emulator must not be told to translate anew.
 pub fn exiting() {
-    *locked(&EXITING) = true;
+    *lock_exiting() = true;
 }

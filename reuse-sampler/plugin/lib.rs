@@ -9,7 +9,8 @@
 //! [`hot`] for each block executed and each access made, [`system_calls`] around system calls. [`boundary`]
 //! ends and begins windows, by plans that come through [`channel`], and has the code translated anew by
 //! [`instrumentation`]; [`trace`] takes the place of both where everything is handed out. [`threads`] holds the states of
-//! all threads, [`halt`] stops them, and [`ending`] reports them for the last time. No two modules need each other.
+//! all threads, [`halt`] stops them, and [`ending`] reports them for the last time. [`fork`] gives
+//! a forked child a region of its own to report in, and [`execute`] starts the emulator anew for a program that is executed. No two modules need each other.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(dead_code)] // each side of the shared sources uses its half
@@ -26,6 +27,9 @@ mod callbacks;
 mod channel;
 mod code;
 mod ending;
+mod execute;
+mod fork;
+mod guest;
 mod halt;
 mod hot;
 mod install;

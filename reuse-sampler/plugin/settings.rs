@@ -1,43 +1,53 @@
-//! What is fixed at installation, and who is asked to observe: the process that the sampler started.
+//! What this process was installed with: its channel to the sampler. A forked child that is observed gets its own.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::api::{PluginId, getpid, getppid};
-use crate::shared::layout::Header;
+use crate::shared::layout::{Header, Region};
 use crate::shared::ring::Ring;
 use crate::shared::tree;
 
-/// What is fixed at installation.
+/// What is fixed for a process.
+#[derive(Clone)]
 pub struct Settings {
     pub id: PluginId,
+    /// The start of the shared mapping.
+    pub base: *mut Header,
     pub ring: Ring,
-    pub window: u64,
-    pub line_shift: u32,
-    pub seed: u64,
-    owner: i32,
-    parent: i32,
+    /// Number of the ring's region.
+    pub region: usize,
+    /// The process that observes itself: the one that was started by the sampler or claimed the region.
+    pub owner: i32,
+    /// The process whose death ends this one, if it is the one that was started by the sampler.
+    pub starter: Option<i32>,
+    /// How programs are executed.
+    pub launch: Launch,
 }
 
-impl Settings {
-    /// Settings of this process.
-    pub fn new(id: PluginId, ring: Ring, window: u64, line_shift: u32, seed: u64) -> Self {
-        // SAFETY: both only answer a number.
-        let (owner, parent) = unsafe { (getpid(), getppid()) };
-        Self { id, ring, window, line_shift, seed, owner, parent }
-    }
+/// How the emulator was started.
+#[derive(Clone)]
+pub struct Launch {
+    /// The file that holds the plugin.
+    pub plugin: String,
+    /// The file that holds the shared mapping.
+    pub channel: String,
+    /// The emulated program.
+    pub program: PathBuf,
 }
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Takes the settings; called once.
+/// Takes the settings of this process.
 pub fn begin(settings: Settings) {
-    let _ = SETTINGS.set(settings);
+    SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::SeqCst);
 }
 
 /// The settings; none before installation.
 pub fn settings() -> Option<&'static Settings> {
-    SETTINGS.get()
+    // SAFETY: settings are never freed.
+    unsafe { SETTINGS.load(Ordering::SeqCst).as_ref() }
 }
 
 /// The start of the memory shared with the sampler; none before installation.
@@ -45,25 +55,33 @@ pub fn header() -> Option<&'static Header> {
     settings().map(|settings| settings.ring.header())
 }
 
-/// Instructions in a window.
-pub fn window_length() -> u64 {
-    settings().map_or(1, |settings| settings.window.max(1))
+/// The start of this process's region; none before installation.
+pub fn region() -> Option<&'static Region> {
+    settings().map(|settings| settings.ring.region())
 }
 
-/// Whether this is the process that the sampler started, not a child it forked.
+/// Instructions in a window.
+pub fn window_length() -> u64 {
+    header().map_or(1, |header| header.window.load(Ordering::Relaxed).max(1))
+}
+
+/// Whether this process is observed: the settings are its own, not those of the process that forked it.
 pub fn is_owner() -> bool {
-    // SAFETY: only answers a number.
+    // SAFETY: only returns a number.
     settings().is_some_and(|settings| unsafe { getpid() } == settings.owner)
 }
 
 /// Whether the sampler lives. A parent that is gone is noticed at once, even if nobody has reaped it; the sampler's own
-/// number serves where something else, such as a script, started the emulator for it.
+/// number serves where something else, such as a script, started the emulator for it, and in children.
 pub fn is_attended() -> bool {
     let Some(settings) = settings() else { return false };
     let observer = settings.ring.header().observer.load(Ordering::Relaxed) as i32;
     // SAFETY: only returns a number.
     let parent = unsafe { getppid() };
-    parent == settings.parent && (parent == observer || tree::signal(observer, 0))
+    match settings.starter {
+        Some(starter) => parent == starter && (parent == observer || tree::signal(observer, 0)),
+        None => tree::lives(observer),
+    }
 }
 
 /// Locks a mutex, whoever panicked while holding it.

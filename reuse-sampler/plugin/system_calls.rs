@@ -1,15 +1,15 @@
-//! System calls that end threads, end or replace the process, or make a new one.
+//! System calls that end threads, end or replace the process, make a new one or wait for one.
 
-use std::ffi::{CString, c_int, c_long, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use crate::api::{PluginId, access, getpid};
+use crate::api::PluginId;
 use crate::boundary::End;
+use crate::execute::{Execution, is_executable};
 use crate::shared::layout::PATH;
 use crate::shared::message::Message;
-use crate::shared::tree;
-use crate::thread::status;
-use crate::{channel, code, ending, halt, instrumentation, settings, threads, trace};
+use crate::thread::{Thread, status};
+use crate::{channel, code, ending, fork, guest, halt, instrumentation, settings, threads, trace};
 
 /// Numbers of the calls in question.
 struct Table {
@@ -17,14 +17,16 @@ struct Table {
     exit_group: i64,
     execve: i64,
     execveat: i64,
+    wait4: i64,
+    waitid: i64,
     forks: [i64; 4], // clone, clone3, fork, vfork
 }
 
 const X86_64: Table =
-    Table { exit: 60, exit_group: 231, execve: 59, execveat: 322, forks: [56, 435, 57, 58] };
+    Table { exit: 60, exit_group: 231, execve: 59, execveat: 322, wait4: 61, waitid: 247, forks: [56, 435, 57, 58] };
 /// The table of newer architectures has no fork and no vfork.
 const AARCH64: Table =
-    Table { exit: 93, exit_group: 94, execve: 221, execveat: 281, forks: [220, 435, 220, 435] };
+    Table { exit: 93, exit_group: 94, execve: 221, execveat: 281, wait4: 260, waitid: 95, forks: [220, 435, 220, 435] };
 
 fn table() -> &'static Table {
     if code::is_aarch64() { &AARCH64 } else { &X86_64 }
@@ -38,7 +40,7 @@ pub extern "C" fn before(
     number: i64,
     first: u64,
     second: u64,
-    _: u64,
+    third: u64,
     _: u64,
     _: u64,
     _: u64,
@@ -46,11 +48,12 @@ pub extern "C" fn before(
     _: u64,
 ) {
     let table = table();
+    let replaces = number == table.execve || number == table.execveat;
+    let path = || guest::string(if number == table.execve { first } else { second }, PATH).unwrap_or_default();
     if !settings::is_owner() {
-        end_if_asked();
-        if number == table.execve || number == table.execveat {
-            let path = if number == table.execve { first } else { second };
-            note_exec(path);
+        fork::end_if_asked();
+        if replaces {
+            note_exec(&path());
         }
         return;
     }
@@ -66,17 +69,60 @@ pub extern "C" fn before(
         ending::exit_thread(vcpu);
     } else if number == table.exit_group {
         instrumentation::exiting();
+        if !halt::is_silent() {
+            channel::send(&Message::Exits(first as u8));
+        }
         ending::report_all(thread, End::Exit);
         ending::finish();
-    } else if number == table.execve || number == table.execveat {
-        let path = read_path(if number == table.execve { first } else { second });
+    } else if replaces {
+        let path = path();
         // The usual way to find a program is to try a list of places: most of these calls fail.
         if number == table.execveat || is_executable(&path) {
             trace::hand_over(vcpu, false);
-            die_with_observer(true);
+            let followed = number == table.execve && fork::follows() && !halt::is_silent();
+            let execution = if followed { Execution::new(&path, second, third) } else { None };
             ending::report_all(thread, End::Exit);
+            if let Some(execution) = execution {
+                let (path, command) = (execution.path.clone(), execution.command.clone());
+                channel::send(&Message::Executes { path, command });
+                execution.start();
+            }
+            die_with_observer(true);
             channel::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
         }
+    } else if number == table.wait4 {
+        note_wait(thread, second);
+    } else if number == table.waitid {
+        note_wait(thread, third);
+    }
+}
+
+fn note_wait(thread: Option<*mut Thread>, address: u64) {
+    if let Some(thread) = thread {
+        // SAFETY: the calling thread's own state.
+        unsafe { (*thread).waits = address };
+    }
+}
+
+/// Tells the sampler of a child that a system call waited for: only its parent gets to know what signal ended it.
+fn note_reaped(address: u64, is_wait4: bool, result: i64) {
+    let reaped = if address == 0 {
+        None
+    } else if is_wait4 {
+        guest::number::<4>(address).filter(|_| result > 0).map(|status| (result as u32, status as u32))
+    } else {
+        // Offsets in the kernel's siginfo_t: si_code, si_pid, si_status.
+        let [code, process, status] = [8, 16, 24].map(|at| guest::number::<4>(address + at).unwrap_or(0) as u32);
+        let status = match code {
+            1 => (status & 0xFF) << 8,
+            2 | 3 => status & 0x7F,
+            _ => return, // stopped or continued
+        };
+        (result == 0 && process > 0).then_some((process, status))
+    };
+    const STOPPED: u32 = 0x7F;
+    if let Some((process, status)) = reaped.filter(|(_, status)| status & 0x7F != STOPPED && *status != 0xFFFF) {
+        channel::send(&Message::Reaped { process, status });
     }
 }
 
@@ -85,7 +131,7 @@ pub extern "C" fn after(id: PluginId, vcpu: u32, number: i64, result: i64) {
     let table = table();
     if !settings::is_owner() {
         if result == 0 && table.forks.contains(&number) {
-            become_child(id);
+            fork::become_child(id);
         }
         return;
     }
@@ -93,6 +139,10 @@ pub extern "C" fn after(id: PluginId, vcpu: u32, number: i64, result: i64) {
     if number == table.execve || number == table.execveat {
         die_with_observer(false);
         ending::continue_observing();
+    }
+    if (number == table.wait4 || number == table.waitid) && !halt::is_silent() {
+        // SAFETY: the calling thread's own state.
+        note_reaped(unsafe { (*thread).waits }, number == table.wait4, result);
     }
     // SAFETY: the calling thread's own state.
     halt::resume(unsafe { &*thread });
@@ -118,76 +168,10 @@ fn die_with_observer(dies: bool) {
     }
 }
 
-/// Ends this forked child if the sampler has died or wants the program's processes gone.
-fn end_if_asked() {
-    if settings::header().is_some_and(|header| header.ending.load(Ordering::SeqCst) != 0) {
-        tree::kill_own();
-    }
-}
-
-/// This process was just forked: it runs on without being observed, at the emulator's own speed.
-fn become_child(id: PluginId) {
-    end_if_asked();
-    if let Some(header) = settings::header() {
-        header.forks.fetch_add(1, Ordering::Relaxed);
-    }
-    instrumentation::drop_translations(id);
-}
-
-fn note_exec(path: u64) {
-    let path = read_path(path);
-    if is_executable(&path) {
+fn note_exec(path: &[u8]) {
+    if is_executable(path) {
         if let Some(header) = settings::header() {
-            header.note_exec(&path);
+            header.note_exec(path);
         }
     }
-}
-
-fn is_executable(path: &[u8]) -> bool {
-    const EXECUTE: c_int = 1;
-    // SAFETY: a string that ends where it should.
-    CString::new(path).is_ok_and(|path| unsafe { access(path.as_ptr(), EXECUTE) } == 0)
-}
-
-/// The string at an address of the program, up to a limit. Asks the kernel, which refuses an address that is
-/// not mapped.
-fn read_path(address: u64) -> Vec<u8> {
-    #[cfg(target_arch = "x86_64")]
-    const PROCESS_VM_READV: c_long = 310;
-    #[cfg(not(target_arch = "x86_64"))]
-    const PROCESS_VM_READV: c_long = 270;
-
-    #[repr(C)]
-    struct Part {
-        base: *mut c_void,
-        length: usize,
-    }
-    unsafe extern "C" {
-        fn syscall(number: c_long, ...) -> c_long;
-    }
-
-    let base = settings::header().map_or(0, |header| header.guest_base.load(Ordering::Relaxed));
-    let mut path = vec![0_u8; PATH];
-    let mut length = 0;
-    // Byte ranges that do not cross a page, because the next page may not be there.
-    while length < PATH {
-        let from = address.wrapping_add(base).wrapping_add(length as u64);
-        let count = (PATH - length).min(4096 - from as usize % 4096);
-        let local = Part { base: path[length..].as_mut_ptr().cast(), length: count };
-        let remote = Part { base: from as *mut c_void, length: count };
-        // SAFETY: the local part lies in `path`; the kernel checks the remote one.
-        let read = unsafe {
-            syscall(PROCESS_VM_READV, c_long::from(getpid()), &local, 1_usize, &remote, 1_usize, 0)
-        };
-        if read <= 0 {
-            break;
-        }
-        length += read as usize;
-        if path[..length].contains(&0) {
-            break;
-        }
-    }
-    let end = path[..length].iter().position(|&byte| byte == 0).unwrap_or(length);
-    path.truncate(end);
-    path
 }

@@ -40,6 +40,8 @@ pub struct Thread {
     pub open: u64,
     /// A [`status`].
     pub status: AtomicU32,
+    /// Address of what a system call in progress writes about a child that has ended; 0 if it writes nothing.
+    pub waits: u64,
 }
 
 /// A window in progress.
@@ -97,6 +99,7 @@ impl Thread {
             needs: false,
             open: 0,
             status: AtomicU32::new(status::RUNNING),
+            waits: 0,
         }
     }
 

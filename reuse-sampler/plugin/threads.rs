@@ -1,9 +1,9 @@
 //! The states of all threads, by virtual processor.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::settings::{locked, settings};
+use crate::settings::{header, locked};
 use crate::thread::Thread;
 
 /// Virtual processors whose state is found by index. The emulator gives the smallest number above all those
@@ -15,7 +15,6 @@ static NOBODY: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Threads that have begun and not ended.
 static ALIVE: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
-static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// A thread that lives.
 #[derive(Clone, Copy)]
@@ -32,6 +31,17 @@ pub fn begin() {
     }
 }
 
+/// Forgets all states: those of the process that forked this one. They are leaked, as the copy of their memory is shared.
+pub fn forget_all() {
+    let nobody = NOBODY.load(Ordering::Relaxed);
+    for entry in &THREADS {
+        if entry.load(Ordering::Relaxed) != nobody {
+            entry.store(nobody, Ordering::Relaxed);
+        }
+    }
+    alive().clear();
+}
+
 /// The state of a virtual processor, which may be that of nobody.
 #[inline(always)]
 pub fn thread(vcpu: u32) -> *mut Thread {
@@ -44,9 +54,10 @@ pub fn thread_or_new(vcpu: u32) -> *mut Thread {
     if found != NOBODY.load(Ordering::Relaxed) {
         return found;
     }
-    let Some(settings) = settings() else { return found };
-    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-    let new = Thread::new(number, settings.seed, settings.line_shift, settings.window);
+    let Some(header) = header() else { return found };
+    let number = header.threads.fetch_add(1, Ordering::Relaxed);
+    let [seed, window] = [&header.seed, &header.window].map(|word| word.load(Ordering::Relaxed));
+    let new = Thread::new(number, seed, header.line_shift.load(Ordering::Relaxed), window);
     let new = Box::into_raw(Box::new(new));
     locked(&ALIVE).push(Handle(new));
     THREADS[vcpu as usize % VCPUS].store(new, Ordering::Relaxed);

@@ -73,13 +73,13 @@ fn note_unread() {
 /// # Safety
 /// The block is being translated.
 unsafe fn note_last(block: *mut TranslationBlock, instructions: usize) {
-    let Some(header) = settings::header() else { return };
+    let Some(region) = settings::region() else { return };
     // SAFETY: as the caller's; the block has that many instructions.
     let (pc, bytes) = unsafe {
         let last = qemu_plugin_tb_get_insn(block, instructions.saturating_sub(1));
         (qemu_plugin_insn_vaddr(last), code::memory(last))
     };
-    header.note_last(pc, &bytes);
+    region.note_last(pc, &bytes);
 }
 
 /// Whether the sampler knows where the program's address 0 is in the emulator's address space.
@@ -97,8 +97,8 @@ unsafe fn learn_base(block: *mut TranslationBlock) {
         (qemu_plugin_insn_vaddr(first), qemu_plugin_insn_haddr(first) as u64)
     };
     if there != 0 {
-        if let Some(header) = settings::header() {
-            header.guest_base.store(there.wrapping_sub(here), Ordering::Relaxed);
+        if let Some(region) = settings::region() {
+            region.guest_base.store(there.wrapping_sub(here), Ordering::Relaxed);
         }
         BASE_KNOWN.store(true, Ordering::Relaxed);
     }

@@ -3,6 +3,7 @@
 use phase_detect::PhaseId;
 use reuse_sampler::LineSize;
 
+use super::ProcessRow;
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves};
 use crate::machines::host::DataCaches;
 
@@ -25,6 +26,8 @@ pub struct Subject<'a> {
     pub shown: usize,
     /// Operands of instructions in the run, estimated like its accesses, where they are known.
     pub operands: Option<u64>,
+    /// The processes of the program, where they are distinguished.
+    pub processes: Vec<ProcessRow>,
     /// What the reader should know about this run: children that were not profiled, and the like.
     pub notes: Vec<String>,
 }
@@ -81,7 +84,8 @@ impl<'a> Subject<'a> {
             })
             .collect();
         let shown = shown(curves, run.line_size, caches);
-        Self { program, model, run, curves, caches, phases, shown, operands: None, notes: Vec::new() }
+        let (processes, notes) = (Vec::new(), Vec::new());
+        Self { program, model, run, curves, caches, phases, shown, operands: None, processes, notes }
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.

@@ -13,7 +13,10 @@ use crate::dbi::{DbiOptions, DbiSampler};
 use crate::perf::{self, PerfOptions, PerfSampler};
 #[cfg(feature = "qemu")]
 use crate::qemu::{QemuOptions, QemuSampler};
-use crate::{Clock, CodeLocation, LineSize, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{
+    Children, Clock, CodeLocation, LineSize, ProcessRecord, Sampler, SamplerError, TargetExit, Window,
+    WindowPlan,
+};
 
 /// Settings that every backend understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,9 @@ pub struct AutoOptions {
     /// Whether what the program writes to standard output goes to standard error, because the caller's own
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
+    /// What becomes of processes that the program starts. Default: they are observed too, where the emulator observes; other
+    /// backends ignore them.
+    pub children: Children,
     /// Which backend is to observe. Default: the best there is.
     pub backend: Choice,
 }
@@ -45,6 +51,7 @@ impl Default for AutoOptions {
             environment: Vec::new(),
             directory: None,
             output_to_stderr: false,
+            children: Children::Follow,
             backend: Choice::Best,
         }
     }
@@ -141,7 +148,7 @@ pub fn spawn<A: AsRef<OsStr>>(
 
 #[cfg(feature = "perf")]
 fn perf_options(options: &AutoOptions) -> PerfOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, backend } =
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, backend, .. } =
         options.clone();
     PerfOptions {
         window,
@@ -157,7 +164,7 @@ fn perf_options(options: &AutoOptions) -> PerfOptions {
 
 #[cfg(feature = "qemu")]
 fn qemu_options(options: &AutoOptions) -> QemuOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, children, .. } =
         options.clone();
     QemuOptions {
         window,
@@ -166,6 +173,7 @@ fn qemu_options(options: &AutoOptions) -> QemuOptions {
         environment,
         directory,
         output_to_stderr,
+        children,
         ..QemuOptions::default()
     }
 }
@@ -225,6 +233,20 @@ impl AutoSampler {
             Backend::Qemu(sampler) => sampler.operands_per_access(),
             #[cfg(feature = "dbi")]
             Backend::Dbi(_) => None,
+        }
+    }
+
+    /// The processes of the observed tree, where the backend follows them: see
+    #[cfg_attr(feature = "qemu", doc = " [`QemuSampler::processes`].")]
+    #[cfg_attr(not(feature = "qemu"), doc = " the qemu backend.")]
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        match &self.backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf(_) => Vec::new(),
+            #[cfg(feature = "qemu")]
+            Backend::Qemu(sampler) => sampler.processes(),
+            #[cfg(feature = "dbi")]
+            Backend::Dbi(_) => Vec::new(),
         }
     }
 

@@ -2,6 +2,16 @@
 
 use crate::{AccessCount, TargetExit};
 
+/// What becomes of the processes that a program starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Children {
+    /// They are observed like the program itself, each with windows of its own, and awaited.
+    #[default]
+    Follow,
+    /// They run unobserved, and so does what the program executes in its own place.
+    Ignore,
+}
+
 /// A process of the observed tree: the program that was started, or a process that it or one of its descendants forked.
 ///
 /// A process that executes another program stays one process.

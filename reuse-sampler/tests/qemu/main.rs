@@ -4,6 +4,7 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod children;
 mod lives;
 #[allow(dead_code)] // the plugin's, of which the tests use a part
 #[path = "../../plugin/operand.rs"]
@@ -252,41 +253,6 @@ fn a_process_may_end_while_its_threads_run() {
         let last: BTreeMap<ThreadId, &Window> = run.windows.iter().map(|w| (w.thread, w)).collect();
         assert!(last.len() <= 4 && last.values().all(|w| w.open_samples == 0));
     }
-}
-
-#[test]
-fn forked_children_are_silent() {
-    if qemu_is_missing() {
-        return;
-    }
-    let alone = run("strided", 100_000, |_| off());
-    let run = run("fork", 100_000, mixed);
-    assert_eq!(run.exit, Some(TargetExit::Code(3)));
-    assert_eq!(run.warnings.len(), 1);
-    assert!(run.warnings[0].starts_with("1 forked"), "{:?}", run.warnings);
-    let [alone, run] = [alone, run].map(|r| r.windows.iter().map(|w| w.instructions).sum::<u64>());
-    assert!(run < alone + alone / 50, "{run} {alone}");
-}
-
-#[test]
-fn other_programs_are_warned_of() {
-    if qemu_is_missing() {
-        return;
-    }
-    let another = run("run another", 100_000, mixed);
-    assert_eq!(another.exit, Some(TargetExit::Code(0)));
-    assert!(another.warnings.iter().any(|w| w.contains("/true")), "{:?}", another.warnings);
-
-    let become_it = run("become another", 100_000, mixed);
-    assert_eq!(become_it.exit, Some(TargetExit::Code(5)));
-    assert!(become_it.warnings.iter().any(|w| w.contains("replaced itself")), "{:?}", become_it.warnings);
-    let outcomes: u64 = become_it.outcomes().map(|o| o.2).sum();
-    assert!(outcomes > 0);
-
-    let fail = run("fail to become another", 100_000, |_| off());
-    assert_eq!((fail.exit, fail.warnings.len()), (Some(TargetExit::Code(0)), 0), "{:?}", fail.warnings);
-    let instructions: u64 = fail.windows.iter().map(|w| w.instructions).sum();
-    assert!(instructions > 2 * STRIDED);
 }
 
 #[test]

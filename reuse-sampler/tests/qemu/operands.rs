@@ -25,7 +25,7 @@ const POINTS: f64 = 0.003;
 const POINTS_OF_PYTHON: f64 = 0.006;
 
 /// The same functions under both.
-const ENVIRONMENT: [(&str, &str); 6] = [
+pub const ENVIRONMENT: [(&str, &str); 6] = [
     (
         "GLIBC_TUNABLES",
         "glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-XSAVE,-XSAVEC,-BMI1,-BMI2,-LZCNT,-MOVBE,-POPCNT,-SSE4_1,-SSE4_2,\
@@ -125,13 +125,13 @@ fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
 }
 
 /// What valgrind preloads, whatever the tool.
-fn preloaded() -> Option<PathBuf> {
+pub fn preloaded() -> Option<PathBuf> {
     let folders = ["/usr/libexec/valgrind", "/usr/lib/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind"];
     let files = folders.map(|folder| Path::new(folder).join("vgpreload_core-amd64-linux.so"));
     files.into_iter().find(|file| file.exists())
 }
 
-fn in_path(program: &str) -> Option<PathBuf> {
+pub fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     // A script, such as a version manager's, starts something else; the system's own programs are the ones to compare.
     std::iter::once(PathBuf::from("/usr/bin"))

@@ -6,7 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{
-    Outcome, ReusePlan, SampleGap, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan,
+    Outcome, ProcessRecord, ReusePlan, SampleGap, Sampler, SamplerError, ThreadId, Window, WindowIndex,
+    WindowPlan,
 };
 
 use crate::targets::{DRIVEN, TARGET};
@@ -17,6 +18,7 @@ pub struct Run {
     pub plans: BTreeMap<WindowIndex, WindowPlan>,
     pub exit: Option<TargetExit>,
     pub warnings: Vec<String>,
+    pub processes: Vec<ProcessRecord>,
 }
 
 impl Run {
@@ -80,8 +82,9 @@ pub fn run_with(target: &str, options: QemuOptions, plan: impl Fn(usize) -> Wind
         next.insert(window.thread, now);
         windows.push(window);
     }
-    let (exit, warnings) = (sampler.exit_status(), sampler.warnings().to_vec());
-    Run { windows, plans, exit, warnings }
+    let (exit, warnings, processes) =
+        (sampler.exit_status(), sampler.warnings().to_vec(), sampler.processes());
+    Run { windows, plans, exit, warnings, processes }
 }
 
 /// Runs a target with its streams connected to ours: this program calls itself to sample itself.

@@ -14,7 +14,7 @@ use super::args::Args;
 use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
-use crate::target::{Backend, Target, TargetOptions, command_name};
+use crate::target::{Backend, ChildProcesses, Target, TargetOptions, command_name};
 use crate::traces::{TraceFile, notes_on, trace_program};
 use crate::workloads::{NAMES, Sink, Workload};
 
@@ -52,6 +52,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         seed: args.common.seed,
         output_to_stderr: true,
         backend: Backend::Qemu,
+        children: ChildProcesses::Ignore,
     };
     let mut target = Target::program(&args.program, options).map_err(Failure::run)?;
     let mut vector =

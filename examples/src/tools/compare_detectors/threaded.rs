@@ -18,7 +18,7 @@ use super::parallel::{self, Seen, Style};
 use super::table::Table;
 use crate::cli::Failure;
 use crate::machines::chip::ChipSettings;
-use crate::target::{Backend, Target, TargetOptions};
+use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
 
 /// Compiled from `programs/threaded.rs` when this crate was.
 const PROGRAM: &str = concat!(env!("OUT_DIR"), "/threaded");
@@ -69,6 +69,7 @@ fn observe(
         seed,
         output_to_stderr: true,
         backend: Backend::Qemu,
+        children: ChildProcesses::Ignore,
     };
     let word = match style {
         Style::Data => "data",

@@ -7,7 +7,7 @@ use clap::Parser;
 use phase_detect::{SignatureKind, cluster, signature};
 
 use crate::cli::{CommandLine, Common};
-use crate::target::Backend;
+use crate::target::{Backend, ChildProcesses};
 
 /// Tells the phase of every window of a program, and the phase predicted for the next one.
 ///
@@ -60,6 +60,9 @@ pub struct Args {
     /// What observes PROGRAM
     #[arg(long, value_enum, default_value = "auto", requires = "program")]
     pub(super) backend: Backend,
+    /// Processes that PROGRAM starts
+    #[arg(long, value_enum, default_value = "follow", requires = "program")]
+    pub(super) children: ChildProcesses,
     /// Embedded workload to run where there is no other input
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     pub(super) workload: String,

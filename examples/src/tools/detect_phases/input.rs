@@ -120,6 +120,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
         seed: args.common.seed,
         output_to_stderr: args.common.claims_stdout(),
         backend: args.backend,
+        children: args.children,
     };
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, options).map_err(Failure::usage)?

@@ -90,7 +90,8 @@ fn conclude(
     });
     let locations = locations.flatten().collect();
     let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
-    let report = Report { args, found, ended: &ended, locations, notes };
+    let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
+    let report = Report { args, found, ended: &ended, locations, processes, notes };
     let closed = lines.closed;
     args.common.present(
         folder,

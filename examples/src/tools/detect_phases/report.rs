@@ -14,7 +14,7 @@ use super::input::Ended;
 use super::{page, pictures};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{align, count, percent};
+use crate::report::{ProcessRow, align, count, percent, process_table};
 
 /// Phases listed one by one on the terminal at most, and the share of the windows that is enough; the page has them all.
 const ROWS: usize = 10;
@@ -54,6 +54,7 @@ pub struct Report<'a> {
     pub ended: &'a Ended,
     /// The code that each phase spends most of its instructions in, and their share.
     pub locations: BTreeMap<PhaseId, (String, f64)>,
+    pub processes: Vec<ProcessRow>,
     pub notes: Vec<String>,
 }
 
@@ -120,7 +121,7 @@ impl Report<'_> {
             })
             .collect();
         let (settled, transitions, in_transitions) = self.settled();
-        json!({"summary": {
+        let mut summary = json!({
             "source": ended.name,
             "incomplete": ended.incomplete,
             "clusterer": args.clusterer.name(),
@@ -140,7 +141,11 @@ impl Report<'_> {
             "change_accuracy": found.score.change_accuracy(),
             "last_value_accuracy": self.last_value_accuracy(),
             "phase_list": phases,
-        }})
+        });
+        if !self.processes.is_empty() {
+            summary["processes"] = json!(self.processes);
+        }
+        json!({ "summary": summary })
     }
 
     /// The same for people.
@@ -188,6 +193,9 @@ impl Report<'_> {
             fold("transitions".to_owned(), in_transitions);
         }
         write!(out, "\n{}", align(&rows))?;
+        if self.processes.len() > 1 {
+            write!(out, "\n{}", process_table(&self.processes))?;
+        }
         match folder {
             Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
             None => writeln!(out, "\nFor a line per window, add --json; for pictures, --out DIR."),

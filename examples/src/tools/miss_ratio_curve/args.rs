@@ -9,7 +9,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
-use crate::target::{Backend, SAMPLED_GAP};
+use crate::target::{Backend, ChildProcesses, SAMPLED_GAP};
 use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
@@ -62,6 +62,9 @@ pub struct Args {
     /// What observes PROGRAM. Exact models and the instruction side need the emulator
     #[arg(long, value_enum, default_value = "qemu", requires = "program")]
     pub(super) backend: Backend,
+    /// Processes that PROGRAM starts
+    #[arg(long, value_enum, default_value = "follow", requires = "program")]
+    pub(super) children: ChildProcesses,
     /// Embedded workload to run where neither trace nor program is given
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,

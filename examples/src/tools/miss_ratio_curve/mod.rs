@@ -59,6 +59,7 @@ pub fn run_until(
         ways: args.ways,
         side: args.side,
         measured: &run.measured,
+        processes: &run.processes,
     };
     args.common.present(
         folder.as_ref(),

@@ -12,7 +12,7 @@ use super::source::LEVEL;
 use super::spots::Spots;
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{align, bytes, percent};
+use crate::report::{ProcessRow, align, bytes, percent, process_table};
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
@@ -27,6 +27,7 @@ pub struct Report<'a> {
     pub ways: Option<u32>,
     pub side: CacheSide,
     pub measured: &'a Measured,
+    pub processes: &'a [ProcessRow],
 }
 
 #[derive(Serialize)]
@@ -52,6 +53,9 @@ struct Object<'a> {
     points: Vec<Point>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hot_spots: Option<&'a Spots>,
+    /// The processes of a program, where they are distinguished.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    processes: &'a [ProcessRow],
 }
 
 #[derive(Serialize)]
@@ -104,6 +108,7 @@ impl Report<'_> {
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
             hot_spots: self.measured.spots.as_ref(),
+            processes: self.processes,
         };
         let text = serde_json::to_string(&object).map_err(io::Error::other)?;
         writeln!(out, "{text}")?;
@@ -143,6 +148,13 @@ impl Report<'_> {
         }
         if let Some(spots) = &self.measured.spots {
             self.write_spots(spots, out)?;
+        }
+        if self.processes.len() > 1 {
+            write!(
+                out,
+                "\nThe curve is that of a private cache for each thread of these processes:\n{}",
+                process_table(self.processes)
+            )?;
         }
         out.flush()
     }

@@ -18,6 +18,7 @@ use super::spots::{Observer, Tap};
 use super::traced::Traced;
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
+use crate::report::ProcessRow;
 use crate::target::{Outcome, Target, TargetOptions, command_name};
 use crate::traces::TraceFile;
 use crate::workloads::{NAMES, Workload, locate};
@@ -87,7 +88,13 @@ impl<'a> Settings<'a> {
                 self.model(samples.as_mut(), &watch, failed)?
             }
         };
-        Ok(Run { source: name, measured, outcome: Outcome::Unknown, notes: Vec::new() })
+        Ok(Run {
+            source: name,
+            measured,
+            outcome: Outcome::Unknown,
+            processes: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 
     /// Refuses the exact models for what does not give every access.
@@ -121,6 +128,7 @@ impl<'a> Settings<'a> {
             source: format!("{name} (embedded)"),
             measured,
             outcome: Outcome::Unknown,
+            processes: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -135,6 +143,7 @@ impl<'a> Settings<'a> {
             seed: self.args.common.seed,
             output_to_stderr: self.args.common.claims_stdout(),
             backend: self.args.backend,
+            children: self.args.children,
         };
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
         let mut target = target.map_err(Failure::run)?;
@@ -147,7 +156,13 @@ impl<'a> Settings<'a> {
         measured.operands = target.operands(measured.accesses);
         let outcome = target.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
-        Ok(Run { source: target.name().to_owned(), measured, outcome, notes: target.notes() })
+        Ok(Run {
+            source: target.name().to_owned(),
+            measured,
+            outcome,
+            processes: target.processes(),
+            notes: target.notes(),
+        })
     }
 
     /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
@@ -159,7 +174,13 @@ impl<'a> Settings<'a> {
         measured.operands = traced.operands();
         let outcome = traced.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
-        Ok(Run { source: command_name(&self.args.program), measured, outcome, notes: traced.notes() })
+        Ok(Run {
+            source: command_name(&self.args.program),
+            measured,
+            outcome,
+            processes: Vec::new(),
+            notes: traced.notes(),
+        })
     }
 
     /// Measures a replayed source by whatever model was asked for.
@@ -236,6 +257,8 @@ pub struct Run {
     pub source: String,
     pub measured: Measured,
     pub outcome: Outcome,
+    /// The processes of a program, where they are distinguished.
+    pub processes: Vec<ProcessRow>,
     /// What the user should know about it.
     pub notes: Vec<String>,
 }

@@ -10,7 +10,9 @@ use super::{Model, default_sizes};
 use crate::cli::values::sample_rate;
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::machines::host::DataCaches;
-use crate::target::{Backend, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions};
+use crate::target::{
+    Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions,
+};
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
@@ -55,6 +57,9 @@ pub struct Args {
     /// 0.1; 0.4 under hardware counters, which sample the code]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
+    /// Processes that PROGRAM starts
+    #[arg(long, value_enum, default_value = "follow", requires = "program")]
+    children: ChildProcesses,
     /// Embedded workload to run where no program is given
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     workload: String,
@@ -129,6 +134,7 @@ impl Args {
             seed: self.seed,
             output_to_stderr: self.claims_stdout(),
             backend: self.backend,
+            children: self.children,
         };
         if self.program.is_empty() {
             return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);

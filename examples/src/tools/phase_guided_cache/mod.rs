@@ -58,6 +58,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         |address| target.locate(address),
     );
     subject.notes = target.notes();
+    subject.processes = target.processes();
     subject.operands = target.operands(run.accesses());
     args.present(
         folder.as_ref(),

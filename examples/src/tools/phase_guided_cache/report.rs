@@ -8,7 +8,8 @@ use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
-    Subject, draw_heatmap, phase_table, summary, write_miss_ratios, write_page, write_profile, write_windows,
+    Subject, draw_heatmap, phase_table, process_table, summary, write_miss_ratios, write_page, write_profile,
+    write_windows,
 };
 
 /// Level of the intervals.
@@ -35,6 +36,9 @@ pub(super) fn table(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     write!(out, "{}\n\n{}", summary(subject), phase_table(subject, ROWS))?;
+    if subject.processes.len() > 1 {
+        write!(out, "\n{}", process_table(&subject.processes))?;
+    }
     match folder {
         Some(folder) => writeln!(out, "\nThe picture: {}", folder.path().join("report.html").display()),
         None => writeln!(out, "\nFor the picture over time and cache size, add --out DIR."),
@@ -107,6 +111,9 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
         "interval_level": LEVEL,
         "interval_covers": subject.curves.interval_covers,
     });
+    if !subject.processes.is_empty() {
+        report["processes"] = json!(subject.processes);
+    }
     if let Some(operands) = subject.operands {
         report["operands"] = json!(operands);
     }

@@ -43,7 +43,7 @@ use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
 use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
-use crate::target::{Backend, Target, TargetOptions};
+use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
 
 /// Runs the pipeline until its end or Ctrl-C: results go to `out`, remarks to `messages`. Answers the exit status.
 ///
@@ -158,6 +158,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
         seed: setup.seed,
         output_to_stderr: args.common.claims_stdout(),
         backend: Backend::Qemu,
+        children: ChildProcesses::Ignore,
     };
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;

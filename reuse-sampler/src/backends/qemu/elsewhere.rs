@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::Event;
-use crate::{SamplerError, Window, WindowPlan};
+use crate::{ProcessRecord, SamplerError, Window, WindowPlan};
 
 fn unsupported<T>() -> Result<T, SamplerError> {
     let missing = "qemu's user-mode emulation runs on 64-bit Linux only".into();
@@ -29,6 +29,10 @@ impl Run {
     }
 
     pub fn locate(&mut self, _: u64) -> Option<CodeLocation> {
+        match *self {}
+    }
+
+    pub fn processes(&self) -> Vec<ProcessRecord> {
         match *self {}
     }
 

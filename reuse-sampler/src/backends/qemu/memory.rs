@@ -6,14 +6,15 @@ use std::ffi::{CStr, c_void};
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
 
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::shared::layout::SIZE;
+use super::shared::layout::{Header, REGION_SIZE, REGIONS, SIZE, region_at};
 use super::shared::ring::Ring;
 use crate::SamplerError;
 
@@ -55,7 +56,7 @@ fn temporary() -> io::Result<File> {
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<c_void>,
-    ring: Ring,
+    file: File,
 }
 
 // SAFETY: the mapping is used through its ring only, which may be shared.
@@ -64,8 +65,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// New memory full of zeroes, and the descriptor to inherit it by.
-    pub(super) fn new() -> Result<(Self, OwnedFd), SamplerError> {
+    /// New memory full of zeroes.
+    pub(super) fn new() -> Result<Self, SamplerError> {
         let failed = |source| SamplerError::Io {
             operation: "map",
             object: "memory to share with the plugin".into(),
@@ -78,15 +79,38 @@ impl Mapping {
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let base = unsafe { mmap(None, size, protection, MapFlags::MAP_SHARED, &file, 0) }
             .map_err(|errno| failed(errno.into()))?;
-        // SAFETY: the mapping is long enough and zero, and lives as long as `Self`, which lends the ring.
-        let ring = unsafe { Ring::new(base.as_ptr().cast()) };
-        Ok((Self { base, ring }, file.into()))
+        Ok(Self { base, file })
     }
 
-    /// The sampler's end of the ring.
-    pub(super) const fn ring(&self) -> &Ring {
-        &self.ring
+    /// Where other processes of the same user can open it.
+    pub(super) fn path(&self) -> String {
+        path_of(&self.file)
     }
+
+    /// What the whole tree shares.
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: the mapping begins with a header, whose fields are atomics, and lives as long as `self`.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// The sampler's end of the ring of region `index`.
+    pub(super) fn ring(&self, index: usize) -> Ring {
+        debug_assert!(index < REGIONS);
+        // SAFETY: the mapping is long enough, began as zeroes, and rings are used only while `self` lives.
+        unsafe { Ring::new(self.base.as_ptr().cast(), index) }
+    }
+
+    /// Makes region `index`, which nobody uses any more, zero again; whether that succeeded.
+    pub(super) fn clear(&self, index: usize) -> bool {
+        let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let (from, length) = (region_at(index) as i64, REGION_SIZE as i64);
+        fallocate(&self.file, mode, from, length).is_ok()
+    }
+}
+
+/// Where other processes of the same user can open a file of this process.
+pub(super) fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
 impl Drop for Mapping {

@@ -56,11 +56,20 @@
 //! [asked for](QemuOptions::randomized_addresses), but numbers of processes, time, and random bytes from the
 //! kernel differ, and so does the order in which threads run.
 //!
+//! # Processes
+//! Processes that the program forks and programs that they execute are observed like the program itself, unless
+//! [`children`](QemuOptions::children) says otherwise. Each thread of each process has windows of its own, under the
+//! initial plan and then under plans of its own; numbers of threads and windows are unique over the tree. Code addresses
+//! have the number of the executed file in their bits 48 to 63 (0: the program that was started), so that the
+//! code of different programs at one address stays apart, and that of one program executed often stays together.
+//! [`processes`](QemuSampler::processes) lists them with their instructions, accesses and ends. The run ends when all have
+//! ended. A child begins with no open samples: the first touch of a line that its parent has touched is a first touch.
+//!
 //! # What is not observed
-//! Programs that the observed one starts (`execve`) run natively and unobserved, and so do children it forks;
-//! [`warnings`](QemuSampler::warnings) say how many and which. A compiler driver, a shell or a script runs
-//! its work in other programs: name that program instead (`gcc -###` shows which). When a signal ends the
-//! program, the windows in progress are lost. A running process cannot be attached to.
+//! Programs for another architecture, setuid programs and those executed through `execveat` run natively; so do processes
+//! beyond 256 at one moment. [`QemuTrace`] observes the first process only.
+//! [`warnings`](QemuSampler::warnings) say how many and which. When a signal ends a
+//! process, its windows in progress are lost. A running process cannot be attached to.
 //!
 //! # Cost
 //! Counting blocks takes about 1.3 times as long as the emulator alone, reporting accesses another two to three times
@@ -87,6 +96,8 @@ mod options;
 #[cfg(qemu_plugin)]
 mod process;
 #[cfg(qemu_plugin)]
+mod processes;
+#[cfg(qemu_plugin)]
 mod program;
 #[cfg(qemu_plugin)]
 mod sampler;
@@ -107,10 +118,9 @@ use sampler::Run;
 pub use options::QemuOptions;
 pub use trace::QemuTrace;
 
-pub use crate::CodeLocation;
-pub use crate::TargetExit;
+pub use crate::{Children, CodeLocation, TargetExit};
 
-use crate::{Sampler, SamplerError, Window, WindowPlan};
+use crate::{ProcessRecord, Sampler, SamplerError, Window, WindowPlan};
 
 /// A program that runs under the emulator, one window at a time.
 #[derive(Debug)]
@@ -148,6 +158,12 @@ impl QemuSampler {
     /// Number of the emulator's process, which is the program's as the program sees it.
     pub fn process_id(&self) -> u32 {
         self.run.process_id()
+    }
+
+    /// The program and the processes it has started, directly or not, in the order in which they were noticed; the program
+    /// comes first. Complete after the end.
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     /// How the program ended, after [`next_window`](Sampler::next_window) has returned `None` or

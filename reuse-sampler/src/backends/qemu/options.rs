@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::LineSize;
+use crate::{Children, LineSize};
 
 /// Settings of a [`QemuSampler`](super::QemuSampler).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct QemuOptions {
     /// Whether the program's addresses may differ from run to run. Default: no, so that a seed chooses the
     /// same accesses again and locations can be compared.
     pub randomized_addresses: bool,
+    /// What becomes of processes that the program starts. Default: they are observed too.
+    pub children: Children,
     /// The emulator. Default: `qemu-x86_64` or `qemu-aarch64`, whichever the program is for, from `PATH`.
     pub emulator: Option<PathBuf>,
 }
@@ -40,6 +42,7 @@ impl Default for QemuOptions {
             directory: None,
             output_to_stderr: false,
             randomized_addresses: false,
+            children: Children::Follow,
             emulator: None,
         }
     }

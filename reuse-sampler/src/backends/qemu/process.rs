@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::emulator::Emulator;
-use super::memory::{Mapping, file_with};
+use super::memory::{Mapping, file_with, path_of};
 use super::program::Program;
 use super::shared::{futex, layout, tree};
-use super::{QemuOptions, TargetExit};
+use super::{Children, QemuOptions, TargetExit};
 use crate::SamplerError;
 
 /// The plugin, compiled by the build script.
@@ -35,6 +36,7 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) struct Process {
     child: Child,
     mapping: Arc<Mapping>,
+    _plugin: File,          // open while processes of the tree may load it
     ended: Arc<AtomicBool>, // the child is dead, but not reaped
     status: Option<ExitStatus>,
 }
@@ -49,21 +51,22 @@ impl Process {
         told: layout::Told,
     ) -> Result<Self, SamplerError> {
         let plugin = file_with(c"reuse-sampler-plugin", PLUGIN)?;
-        let (mapping, channel) = Mapping::new()?;
-        let header = mapping.ring().header();
+        let mapping = Mapping::new()?;
+        let header = mapping.header();
         header.window.store(options.window, Ordering::Relaxed);
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
         header.told.store(told as u32, Ordering::Relaxed);
+        header.follows.store(u32::from(options.children == Children::Follow), Ordering::Relaxed);
+        header.claim(0, std::process::id());
         header.observer.store(std::process::id(), Ordering::Relaxed);
         header.magic.store(layout::MAGIC, Ordering::SeqCst);
 
-        let (plugin_number, channel_number) = (plugin.as_raw_fd(), channel.as_raw_fd());
         let mut command = Command::new(&emulator.path);
         command
             .arg("-plugin")
-            .arg(format!("/proc/self/fd/{plugin_number},channel={channel_number},plugin={plugin_number}"))
+            .arg(format!("{},channel={},region=0", path_of(&plugin), mapping.path()))
             .arg("-0")
             .arg(name)
             .arg(&program.path)
@@ -77,12 +80,6 @@ impl Process {
         }
         let randomized = options.randomized_addresses;
         let before_exec = move || {
-            for descriptor in [plugin_number, channel_number] {
-                // SAFETY: clears the flag of descriptors that are open, as the parent keeps them until later.
-                if unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) } == -1 {
-                    return Err(std::io::Error::last_os_error());
-                }
-            }
             if !randomized {
                 // Where this is forbidden the run is only less repeatable.
                 let _ = personality::get()
@@ -99,8 +96,7 @@ impl Process {
             object: emulator.path.display().to_string(),
             source,
         })?;
-        drop((plugin, channel)); // the child has them
-        Ok(Self { child, mapping, ended, status: None })
+        Ok(Self { child, mapping, _plugin: plugin, ended, status: None })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -157,7 +153,7 @@ impl Process {
                 tree::kill_below(process);
                 tree::signal(process, libc::SIGKILL);
             }
-            self.mapping.ring().header().ending.store(1, Ordering::SeqCst);
+            self.mapping.header().ending.store(1, Ordering::SeqCst);
         }
         self.reap()
     }
@@ -166,7 +162,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if self.status.is_none() {
-            self.mapping.ring().header().ending.store(1, Ordering::SeqCst);
+            self.mapping.header().ending.store(1, Ordering::SeqCst);
             if !self.has_ended() {
                 tree::kill_below(self.pid().as_raw());
             }
@@ -193,7 +189,7 @@ fn watch(
         let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
         while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}
         ended.store(true, Ordering::SeqCst);
-        let filled = &mapping.ring().header().filled;
+        let filled = &mapping.header().filled;
         filled.fetch_add(1, Ordering::SeqCst);
         futex::wake(filled);
     };
@@ -201,7 +197,7 @@ fn watch(
     started.recv().map_err(|_| failed(std::io::ErrorKind::UnexpectedEof.into()))
 }
 
-fn exit_of(status: ExitStatus) -> TargetExit {
+pub(super) fn exit_of(status: ExitStatus) -> TargetExit {
     match (status.code(), status.signal()) {
         (Some(code), _) => TargetExit::Code(code),
         (None, signal) => TargetExit::Signal(signal.unwrap_or(0)),

@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::emulator::Emulator;
 use super::process::Process;
+use super::processes::{LOOK, Processes};
 use super::program::{self, Program};
 use super::shared::futex;
 use super::shared::layout::Told;
 use super::shared::message::{CodeMessage, Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
-use crate::backends::locate::Locator;
 use crate::replay::{mode_of, window_from};
-use crate::{AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
+use crate::{
+    AccessCount, Error, LineSize, ProcessRecord, Sampler, SamplerError, ThreadId, Window, WindowIndex,
+    WindowPlan,
+};
 
 /// Longest sleep while nothing comes from the plugin.
 const NAP: Duration = Duration::from_secs(10);
@@ -40,16 +43,15 @@ pub(super) struct Run {
     process: Process,
     line_size: LineSize,
     name: String,
-    bytes: Vec<u8>, // read, of messages not yet complete
-    messages: VecDeque<Message>,
-    waiting: Option<u32>, // slot of the thread whose window was returned last
+    processes: Processes,
+    messages: VecDeque<(usize, Message)>, // and the processes they came from
+    waiting: Option<(usize, u32)>,        // process and slot of the thread whose window was returned last
     stage: Stage,
     windows: u64,
     replaced: Option<String>, // the program that the process is about to become
-    locator: Locator,
-    code: Vec<CodeMessage>, // by number, where fetches are told
-    accesses: u64,          // measured
-    further: u64,           // of them, beyond the first of each operand
+    code: Vec<CodeMessage>,   // by number, where fetches are told
+    accesses: u64,            // measured
+    further: u64,             // of them, beyond the first of each operand
     emulator: String,
     warnings: Vec<String>,
 }
@@ -81,17 +83,20 @@ impl Run {
         let program = Program::find(name, options.directory.as_deref())?;
         let emulator = Emulator::find(program.architecture, options.emulator.as_ref())?;
         let process = Process::start(&emulator, &program, name, arguments, options, told)?;
+        let words = std::iter::once(name).chain(arguments.iter().map(OsString::as_os_str));
+        let command: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+        let path = program.path.display().to_string();
+        let processes = Processes::new(process.pid().as_raw() as u32, command.join(" "), path);
         let mut run = Self {
             process,
             line_size: options.line_size,
             name: name.to_string_lossy().into_owned(),
-            bytes: Vec::new(),
+            processes,
             messages: VecDeque::new(),
             waiting: None,
             stage: Stage::Loaded,
             windows: 0,
             replaced: None,
-            locator: Locator::default(),
             code: Vec::new(),
             accesses: 0,
             further: 0,
@@ -99,7 +104,7 @@ impl Run {
             warnings: Vec::new(),
         };
         match run.next_message(None)? {
-            Some(Message::Hello) => Ok(run),
+            Some((_, Message::Hello)) => Ok(run),
             Some(_) => Err(protocol("the plugin did not introduce itself")),
             None => {
                 let exit = run.process.reap()?;
@@ -114,35 +119,35 @@ impl Run {
         }
     }
 
-    /// The next message, or none once the process has ended (or `deadline` has passed) and all were read.
-    fn next_message(&mut self, deadline: Option<Instant>) -> Result<Option<Message>, SamplerError> {
+    /// The next message and the process it came from, or none once all processes have ended (or `deadline` has passed) and
+    /// all messages were read.
+    fn next_message(&mut self, deadline: Option<Instant>) -> Result<Option<(usize, Message)>, SamplerError> {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 return Ok(Some(message));
             }
-            let ring = self.process.mapping().ring();
-            let seen = ring.header().filled.load(Ordering::SeqCst);
+            let mapping = self.process.mapping();
+            let filled = &mapping.header().filled;
+            let seen = filled.load(Ordering::SeqCst);
             let ended = self.process.has_ended();
-            if ring.read(&mut self.bytes) {
-                let mut taken = 0;
-                while let Some((message, length)) = Message::decode(&self.bytes[taken..]).map_err(protocol)? {
-                    self.messages.push_back(message);
-                    taken += length;
-                }
-                self.bytes.drain(..taken);
-            } else if ended {
-                return Ok(None);
-            } else {
-                let nap = deadline.map_or(NAP, |at| at.saturating_duration_since(Instant::now()).min(NAP));
-                if nap.is_zero() {
-                    return Ok(None);
-                }
-                futex::wait(&ring.header().filled, seen, nap);
+            if self.processes.read(mapping, ended, &mut self.messages).map_err(protocol)? {
+                continue;
             }
+            if !self.processes.any_active() {
+                return Ok(None);
+            }
+            let longest = if self.processes.children().next().is_some() { LOOK } else { NAP };
+            let nap =
+                deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
+            if nap.is_zero() {
+                return Ok(None);
+            }
+            futex::wait(filled, seen, nap);
         }
     }
 
-    fn window(&mut self, message: WindowMessage) -> Window {
+    fn window(&mut self, process: usize, mut message: WindowMessage) -> Window {
+        self.processes.add(process, &mut message, self.process.mapping());
         let WindowMessage { report, instructions, seen_instructions, profiled, further, .. } = message;
         let accesses = report.accesses;
         self.accesses += accesses;
@@ -161,10 +166,6 @@ impl Run {
         window.code = message.code;
         window.elapsed = Duration::from_nanos(message.elapsed);
         self.windows += 1;
-        if self.stage < Stage::Over {
-            let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
-            self.locator.see(self.process.pid().as_raw(), base, &window.code);
-        }
         window
     }
 
@@ -173,13 +174,13 @@ impl Run {
         loop {
             let over = self.stage == Stage::Over;
             match if over { self.messages.pop_front() } else { self.next_message(None)? } {
-                Some(Message::Trace(trace)) => {
+                Some((_, Message::Trace(trace))) => {
                     self.windows += 1;
                     self.further += trace.further;
                     self.replaced = None;
                     return Ok(Some(trace));
                 }
-                Some(message) => self.note(message)?,
+                Some((process, message)) => self.note(process, message)?,
                 None if over => return Ok(None),
                 None => self.conclude()?,
             }
@@ -205,13 +206,18 @@ impl Run {
     }
 
     /// Takes in a message that holds no measurement.
-    fn note(&mut self, message: Message) -> Result<(), SamplerError> {
+    fn note(&mut self, process: usize, message: Message) -> Result<(), SamplerError> {
         match message {
-            Message::Mapped(maps) => {
-                let base = self.process.mapping().ring().header().guest_base.load(Ordering::Relaxed);
-                self.locator.take(&maps, base);
+            Message::Mapped(maps) => self.processes.take_maps(process, &maps, self.process.mapping()),
+            Message::Replaced(path) => {
+                self.processes.leaves(process, &path);
+                if process == 0 {
+                    self.replaced = Some(path);
+                }
             }
-            Message::Replaced(path) => self.replaced = Some(path),
+            Message::Executes { path, command } => self.processes.executes(process, path, command),
+            Message::Exits(status) => self.processes.exits(process, TargetExit::Code(status.into())),
+            Message::Reaped { process, status } => self.processes.reaped(process, status),
             Message::Code(code) => {
                 if code.number != self.code.len() as u64 || code.sizes.is_empty() {
                     return Err(protocol("a block is empty, or not numbered as it came"));
@@ -221,8 +227,13 @@ impl Run {
             Message::Lost { thread } => self.warnings.push(format!(
                 "thread {thread} could not be halted: its last window and open samples are lost"
             )),
-            Message::End => self.stage = self.stage.max(Stage::Complete),
-            Message::Hello => return Err(protocol("the plugin introduced itself twice")),
+            Message::End => {
+                self.processes.complete(process);
+                if process == 0 {
+                    self.stage = self.stage.max(Stage::Complete);
+                }
+            }
+            Message::Hello => {} // after another program was executed
             Message::Window(_) | Message::Trace(_) => {
                 return Err(protocol("the plugin sent windows where a trace was asked for, or the reverse"));
             }
@@ -235,6 +246,7 @@ impl Run {
         let complete = self.stage == Stage::Complete;
         self.stage = Stage::Over;
         let exit = self.process.reap()?;
+        self.processes.exits(0, exit);
         self.warn_of_children();
         self.warn_of_instructions(exit);
         if complete {
@@ -262,8 +274,8 @@ impl Run {
 
     fn warn_of_instructions(&mut self, exit: TargetExit) {
         const SIGILL: i32 = 4;
-        let header = self.process.mapping().ring().header();
-        if header.unread.load(Ordering::Relaxed) != 0 {
+        let mapping = self.process.mapping();
+        if mapping.header().unread.load(Ordering::Relaxed) != 0 {
             self.warnings.push(format!(
                 "{} does not show all instructions: vector accesses in them are counted in pieces, so that there are \
                  more accesses and operands, and lower miss ratios, than the program has",
@@ -271,10 +283,10 @@ impl Run {
             ));
         }
         if exit == TargetExit::Signal(SIGILL) {
-            let (pc, bytes) = header.last();
+            let (pc, bytes) = mapping.ring(0).region().last();
             let code: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
             let kind = if program::is_avx512(&bytes) { ", an AVX-512 instruction," } else { "" };
-            let place = self.locator.locate(pc).map_or(String::new(), |place| format!(" in {place}"));
+            let place = self.processes.locate(pc).map_or(String::new(), |place| format!(" in {place}"));
             self.warnings.push(format!(
                 "{} does not implement the instruction that begins with {}{kind} at {pc:#x}{place}, or there is none: \
                  build the program without it, or use a newer emulator",
@@ -285,7 +297,7 @@ impl Run {
     }
 
     fn warn_of_children(&mut self) {
-        let header = self.process.mapping().ring().header();
+        let header = self.process.mapping().header();
         let (forks, execs) = (header.forks.load(Ordering::Relaxed), header.execs.load(Ordering::Relaxed));
         if execs > 0 {
             let first = header.first_exec().unwrap_or_default();
@@ -297,10 +309,29 @@ impl Run {
         if forks > execs {
             self.warnings.push(format!("{} forked child process(es) ran unobserved", forks - execs));
         }
+        let unobserved = self.processes.unobserved();
+        if let Some(first) = unobserved.first() {
+            self.warnings.push(format!(
+                "{} child process(es) went unobserved at some point (the first: {first})",
+                unobserved.len()
+            ));
+        }
+        let cut = self.processes.cut_short();
+        if let Some(first) = cut.first() {
+            self.warnings.push(format!(
+                "{} child process(es) were ended by signals (the first: {first}): what they did since their last window \
+                 boundaries is not in the windows",
+                cut.len()
+            ));
+        }
     }
 
     pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        self.locator.locate(address)
+        self.processes.locate(address)
+    }
+
+    pub(super) fn processes(&self) -> Vec<ProcessRecord> {
+        self.processes.records()
     }
 
     pub(super) fn process_id(&self) -> u32 {
@@ -316,25 +347,29 @@ impl Sampler for Run {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         let mode = mode_of(&plan.reuse);
         if self.stage < Stage::Over {
-            let header = self.process.mapping().ring().header();
+            let header = self.process.mapping().header();
             if self.stage == Stage::Loaded {
                 self.stage = Stage::Running;
                 header.start(mode);
             }
-            if let Some(slot) = self.waiting.take() {
-                header.answer(slot as usize, mode);
+            if let Some((process, slot)) = self.waiting.take() {
+                if let Some(region) = self.processes.region(process) {
+                    self.process.mapping().ring(region).region().answer(slot as usize, mode);
+                }
             }
         }
         loop {
             let over = self.stage == Stage::Over;
             let message = if over { self.messages.pop_front() } else { self.next_message(None)? };
             match message {
-                Some(Message::Window(window)) => {
-                    self.waiting = window.slot;
-                    self.replaced = None;
-                    return Ok(Some(self.window(*window)));
+                Some((process, Message::Window(window))) => {
+                    self.waiting = window.slot.map(|slot| (process, slot));
+                    if process == 0 {
+                        self.replaced = None;
+                    }
+                    return Ok(Some(self.window(process, *window)));
                 }
-                Some(message) => self.note(message)?,
+                Some((process, message)) => self.note(process, message)?,
                 None if over => return Ok(None),
                 None => self.conclude()?,
             }
@@ -351,18 +386,21 @@ impl Sampler for Run {
             self.stage = Stage::Over;
             return self.process.end().map(drop);
         }
-        let header = self.process.mapping().ring().header();
+        let header = self.process.mapping().header();
         futex::set(&header.stop, 1);
         let deadline = Instant::now() + LAST_REPORT;
         let mut kept = VecDeque::new();
         while let Some(message) = self.next_message(Some(deadline))? {
-            let last = message == Message::End;
+            if message.1 == Message::End {
+                self.processes.complete(message.0);
+            }
             kept.push_back(message);
-            if last {
+            if self.processes.incomplete() == 0 {
                 break;
             }
         }
-        self.process.end()?;
+        let exit = self.process.end()?;
+        self.processes.exits(0, exit);
         while let Some(message) = self.next_message(None)? {
             kept.push_back(message);
         }

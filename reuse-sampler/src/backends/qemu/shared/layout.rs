@@ -1,4 +1,5 @@
-//! The shared mapping: settings, plans for waiting threads, and the ring of messages.
+//! The shared mapping: a header for the tree of processes, and a region for each of them, with the plans that its threads
+//! wait for and its ring of messages.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,14 +10,27 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0004;
+pub const MAGIC: u64 = 0x7265_7573_6501_0005;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
-/// Where the ring begins in the mapping.
-pub const RING_AT: usize = 1 << 17;
+/// Where the ring begins in a region.
+pub const RING_AT: usize = 1 << 16;
+/// Processes that can be observed at one moment. What no process uses takes no memory.
+pub const REGIONS: usize = 256;
+/// Bytes of a region.
+pub const REGION_SIZE: usize = RING_AT + RING;
+/// Where the first region begins in the mapping.
+const REGIONS_AT: usize = 1 << 16;
 /// Bytes of the whole mapping.
-pub const SIZE: usize = RING_AT + RING;
+pub const SIZE: usize = REGIONS_AT + REGIONS * REGION_SIZE;
+
+/// Where region `index`, below [`REGIONS`], begins in the mapping.
+#[must_use]
+pub const fn region_at(index: usize) -> usize {
+    REGIONS_AT + index * REGION_SIZE
+}
+
 /// Threads that can wait for a plan at one moment.
 pub const SLOTS: usize = 1024;
 /// Longest path of a child's program that is kept for a warning.
@@ -60,15 +74,16 @@ pub struct Header {
     pub leaves_stale: AtomicU32,
     /// What the plugin is to tell: a [`Told`].
     pub told: AtomicU32,
+    /// 1 if processes that the program forks are observed too.
+    pub follows: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
     pub started: AtomicU32,
-    /// Where the program's address 0 is in the emulator's address space.
-    pub guest_base: AtomicU64,
     /// Seed of the sample choice.
     pub seed: AtomicU64,
     /// Plan of new threads.
     pub initial: PlanCell,
-    /// 1 once observation is to end. Sleeper: the plugin's own thread.
+    /// Counts requests: 1 once observation is to end, 2 once the processes are to be killed. Sleepers: the plugins' own
+    /// threads.
     pub stop: AtomicU32,
     /// Number of the sampler's process, at whose death the emulator and all it has started end.
     pub observer: AtomicU32,
@@ -76,29 +91,70 @@ pub struct Header {
     pub ending: AtomicU32,
     /// 1 once an instruction was translated whose bytes the emulator could not read.
     pub unread: AtomicU32,
-    /// Address of the last instruction of the block translated last, its bytes and their number.
-    pub last: [AtomicU64; 4],
-    /// Children that were forked.
+    /// Threads that have begun, which is the number of the next one.
+    pub threads: AtomicU32,
+    /// Windows that have begun, which is the number of the next one.
+    pub windows: AtomicU64,
+    /// Children that were forked and run unobserved.
     pub forks: AtomicU32,
-    /// Children that replaced themselves by another program.
+    /// Of them, those that replaced themselves by another program.
     pub execs: AtomicU32,
     /// 0: `exec_path` is free, 1: being written, 2: written.
     pub exec_path_state: AtomicU32,
     /// Program of the first of those children, up to a NUL.
     pub exec_path: [AtomicU64; PATH / 8],
+    /// Counts writes to all rings. Sleeper: the sampler.
+    pub filled: AtomicU32,
+    /// Regions ever claimed.
+    pub claims: AtomicU32,
+    /// Who has which region; the first one is the program's.
+    pub claimed: [Claim; REGIONS],
+}
+
+const _: () = assert!(size_of::<Header>() <= REGIONS_AT);
+
+/// Who has a region.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Claim {
+    /// [`FREE`](Self::FREE), [`TAKEN`](Self::TAKEN) or [`READY`](Self::READY).
+    pub state: AtomicU32,
+    /// Number of the process.
+    pub process: AtomicU32,
+    /// Number of the process that forked it.
+    pub parent: AtomicU32,
+    /// How many regions were claimed before.
+    pub order: AtomicU32,
+}
+
+impl Claim {
+    /// Nobody has it; the region is zero.
+    pub const FREE: u32 = 0;
+    /// Somebody has it, but the other fields are not written yet.
+    pub const TAKEN: u32 = 1;
+    /// The other fields are there.
+    pub const READY: u32 = 2;
+}
+
+/// The start of a region. It begins as zeroes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Region {
+    /// Where the program's address 0 is in the emulator's address space.
+    pub guest_base: AtomicU64,
+    /// Address of the last instruction of the block translated last, its bytes and their number.
+    pub last: [AtomicU64; 4],
     /// Bytes ever written to the ring.
     pub written: AtomicU64,
     /// Bytes ever read from the ring.
     pub read: AtomicU64,
-    /// Counts writes. Sleeper: the sampler.
-    pub filled: AtomicU32,
     /// Counts reads. Sleepers: threads with a message that does not fit.
     pub drained: AtomicU32,
     /// Plans for waiting threads.
     pub slots: [Slot; SLOTS],
 }
 
-const _: () = assert!(size_of::<Header>() <= RING_AT);
+const _: () = assert!(size_of::<Region>() <= RING_AT);
 
 /// Where a thread whose window was reported waits for the plan of its next one.
 #[repr(C)]
@@ -162,12 +218,22 @@ impl Header {
         futex::set(&self.started, 1);
     }
 
-    /// Answers the thread that waits at `slot`.
-    pub fn answer(&self, slot: usize, mode: Mode) {
-        if let Some(slot) = self.slots.get(slot) {
-            slot.plan.store(mode);
-            futex::set(&slot.state, Slot::PLAN);
-        }
+    /// Claims a region for `process`, which `parent` has forked; none if all are taken.
+    pub fn claim(&self, process: u32, parent: u32) -> Option<usize> {
+        let is_free = |claim: &Claim| {
+            let taken =
+                claim.state.compare_exchange(Claim::FREE, Claim::TAKEN, Ordering::SeqCst, Ordering::Relaxed);
+            taken.is_ok()
+        };
+        let index = self.claimed.iter().position(is_free)?;
+        let claim = &self.claimed[index];
+        claim.process.store(process, Ordering::Relaxed);
+        claim.parent.store(parent, Ordering::Relaxed);
+        claim.order.store(self.claims.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        claim.state.store(Claim::READY, Ordering::SeqCst);
+        self.filled.fetch_add(1, Ordering::SeqCst);
+        futex::wake(&self.filled);
+        Some(index)
     }
 
     /// Keeps `path` for a warning if it is the first one. Called by children of the target, which share the
@@ -181,6 +247,27 @@ impl Header {
                 cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
             }
             self.exec_path_state.store(2, Ordering::Release);
+        }
+    }
+
+    /// Program of the first child that replaced itself, if there was one.
+    #[must_use]
+    pub fn first_exec(&self) -> Option<String> {
+        (self.exec_path_state.load(Ordering::Acquire) == 2).then(|| {
+            let bytes: Vec<u8> =
+                self.exec_path.iter().flat_map(|cell| cell.load(Ordering::Relaxed).to_le_bytes()).collect();
+            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        })
+    }
+}
+
+impl Region {
+    /// Answers the thread that waits at `slot`.
+    pub fn answer(&self, slot: usize, mode: Mode) {
+        if let Some(slot) = self.slots.get(slot) {
+            slot.plan.store(mode);
+            futex::set(&slot.state, Slot::PLAN);
         }
     }
 
@@ -201,16 +288,5 @@ impl Header {
         let [pc, low, high, length] = [0, 1, 2, 3].map(|cell: usize| self.last[cell].load(Ordering::Relaxed));
         let bytes = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
         (pc, bytes[..(length as usize).min(16)].to_vec())
-    }
-
-    /// Program of the first child that replaced itself, if there was one.
-    #[must_use]
-    pub fn first_exec(&self) -> Option<String> {
-        (self.exec_path_state.load(Ordering::Acquire) == 2).then(|| {
-            let bytes: Vec<u8> =
-                self.exec_path.iter().flat_map(|cell| cell.load(Ordering::Relaxed).to_le_bytes()).collect();
-            let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        })
     }
 }

@@ -21,6 +21,22 @@ pub enum Message {
     Mapped(String),
     /// The process is replaced by another program, given by its path; nothing more will be seen.
     Replaced(String),
+    /// The process is about to execute a program, which is observed.
+    Executes {
+        /// The file.
+        path: String,
+        /// Its arguments, separated by spaces.
+        command: String,
+    },
+    /// The process exits with this status.
+    Exits(u8),
+    /// The process has waited for a child.
+    Reaped {
+        /// Number of the child.
+        process: u32,
+        /// Its status as the kernel encodes it: the exit status times 256, or the number of a signal.
+        status: u32,
+    },
     /// A thread could not be halted; its last window is lost.
     Lost {
         /// The thread.
@@ -87,6 +103,9 @@ const END: u64 = 4;
 const MAPPED: u64 = 5;
 const TRACE: u64 = 6;
 const CODE: u64 = 7;
+const EXECUTES: u64 = 8;
+const EXITS: u64 = 9;
+const REAPED: u64 = 10;
 
 impl Message {
     /// Appends the message with its length in front, eight bytes, little end first.
@@ -107,8 +126,28 @@ impl Message {
                 put(to, CODE);
                 code.encode(to);
             }
-            Self::Mapped(text) => put_text(to, MAPPED, text),
-            Self::Replaced(path) => put_text(to, REPLACED, path),
+            Self::Mapped(text) => {
+                put(to, MAPPED);
+                put_text(to, text);
+            }
+            Self::Replaced(path) => {
+                put(to, REPLACED);
+                put_text(to, path);
+            }
+            Self::Executes { path, command } => {
+                put(to, EXECUTES);
+                put_text(to, path);
+                put_text(to, command);
+            }
+            Self::Exits(status) => {
+                put(to, EXITS);
+                put(to, u64::from(*status));
+            }
+            Self::Reaped { process, status } => {
+                put(to, REAPED);
+                put(to, u64::from(*process));
+                put(to, u64::from(*status));
+            }
             Self::Lost { thread } => {
                 put(to, LOST);
                 put(to, u64::from(*thread));
@@ -144,6 +183,9 @@ impl Message {
             CODE => Self::Code(CodeMessage::read(from)?),
             MAPPED => Self::Mapped(get_text(from)?),
             REPLACED => Self::Replaced(get_text(from)?),
+            EXECUTES => Self::Executes { path: get_text(from)?, command: get_text(from)? },
+            EXITS => Self::Exits(from.get()? as u8),
+            REAPED => Self::Reaped { process: from.get()? as u32, status: from.get()? as u32 },
             LOST => Self::Lost { thread: from.get()? as u32 },
             END => Self::End,
             _ => return None,
@@ -151,8 +193,7 @@ impl Message {
     }
 }
 
-fn put_text(to: &mut Vec<u8>, kind: u64, text: &str) {
-    put(to, kind);
+fn put_text(to: &mut Vec<u8>, text: &str) {
     put(to, text.len() as u64);
     to.extend(text.as_bytes());
 }

@@ -23,17 +23,29 @@ pub fn signal(process: i32, signal: i32) -> bool {
     sent || std::io::Error::last_os_error().raw_os_error() == Some(EPERM)
 }
 
-/// State and parent of a process.
-fn stat(process: i32) -> Option<(char, i32)> {
+/// The fields of a process from its state on.
+fn stat(process: i32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = line.get(line.rfind(')')? + 1..)?.split_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+    line.get(line.rfind(')')? + 1..).map(str::to_owned)
+}
+
+fn parent(process: i32) -> Option<i32> {
+    stat(process)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// When a process that lives was started, which distinguishes it from a later one of the same number.
+#[must_use]
+pub fn started(process: i32) -> Option<u64> {
+    let fields = stat(process)?;
+    let mut fields = fields.split_whitespace();
+    let lives = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
+    fields.nth(18)?.parse().ok().filter(|_| lives)
 }
 
 /// Whether a process runs or could.
 #[must_use]
 pub fn lives(process: i32) -> bool {
-    stat(process).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+    started(process).is_some()
 }
 
 /// The processes that descend from `root`, without it.
@@ -42,7 +54,7 @@ pub fn below(root: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some((process, (_, parent))) = process.and_then(|process| Some((process, stat(process)?))) {
+        if let Some((process, parent)) = process.and_then(|process| Some((process, parent(process)?))) {
             children.entry(parent).or_default().push(process);
         }
     }
