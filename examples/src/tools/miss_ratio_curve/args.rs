@@ -62,6 +62,9 @@ pub struct Args {
     /// What observes PROGRAM. Exact models and the instruction side need the emulator
     #[arg(long, value_enum, default_value = "qemu", requires = "program")]
     pub(super) backend: Backend,
+    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]
+    #[arg(long, value_enum)]
+    scope: Option<Scope>,
     /// Processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
@@ -80,6 +83,26 @@ impl CommandLine for Args {
 
     fn program(&self) -> &[OsString] {
         &self.program
+    }
+}
+
+/// Whose cache a curve is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scope {
+    /// One for each thread; what others invalidate is not counted
+    Private,
+    /// One for all threads of the program, whose accesses are interleaved as they ran under the emulator
+    Shared,
+}
+
+impl Scope {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Shared => "shared",
+        }
     }
 }
 
@@ -171,12 +194,30 @@ impl Args {
         !self.program.is_empty() && self.backend.samples()
     }
 
+    /// Whose cache the curve is of.
+    pub(super) fn scope(&self) -> Result<Scope, Failure> {
+        match (self.scope, self.model.is_exact()) {
+            (Some(Scope::Private), true) => Err(Failure::Usage(format!(
+                "{} simulates one cache for all threads: give --scope shared, or --model statstack for private caches",
+                self.model.name()
+            ))),
+            (Some(Scope::Shared), _) | (None, true) => Ok(Scope::Shared),
+            (_, false) => Ok(Scope::Private),
+        }
+    }
+
+    /// Whether the emulator has to hand out every access, or every instruction, of a program.
+    pub(super) fn is_traced(&self) -> bool {
+        self.model.is_exact() || self.side == CacheSide::Instruction || self.scope == Some(Scope::Shared)
+    }
+
     /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
         let what = match () {
             () if !matches!(self.backend, Backend::Perf | Backend::Dbi) => return Ok(()),
             () if self.model.is_exact() => self.model.name(),
             () if self.side == CacheSide::Instruction => "--side instruction",
+            () if self.scope == Some(Scope::Shared) => "--scope shared",
             () => return Ok(()),
         };
         Err(Failure::Usage(format!("{what} needs every access of the program: give --backend qemu")))

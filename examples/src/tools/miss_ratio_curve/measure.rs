@@ -1,5 +1,6 @@
 //! From events or windows to a curve.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,6 +45,8 @@ pub struct Measured {
     pub kinds: Option<Vec<[Option<f64>; 2]>>,
     /// The instructions that miss most, where they were asked for.
     pub spots: Option<Spots>,
+    /// Threads with windows of their own; 0 where threads are not distinguished.
+    pub threads: usize,
     /// The run was interrupted.
     pub incomplete: bool,
 }
@@ -63,24 +66,26 @@ impl Watch<'_> {
     }
 }
 
-/// Runs `sampler` to its end and divides what it saw into parts.
+/// Runs `sampler` to its end and divides what it saw into parts. Returns the number of threads, too, and whether the run was
+/// interrupted.
 pub fn sample(
     sampler: &mut dyn Sampler,
     plan: &WindowPlan,
     mut bursts: Bursts,
     observer: &mut Observer,
     watch: &Watch<'_>,
-) -> Result<(Bursts, bool), SamplerError> {
-    let mut incomplete = false;
+) -> Result<(Bursts, usize, bool), SamplerError> {
+    let (mut incomplete, mut threads) = (false, BTreeSet::new());
     while let Some(window) = sampler.next_window(plan)? {
         bursts.add(&window)?;
+        threads.insert(window.thread);
         observer.add(&window);
         if !incomplete && !watch.goes_on(bursts.accesses()) {
             incomplete = true;
             sampler.stop()?;
         }
     }
-    Ok((bursts, incomplete))
+    Ok((bursts, threads.len(), incomplete))
 }
 
 /// What is fitted, and to what end.
@@ -125,7 +130,19 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
         }
     };
     let (kinds, windows) = (Some(kinds), parts.len());
-    Ok(Measured { accesses, operands: None, samples, windows, points, intervals, kinds, spots, incomplete })
+    let (operands, threads) = (None, 0);
+    Ok(Measured {
+        accesses,
+        operands,
+        samples,
+        windows,
+        points,
+        intervals,
+        kinds,
+        spots,
+        threads,
+        incomplete,
+    })
 }
 
 /// What a model says.

@@ -50,6 +50,14 @@ pub fn run_until(
     }
     let run = settings.run(interrupted)?;
     run.notes.iter().for_each(|note| say(note));
+    // Every process has a thread.
+    let threads = run.measured.threads;
+    if threads > run.processes.len().max(1) {
+        say(&format!(
+            "there were {threads} threads: the curve is that of a private cache for each, without what others invalidate; \
+             --scope shared gives the cache that all share"
+        ));
+    }
     let report = Report {
         model: args.model,
         line_size: settings.line_size,
@@ -58,6 +66,7 @@ pub fn run_until(
         seed: args.common.seed,
         ways: args.ways,
         side: args.side,
+        scope: settings.scope,
         measured: &run.measured,
         processes: &run.processes,
     };

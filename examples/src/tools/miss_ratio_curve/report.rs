@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
-use super::args::{CacheSide, Model};
+use super::args::{CacheSide, Model, Scope};
 use super::measure::Measured;
 use super::source::LEVEL;
 use super::spots::Spots;
@@ -26,6 +26,7 @@ pub struct Report<'a> {
     pub seed: u64,
     pub ways: Option<u32>,
     pub side: CacheSide,
+    pub scope: Scope,
     pub measured: &'a Measured,
     pub processes: &'a [ProcessRow],
 }
@@ -47,6 +48,8 @@ struct Object<'a> {
     /// Ways of a set; null for fully associative caches.
     ways: Option<u32>,
     side: &'static str,
+    /// Whose cache the curve is of: each thread's own, or one that all share.
+    scope: &'static str,
     /// Level of the points' intervals, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<f64>,
@@ -105,6 +108,7 @@ impl Report<'_> {
             incomplete: self.measured.incomplete,
             ways: self.ways,
             side: self.side.name(),
+            scope: self.scope.name(),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
             hot_spots: self.measured.spots.as_ref(),
@@ -117,11 +121,14 @@ impl Report<'_> {
 
     /// A table with a bar for each size.
     pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Measured { accesses, samples, incomplete, .. } = *self.measured;
+        let Measured { accesses, samples, threads, incomplete, .. } = self.measured;
         writeln!(out, "{}: {}{}", self.source, self.model.title(), self.sets())?;
         let lines = self.line_size.bytes();
         writeln!(out, "{accesses} accesses to lines of {lines} bytes, {samples} of them sampled")?;
-        if incomplete {
+        if *threads > 1 {
+            writeln!(out, "of {threads} threads, each with a private cache")?;
+        }
+        if *incomplete {
             writeln!(out, "INCOMPLETE: interrupted before the end")?;
         }
         let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };

@@ -11,11 +11,11 @@ use reuse_sampler::{
     Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
 };
 
-use super::args::{Args, CacheSide, Model};
+use super::args::{Args, CacheSide, Model, Scope};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
 use super::spots::{Observer, Tap};
-use super::traced::Traced;
+use super::traced::{Merged, Traced};
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
@@ -40,12 +40,14 @@ pub struct Settings<'a> {
     plan: WindowPlan,
     bootstrap: Option<Bootstrap>,
     hot_spots: Option<CacheLines>,
+    pub scope: Scope,
 }
 
 impl<'a> Settings<'a> {
     /// Checks what `args` says.
     pub fn new(args: &'a Args) -> Result<Self, Failure> {
         args.refuse_counters()?;
+        let scope = args.scope()?;
         let format = args.trace_format()?;
         let line_size = args.line_size(format)?;
         let hot_spots = args.hot_spots(line_size)?;
@@ -61,7 +63,7 @@ impl<'a> Settings<'a> {
             0 => None,
             draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
         };
-        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap, hot_spots })
+        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap, hot_spots, scope })
     }
 
     /// Runs and measures whatever the command line names, until `interrupted` is set.
@@ -84,7 +86,7 @@ impl<'a> Settings<'a> {
         let measured = match stream.content(self.line_size).map_err(failed)? {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
             TraceContent::Samples(mut samples) => {
-                self.refuse_exact(&name)?;
+                self.refuse_order(&name)?;
                 self.model(samples.as_mut(), &watch, failed)?
             }
         };
@@ -97,13 +99,13 @@ impl<'a> Settings<'a> {
         })
     }
 
-    /// Refuses the exact models for what does not give every access.
-    fn refuse_exact(&self, source: &str) -> Result<(), Failure> {
+    /// Refuses the exact models, and a shared cache, for what does not give every access.
+    fn refuse_order(&self, source: &str) -> Result<(), Failure> {
         let model = self.args.model;
-        if model.is_exact() {
+        if model.is_exact() || self.scope == Scope::Shared {
+            let what = if model.is_exact() { model.name() } else { "--scope shared" };
             return Err(Failure::Usage(format!(
-                "{} needs every access in order, which {source} does not give: record a trace and give --trace",
-                model.name()
+                "{what} needs every access in order, which {source} does not give: record a trace and give --trace",
             )));
         }
         Ok(())
@@ -134,7 +136,7 @@ impl<'a> Settings<'a> {
     }
 
     fn program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        if self.args.model.is_exact() || self.args.side == CacheSide::Instruction {
+        if self.args.is_traced() {
             return self.traced_program(interrupted);
         }
         let options = TargetOptions {
@@ -209,8 +211,13 @@ impl<'a> Settings<'a> {
                 let options = windows.line_size(line_size).seed(seed);
                 let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
                 let tapped = Tap::new(source, strides.clone());
-                let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
-                let mut measured = self.model(&mut sampler, watch, failed)?;
+                let mut measured = if self.scope == Scope::Shared {
+                    let mut sampler = ReplaySampler::new(Merged(tapped), options).map_err(Failure::run)?;
+                    Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
+                } else {
+                    let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
+                    self.model(&mut sampler, watch, failed)?
+                };
                 if let Some(spots) = &mut measured.spots {
                     spots.describe(locate, strides.map(|strides| strides.borrow().clone()).as_ref());
                 }
@@ -239,7 +246,7 @@ impl<'a> Settings<'a> {
         let bursts = Bursts::new(self.args.windows as usize, self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
         let sampled = sample(sampler, &self.plan, bursts, &mut observer, watch);
-        let (bursts, incomplete) = sampled.map_err(failed)?;
+        let (bursts, threads, incomplete) = sampled.map_err(failed)?;
         let settings = Fit {
             model: self.args.model,
             sizes: &self.sizes,
@@ -248,7 +255,7 @@ impl<'a> Settings<'a> {
             observer: &observer,
             hot_spots: self.hot_spots,
         };
-        fit(&settings, bursts, incomplete)
+        Ok(Measured { threads, ..fit(&settings, bursts, incomplete)? })
     }
 }
 

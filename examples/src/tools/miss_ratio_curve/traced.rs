@@ -45,6 +45,22 @@ impl Traced {
     }
 }
 
+/// The events of all threads as those of one: distances are counted by the process's clock and end at any thread's touch.
+#[derive(Debug)]
+pub struct Merged<S>(pub S);
+
+impl<S: EventSource> EventSource for Merged<S> {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        loop {
+            match self.0.next_event()? {
+                Some(Event::Thread(_) | Event::Exit(_)) => {}
+                event => return Ok(event),
+            }
+        }
+    }
+}
+
 impl EventSource for Traced {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {

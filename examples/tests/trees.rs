@@ -1,0 +1,124 @@
+//! Programs of several processes and threads: processes in the reports, and whose cache a curve is of.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::process::Command;
+
+use examples::tools::{detect_phases, miss_ratio_curve, phase_guided_cache};
+use serde_json::Value;
+use support::{Ended, Folder, run_pipeline};
+
+fn is_there(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+const PIPELINE: [&str; 4] = ["--", "sh", "-c", "seq 20000 | sort | tail -3 >&2; exit 3"];
+
+fn curve(flags: &[&str], program: &[&str]) -> Ended {
+    let arguments: Vec<&str> = ["--json"].iter().chain(flags).chain(program).copied().collect();
+    run_pipeline(&arguments, miss_ratio_curve::run)
+}
+
+fn guided(flags: &[&str], program: &[&str]) -> Ended {
+    let arguments: Vec<&str> = ["--json", "--backend", "qemu", "--window", "200000"]
+        .iter()
+        .chain(flags)
+        .chain(program)
+        .copied()
+        .collect();
+    run_pipeline(&arguments, phase_guided_cache::run)
+}
+
+fn phases(flags: &[&str], program: &[&str]) -> Ended {
+    let arguments: Vec<&str> = ["--json", "--backend", "qemu", "--window", "200000"]
+        .iter()
+        .chain(flags)
+        .chain(program)
+        .copied()
+        .collect();
+    run_pipeline(&arguments, detect_phases::run)
+}
+
+fn last(ended: &Ended) -> Value {
+    assert_eq!(ended.status, 3, "{}", ended.messages);
+    serde_json::from_str(ended.out.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn every_report_lists_the_processes_and_the_whole_tree() {
+    if !is_there("qemu-x86_64") {
+        return;
+    }
+    type Pipeline = fn(&[&str], &[&str]) -> Ended;
+    for (run, counts) in [(curve as Pipeline, true), (guided, true), (phases, false)] {
+        let report = last(&run(&[], &PIPELINE));
+        let report = report.get("summary").unwrap_or(&report);
+        let processes = report["processes"].as_array().unwrap();
+        assert_eq!(processes.len(), 4, "{processes:?}");
+        let root = &processes[0];
+        assert_eq!((&root["status"], &root["signal"]), (&Value::from(3), &Value::Null));
+        for (program, status) in [("seq 20000", 0), ("sort", 0), ("tail -3", 0)] {
+            let row = processes.iter().find(|row| row["command"] == program).unwrap();
+            assert_eq!((&row["status"], &row["parent"]), (&Value::from(status), &root["pid"]), "{row}");
+            assert!(row["instructions"].as_u64().unwrap() > 100_000, "{row}");
+            assert_eq!(row["accesses"].is_u64(), counts, "{row}");
+        }
+        if let Some(instructions) = report["instructions"].as_u64() {
+            let sum: u64 = processes.iter().map(|row| row["instructions"].as_u64().unwrap()).sum();
+            assert!(sum.abs_diff(instructions) <= instructions / 1000, "{sum} {instructions}");
+        }
+        // Each process has one thread, of which nothing is said.
+        let ignored = run(&["--children", "ignore"], &PIPELINE);
+        let report = last(&ignored);
+        let report = report.get("summary").unwrap_or(&report);
+        assert_eq!(report["processes"].as_array().unwrap().len(), 1);
+    }
+}
+
+/// Miss ratios in percent at 2.25 MiB and 16 MiB, and what was said.
+fn miss_ratios(flags: &[&str], program: &[&str]) -> ([f64; 2], String, Value) {
+    let sizes = ["--sizes", "2304KiB,16MiB", "--windows", "1", "--draws", "0"];
+    let ended = curve(&flags.iter().chain(&sizes).copied().collect::<Vec<_>>(), program);
+    let report = ended.object();
+    let ratio = |point: usize| 100.0 * report["points"][point]["miss_ratio"].as_f64().unwrap();
+    ([ratio(0), ratio(1)], ended.messages, report["scope"].clone())
+}
+
+#[test]
+fn a_shared_cache_holds_the_lines_of_all_threads() {
+    if !is_there("qemu-x86_64") || !is_there("gcc") {
+        return;
+    }
+    let folder = Folder::new();
+    let program = folder.path("threads").to_str().unwrap().to_owned();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/threads.c");
+    let built = Command::new("gcc").args(["-O2", "-pthread", "-o", &program, source]).status().unwrap();
+    assert!(built.success());
+    for mode in ["shared", "private", "producer", "false_sharing", "lock", "pool"] {
+        let command = ["--", &program, mode];
+        let (exact, _, scope) = miss_ratios(&["--model", "exact-lru"], &command);
+        assert_eq!(scope, "shared");
+        let (shared, said, scope) = miss_ratios(&["--scope", "shared"], &command);
+        assert_eq!((scope, said.contains("threads")), (Value::from("shared"), false), "{said}");
+        let (own, said, scope) = miss_ratios(&[], &command);
+        assert_eq!(scope, "private");
+        assert!(said.contains("there were 5 threads") && said.contains("--scope shared"), "{said}");
+        println!("{mode:14} exact {exact:.2?} shared {shared:.2?} private {own:.2?}");
+        for (exact, shared) in exact.into_iter().zip(shared) {
+            assert!((exact - shared).abs() < 1.0, "{mode}: {exact} {shared}");
+        }
+        // Four arrays of 2 MiB fit a private cache each, but not a shared one.
+        if mode == "private" {
+            assert!(exact[0] - own[0] > 5.0, "{exact:?} {own:?}");
+        }
+    }
+    let refused = curve(&["--scope", "private", "--model", "exact-lru"], &["--", &program, "lock"]);
+    assert!(refused.status != 0 && refused.messages.contains("--scope shared"), "{}", refused.messages);
+}
