@@ -6,12 +6,14 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::api::MemInfo;
 use crate::channel;
 use crate::halt::is_silent;
 use crate::hot::Kind;
 use crate::operand::{Pieces, STATE};
+use crate::shared::futex;
 use crate::shared::layout::Told;
 use crate::shared::message::{CodeMessage, Message, TraceMessage};
 use crate::shared::word::{self, Place};
@@ -19,6 +21,9 @@ use crate::threads::VCPUS;
 
 /// Events sent together: enough that sending costs little beside collecting, few enough to stay in the cache.
 const ROOM: usize = 1 << 13;
+
+/// Longest sleep before a waiting thread looks again whether it is its turn.
+const NAP: Duration = Duration::from_millis(500);
 
 /// What a thread has collected.
 struct Buffer {
@@ -178,8 +183,28 @@ fn send(buffer: &mut Buffer, ended: bool) {
     // A forked child has a copy of what its parent will send itself.
     if !is_silent() {
         let further = std::mem::take(&mut buffer.further);
-        channel::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words, further }));
+        take_turns(|| {
+            channel::send(&Message::Trace(TraceMessage { thread: buffer.thread, ended, words, further }));
+        });
     }
+}
+
+/// Runs `send` once all threads that asked before have done so. Where the sampler is slower than the program, a mutex would
+/// let one thread send again and again while the others wait, and threads that run in parallel would seem to run one
+/// after the other.
+fn take_turns(send: impl FnOnce()) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    static NOW: AtomicU32 = AtomicU32::new(0);
+    let turn = NEXT.fetch_add(1, Ordering::SeqCst);
+    loop {
+        let now = NOW.load(Ordering::SeqCst);
+        if now == turn {
+            break;
+        }
+        futex::wait(&NOW, now, NAP);
+    }
+    send();
+    futex::set(&NOW, turn.wrapping_add(1));
 }
 
 /// Sends what the calling thread has collected; if it has ended, its buffer goes.
