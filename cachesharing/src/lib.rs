@@ -13,6 +13,7 @@ pub mod file;
 #[cfg(feature = "laws")]
 #[cfg_attr(docsrs, doc(cfg(feature = "laws")))]
 pub mod laws;
+pub mod partition;
 mod program;
 mod sharing;
 mod variability;
