@@ -2,6 +2,7 @@
 
 use thiserror::Error as ThisError;
 
+use crate::variability::uniform;
 use crate::{CacheCurve, CurvePoint, Error, Probes, SharedCache, Sharing, SharingModel, share};
 
 /// A law that a model breaks.
@@ -44,7 +45,7 @@ const ORDER: f64 = 1e-2;
 /// The first [`Violation`].
 pub fn sharing_model<M: SharingModel + ?Sized>(model: &M, seed: u64) -> Result<(), Violation> {
     let cache = SharedCache::new(CACHE)?;
-    let mut draws = Draws(seed);
+    let mut draws = Draws { seed, drawn: 0 };
     for programs in 1..=LARGEST_GROUP {
         let curves = (0..programs).map(|_| curve(&mut draws)).collect::<Result<Vec<_>, Error>>()?;
         let list: Vec<&CacheCurve> = curves.iter().collect();
@@ -102,15 +103,15 @@ fn curve(draws: &mut Draws) -> Result<CacheCurve, Error> {
     CacheCurve::new((1..=16).map(point).collect(), mix, 64)
 }
 
-/// `SplitMix64`.
-struct Draws(u64);
+/// Numbers in [0, 1) in turn.
+struct Draws {
+    seed: u64,
+    drawn: usize,
+}
 
 impl Draws {
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.drawn += 1;
+        uniform(self.seed, 0, self.drawn)
     }
 }

@@ -66,7 +66,7 @@ impl Partition {
 
 /// Divides the ways of `cache` among `programs`.
 ///
-/// A cluster with several stable states counts as its slowest. Phases are averaged, as a mask is set once; memory
+/// A cluster with several stable states counts as the mean of them. Phases are averaged, as a mask is set once; memory
 /// bandwidth, which partitions share, is left out.
 ///
 /// # Errors
@@ -138,8 +138,12 @@ impl<P: Copy + Eq + Hash, M: SharingModel + ?Sized> Costs<'_, P, M> {
         let curves: Vec<&CacheCurve> = group.iter().map(|&i| &self.averages[i]).collect();
         let mut sharing = Sharing::default();
         share(self.model, &self.cache.resized(part), &curves, Probes::Starts, &mut sharing);
-        let slowdown = |(share, curve): (&crate::Share, &&CacheCurve)| share.cpi_range.1 / curve.cpi(whole);
-        sharing.shares().iter().zip(&curves).map(slowdown).collect()
+        let states = sharing.solutions() as f64;
+        let cpi = |i: usize| {
+            let others = sharing.other_solutions().map(|shares| shares[i].cpi);
+            (sharing.shares()[i].cpi + others.sum::<f64>()) / states
+        };
+        curves.iter().enumerate().map(|(i, curve)| cpi(i) / curve.cpi(whole)).collect()
     }
 
     /// Sum of the slowdowns of the best division; of more groups than ways, of a way each, to compare merges by.

@@ -8,6 +8,8 @@ mod offsets;
 
 pub use distribution::SlowdownDistribution;
 pub use offsets::Offsets;
+#[cfg(feature = "laws")]
+pub(crate) use offsets::uniform;
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;

@@ -67,7 +67,7 @@ impl Offsets {
 }
 
 /// A number in [0, 1) for a program in a run.
-fn uniform(seed: u64, program: usize, run: usize) -> f64 {
+pub(crate) fn uniform(seed: u64, program: usize, run: usize) -> f64 {
     let bits = scramble(scramble(scramble(seed) ^ program as u64) ^ run as u64);
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -8,6 +8,7 @@ use clap::Parser;
 use cachesharing::Method;
 
 use super::solo::Curves;
+use super::ways::PolicyName;
 use crate::cli::values::positive;
 use crate::cli::{ChipArgs, CommandLine, Common, Replacement, TraceArgs, parse_bytes};
 
@@ -53,6 +54,9 @@ pub struct Args {
     /// Predict every program beside every other, too, and who should run beside whom
     #[arg(long, conflicts_with = "evaluate")]
     pub(super) schedule: bool,
+    /// Divide the ways of the shared cache among all programs, too: masks, and the slowdowns they lead to
+    #[arg(long, value_enum, value_name = "POLICY", conflicts_with_all = ["evaluate", "experiment"])]
+    pub(super) partition: Option<PolicyName>,
     /// Tell how long predicting and simulating took in the JSON object too: without, equal seeds give equal output
     #[arg(long)]
     pub(super) timings: bool,

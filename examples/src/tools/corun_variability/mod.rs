@@ -20,6 +20,7 @@ mod schedule;
 mod single;
 mod solo;
 mod tables;
+mod ways;
 
 pub use args::{Args, MethodName, Model};
 pub use solo::Curves;
@@ -59,6 +60,7 @@ struct Findings {
     offsets: Offsets,
     answer: Answer,
     schedule: Option<CoSchedule>,
+    ways: Option<ways::Ways>,
     truth: Option<Truth>,
     notes: Vec<String>,
     interrupted: bool,
@@ -171,6 +173,10 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     };
     let answer = question.answer(args.method)?;
     let schedule = args.schedule.then(|| schedule::of(&question)).transpose()?;
+    let simulates = !played.is_empty() && args.played.simulate != Some(0);
+    let on_chip = simulates.then_some((&ground, played.as_slice()));
+    let count = ground.settings.shared.geometry.ways();
+    let ways = args.partition.map(|policy| ways::of(&question, count, policy, on_chip)).transpose()?;
     let truth = if played.is_empty() {
         None
     } else {
@@ -178,7 +184,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     };
     let interrupted = watch.is_interrupted();
     let line = f64::from(ground.settings.line_size().bytes());
-    Ok(Findings { programs, cache, line, model, offsets, answer, schedule, truth, notes, interrupted })
+    Ok(Findings { programs, cache, line, model, offsets, answer, schedule, ways, truth, notes, interrupted })
 }
 
 /// The chip.

@@ -4,7 +4,7 @@ use cachesharing::{BandwidthDistribution, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::Args;
-use super::{Findings, Truth, certainty, schedule};
+use super::{Findings, Truth, certainty, schedule, ways};
 
 /// Quantiles that are told.
 pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
@@ -59,6 +59,9 @@ pub(super) fn object(args: &Args, found: &Findings) -> Value {
     });
     if let Some(schedule) = &found.schedule {
         object["schedule"] = schedule::object(schedule);
+    }
+    if let Some(ways) = &found.ways {
+        object["partition"] = ways::object(ways);
     }
     if args.timings {
         if let Some(truth) = &found.truth {

@@ -6,7 +6,7 @@ use cachesharing::{Culprit, SlowdownDistribution};
 
 use super::args::Args;
 use super::object::QUANTILES;
-use super::{Findings, Truth, certainty, schedule};
+use super::{Findings, Truth, certainty, schedule, ways};
 use crate::output::OutputDir;
 use crate::report::{align, bytes, percent};
 
@@ -80,6 +80,13 @@ pub(super) fn write(
     if let Some(schedule) = &found.schedule {
         write!(out, "\n{}", align(&schedule::table(schedule)))?;
         for line in schedule::pairings(schedule) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    if let Some(divided) = &found.ways {
+        let names: Vec<&str> = found.programs.iter().map(|program| program.name()).collect();
+        writeln!(out, "\nWays of the shared cache:")?;
+        for line in ways::lines(divided, &names) {
             writeln!(out, "{line}")?;
         }
     }
