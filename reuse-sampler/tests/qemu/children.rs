@@ -169,6 +169,30 @@ fn statuses_scripts_and_daemons() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn stopping_ends_what_outlives_the_program() {
+    if qemu_is_missing() {
+        return;
+    }
+    let daemon = "(while :; do sleep 0.02; done) & exit 5";
+    let options = QemuOptions::windows_of(100_000);
+    let mut sampler = QemuSampler::spawn("sh", ["-c", daemon], &options).unwrap();
+    // The program is over after a few windows.
+    for _ in 0..40 {
+        sampler.next_window(&off()).unwrap().unwrap();
+    }
+    sampler.stop().unwrap();
+    while sampler.next_window(&off()).unwrap().is_some() {}
+    assert_eq!(sampler.exit_status(), Some(TargetExit::Code(5)));
+    for process in sampler.processes() {
+        let lives = Path::new(&format!("/proc/{}", process.pid)).exists();
+        let is_reaped = || {
+            fs::read_to_string(format!("/proc/{}/stat", process.pid)).is_ok_and(|stat| stat.contains(") Z"))
+        };
+        assert!(!lives || is_reaped(), "{process:?}");
+    }
+}
+
 /// Instructions of each process as callgrind counts them, ascending; `None` where there is no valgrind. (lackey counts those
 /// of a block that is left early, too: 4 % more for `seq`.)
 fn callgrinds(command: &[&str], folder: &Path) -> Option<Vec<u64>> {

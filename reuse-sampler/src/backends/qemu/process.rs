@@ -132,11 +132,17 @@ impl Process {
         self.status.map(exit_of)
     }
 
-    /// Asks the program and all it has started to end, kills those that do not, and reaps the program.
-    pub(super) fn end(&mut self) -> Result<TargetExit, SamplerError> {
+    /// Asks the program, all it has started and the processes in `orphans`, which may outlive it, to end, kills those that do
+    /// not, and reaps the program.
+    pub(super) fn end(&mut self, orphans: Vec<i32>) -> Result<TargetExit, SamplerError> {
+        let mut family = orphans;
         if self.status.is_none() && !self.has_ended() {
-            let mut family = tree::below(self.pid().as_raw());
+            family.extend(tree::below(self.pid().as_raw()));
             family.push(self.pid().as_raw());
+        }
+        family.sort_unstable();
+        family.dedup();
+        if !family.is_empty() {
             for &process in &family {
                 tree::signal(process, libc::SIGTERM);
                 tree::signal(process, libc::SIGCONT);

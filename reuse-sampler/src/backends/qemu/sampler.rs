@@ -384,7 +384,7 @@ impl Sampler for Run {
         if self.stage == Stage::Loaded {
             // It has not executed anything: there is nothing to report.
             self.stage = Stage::Over;
-            return self.process.end().map(drop);
+            return self.process.end(Vec::new()).map(drop);
         }
         let header = self.process.mapping().header();
         futex::set(&header.stop, 1);
@@ -399,7 +399,8 @@ impl Sampler for Run {
                 break;
             }
         }
-        let exit = self.process.end()?;
+        let orphans = self.processes.children().collect();
+        let exit = self.process.end(orphans)?;
         self.processes.exits(0, exit);
         while let Some(message) = self.next_message(None)? {
             kept.push_back(message);
