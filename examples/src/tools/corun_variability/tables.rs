@@ -84,7 +84,7 @@ pub(super) fn write(
         }
     }
     if let Some(divided) = &found.ways {
-        let names: Vec<&str> = found.programs.iter().map(|program| program.name()).collect();
+        let names: Vec<&str> = found.programs.iter().map(cachesharing::Program::name).collect();
         writeln!(out, "\nWays of the shared cache:")?;
         for line in ways::lines(divided, &names) {
             writeln!(out, "{line}")?;
