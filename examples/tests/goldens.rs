@@ -129,7 +129,16 @@ fn keys_only(value: &mut Value) {
 
 #[test]
 fn phase_guided_cache_prints_what_it_did() {
-    golden("phase_guided_cache", "--sizes 8KiB,256KiB", phase_guided_cache::run);
+    let mut printed = printed("--sizes 8KiB,256KiB", phase_guided_cache::run);
+    // Miss ratios at the sizes of this machine's caches.
+    let report = &mut printed[0];
+    report["caches"] = Value::Null;
+    report["caches_measured"] = Value::Null;
+    for phase in report["phases"].as_array_mut().unwrap() {
+        assert!(phase["miss_ratio"].is_object());
+        phase["miss_ratio"] = Value::Null;
+    }
+    compare("phase_guided_cache", printed);
 }
 
 #[test]

@@ -143,9 +143,11 @@ impl PhaseGuide {
         for record in self.phases.iter_mut().filter(|p| p.profile.is_empty()) {
             record.stand_in = self.guide.lender(record.phase, |p| profiled.get(p.index()) == Some(&true));
         }
+        let centres = self.guide.detector().clusterer().phases();
         let mut run = GuidedRun {
             windows: Vec::new(),
             phases: self.phases,
+            centres: centres.map(|(phase, _, centre)| (phase, centre.to_vec())).collect(),
             line_size: self.options.line_size,
             incomplete,
             predictions: self.predictions,

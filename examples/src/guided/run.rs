@@ -1,6 +1,6 @@
 //! What a phase-guided run has gathered.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use phase_detect::PhaseId;
 use reuse_sampler::{AccessCount, LineSize, ReuseProfile, ThreadId, WindowIndex};
@@ -93,6 +93,8 @@ pub struct GuidedRun {
     pub windows: Vec<WindowRecord>,
     /// All phases, by number.
     pub phases: Vec<PhaseRecord>,
+    /// Mean signature of each phase that has code.
+    pub centres: BTreeMap<PhaseId, Vec<f64>>,
     /// Line size of the profiles.
     pub line_size: LineSize,
     /// The run was stopped before the program ended.

@@ -50,20 +50,21 @@ pub fn write_windows(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// `mrc.csv`: a row per window and cache size.
+/// `mrc.csv`: a row per phase and cache size. `windows.csv` has the phase of each window. `low` and `high` bound what the
+/// samples leave open.
 ///
 /// # Errors
 /// What the writer answers.
 pub fn write_miss_ratios(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
-    writeln!(out, "window,thread,phase,bytes,miss_ratio")?;
+    writeln!(out, "phase,bytes,miss_ratio,low,high")?;
     let line_size = subject.run.line_size;
-    for window in &subject.run.windows {
-        let Some(rank) = subject.rank(window.phase) else { continue };
-        let Some(curve) = subject.phases[rank].curve else { continue };
+    for view in &subject.phases {
+        let Some(curve) = view.curve else { continue };
         for (size, point) in subject.curves.sizes.iter().zip(&curve.points) {
-            let (index, thread, name) = (window.index.0, window.thread.0, &subject.phases[rank].name);
-            writeln!(out, "{index},{thread},{name},{},{:.6}", size.bytes(line_size), point.miss_ratio)?;
+            let (name, bytes) = (&view.name, size.bytes(line_size));
+            let (low, high) = (point.lowest(), point.highest());
+            writeln!(out, "{name},{bytes},{:.6},{low:.6},{high:.6}", point.miss_ratio)?;
         }
     }
     out.flush()

@@ -1,7 +1,8 @@
-//! What a phase-guided run looks like on paper: a page for the browser, a picture, tables for other programs.
+//! Results as tables, pages, pictures and files for other programs.
 
 mod document;
 mod files;
+mod grid;
 mod heatmap;
 mod page;
 mod panels;
@@ -12,12 +13,14 @@ mod units;
 
 pub use document::{html_table, write_document};
 pub use files::{write_miss_ratios, write_profile, write_windows};
+pub use grid::{Cell, Table, tiles};
 pub use heatmap::draw_heatmap;
 pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};
 pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub(crate) use subject::letters;
-pub use subject::{PhaseView, Subject};
-pub use table::{align, phase_table, summary};
+pub use subject::{DistinctView, PhaseView, Subject};
+pub(crate) use table::align;
+pub use table::{PhaseTable, phase_table, phase_table_notes, summary};
 pub use units::{bytes, count, percent, quantity};

@@ -1,6 +1,10 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  for (const thread of data.threads) {
+    const { index, length, accesses, estimated, phase, profiled } = thread.columns;
+    thread.windows = index.map((index, i) => ({ index, length: length[i], accesses: accesses[i], estimated: estimated[i], phase: phase[i], profiled: profiled[i] }));
+  }
   const NS = "http://www.w3.org/2000/svg";
   const $ = (id) => document.getElementById(id);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

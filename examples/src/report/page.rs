@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Subject, bytes, count, percent};
-use crate::guided::{CurvePoint, PhaseCurve};
+use super::{Subject, count, percent, phase_table, phase_table_notes};
+use crate::guided::CurvePoint;
 use reuse_sampler::AccessCount;
 
 /// The style that all pages share.
@@ -38,8 +39,7 @@ pub fn write_page(subject: &Subject<'_>, mut out: impl Write) -> io::Result<()> 
 <h1>Phases and cache miss ratio of <code>{title}</code></h1>
 <p>Modelled for {model} caches of every size with {line}-byte lines, from reuse samples of a real run.</p>
 {state}{notes}
-<div class="tiles">{tiles}</div>
-<h2>Miss ratio over time and cache size</h2>
+{tiles}<h2>Miss ratio over time and cache size</h2>
 <p>Time runs to the right; the bar on top shows which phase the program is in. The darker a point, the larger the
 share of memory accesses that miss in a cache of that size at that moment. Dashed: this machine's caches{assumed}.</p>
 <p><select id="thread" hidden aria-label="thread"></select></p>
@@ -50,8 +50,8 @@ share of memory accesses that miss in a cache of that size at that moment. Dashe
 <figure><div class="plot" id="curves"></div><div class="tip" id="curves-tip"></div></figure>
 <div class="legend" id="curve-legend"></div>
 <h2>Phases</h2>
-<div class="scroll">{table}</div>
-<h2>How to read the numbers</h2>
+{table}
+{table_notes}<h2>How to read the numbers</h2>
 <p>The run is cut into windows. Windows that execute the same code in the same proportions belong to one phase. Only
 some windows of each phase are profiled (the small ticks below the picture): there, memory accesses are followed until
 their cache line is touched again. All windows of a phase share the miss ratios modelled from its samples. A range
@@ -62,8 +62,12 @@ numbers as far as the samples tell. Of the model itself expect errors of a few t
 {SCRIPT}</script></main></body></html>
 "#,
         tiles = tiles(subject),
-        assumed = if subject.caches.measured { "" } else { " (assumed sizes: the machine does not tell)" },
-        table = table(subject),
+        assumed = if subject.caches.measured { "" } else { " (sizes assumed)" },
+        table = phase_table(subject).html(),
+        table_notes = phase_table_notes(subject)
+            .lines()
+            .map(|note| format!("<p>{}</p>\n", escape(note)))
+            .collect::<String>(),
     )
 }
 
@@ -73,7 +77,7 @@ fn tiles(subject: &Subject<'_>) -> String {
         (count(run.instructions()), "instructions"),
         (count(run.accesses()), "memory accesses"),
         (run.windows.len().to_string(), "windows"),
-        (subject.phases.len().to_string(), "phases"),
+        (subject.settled().len().to_string(), "phases"),
         (percent(run.profiled() as f64 / run.windows.len().max(1) as f64), "of windows profiled"),
     ];
     if run.predictions.1 > 0 {
@@ -82,63 +86,7 @@ fn tiles(subject: &Subject<'_>) -> String {
     if run.instructions() == 0 {
         tiles.remove(0);
     }
-    tiles
-        .iter()
-        .map(|(value, label)| format!("<div class=\"tile\"><b>{value}</b><span>{label}</span></div>"))
-        .collect()
-}
-
-fn table(subject: &Subject<'_>) -> String {
-    let levels: String = subject
-        .caches
-        .levels
-        .iter()
-        .map(|level| format!("<th>{} ({})</th>", escape(&level.name), bytes(level.bytes)))
-        .collect();
-    let cells = |curve: Option<&PhaseCurve>| -> String {
-        let cell = |bytes| {
-            let point = curve.and_then(|curve| subject.at(curve, bytes));
-            point.map_or("-".to_owned(), |p| {
-                let (low, high) = (p.lowest(), p.highest());
-                if high - low > 0.005 {
-                    format!("{} to {}", percent(low), percent(high))
-                } else {
-                    percent(p.miss_ratio)
-                }
-            })
-        };
-        subject.caches.levels.iter().map(|level| format!("<td>{}</td>", cell(level.bytes))).collect()
-    };
-    let mut rows = String::new();
-    for (rank, view) in subject.phases.iter().enumerate() {
-        let colour = if rank < 8 { format!("var(--p{rank})") } else { "var(--rest)".to_owned() };
-        let code = view.location.as_ref().map_or(String::new(), |(name, share)| {
-            format!("{} <small>{}</small>", escape(name), percent(*share))
-        });
-        let borrowed = view
-            .borrowed_from
-            .as_ref()
-            .map_or(String::new(), |from| format!(" <small>never profiled, shown as {from}</small>"));
-        rows += &format!(
-            "<tr><td class=\"left\"><span class=\"swatch\" style=\"background:{colour}\"></span>{}{borrowed}</td><td>{}</td>\
-             <td>{}</td><td>{}</td>{}<td class=\"left code\">{code}</td></tr>",
-            view.name,
-            percent(view.share),
-            view.record.windows,
-            view.record.profiled,
-            cells(view.curve),
-        );
-    }
-    rows += &format!(
-        "<tr><td class=\"left\">average</td><td></td><td>{}</td><td>{}</td>{}<td></td></tr>",
-        subject.run.windows.len(),
-        subject.run.profiled(),
-        cells(Some(&subject.curves.average)),
-    );
-    format!(
-        "<table><thead><tr><th class=\"left\">phase</th><th>share</th><th>windows</th><th>profiled</th>{levels}\
-         <th class=\"left\">hottest code, share of the phase's instructions</th></tr></thead><tbody>{rows}</tbody></table>"
-    )
+    super::tiles(&tiles)
 }
 
 fn data(subject: &Subject<'_>) -> Value {
@@ -162,27 +110,38 @@ fn data(subject: &Subject<'_>) -> Value {
             })
         })
         .collect();
-    let mut threads: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+    let mut threads: BTreeMap<u32, Columns> = BTreeMap::new();
     for window in &run.windows {
-        threads.entry(window.thread.0).or_default().push(json!({
-            "index": window.index.0,
-            "length": if by_instructions { window.instructions } else { window.accesses.get().unwrap_or(0) },
-            "accesses": window.accesses.get(),
-            "estimated": matches!(window.accesses, AccessCount::Estimated(_)),
-            "phase": subject.rank(window.phase),
-            "profiled": window.profiled,
-        }));
+        let columns = threads.entry(window.thread.0).or_default();
+        let accesses = window.accesses.get();
+        columns.index.push(window.index.0);
+        columns.length.push(if by_instructions { window.instructions } else { accesses.unwrap_or(0) });
+        columns.accesses.push(accesses);
+        columns.estimated.push(u8::from(matches!(window.accesses, AccessCount::Estimated(_))));
+        columns.phase.push(subject.rank(window.phase));
+        columns.profiled.push(u8::from(window.profiled));
     }
-    let mut threads: Vec<(u32, Vec<Value>)> = threads.into_iter().collect();
-    threads.sort_by_key(|(_, windows)| std::cmp::Reverse(windows.len()));
+    let mut threads: Vec<(u32, Columns)> = threads.into_iter().collect();
+    threads.sort_by_key(|(_, columns)| std::cmp::Reverse(columns.index.len()));
     json!({
         "by_instructions": by_instructions,
         "sizes": subject.curves.sizes[..subject.shown].iter().map(|size| size.bytes(run.line_size)).collect::<Vec<_>>(),
         "caches": subject.caches.levels.iter().map(|l| json!({"name": l.name, "bytes": l.bytes})).collect::<Vec<_>>(),
         "phases": phases,
         "average": subject.curves.average.points[..subject.shown].iter().map(|p| rounded(p.miss_ratio)).collect::<Vec<_>>(),
-        "threads": threads.into_iter().map(|(id, windows)| json!({"id": id, "windows": windows})).collect::<Vec<_>>(),
+        "threads": threads.into_iter().map(|(id, windows)| json!({"id": id, "columns": windows})).collect::<Vec<_>>(),
     })
+}
+
+/// The windows of a thread: a list for each property, which takes a fifth of a list of objects.
+#[derive(Default, Serialize)]
+struct Columns {
+    index: Vec<u64>,
+    length: Vec<u64>,
+    accesses: Vec<Option<u64>>,
+    estimated: Vec<u8>,
+    phase: Vec<Option<usize>>,
+    profiled: Vec<u8>,
 }
 
 /// Text as it is written inside an element.

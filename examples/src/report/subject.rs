@@ -1,9 +1,13 @@
 //! A run with its curves, its phases in the order people want to see them, and their names.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use phase_detect::PhaseId;
+use phase_detect::metrics::{DistinctCode, Transition, TransitionConfig, distinct_code, transitions};
 use reuse_sampler::LineSize;
 
-use super::ProcessRow;
+use super::{ProcessRow, percent};
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves};
 use crate::machines::host::DataCaches;
 
@@ -20,7 +24,7 @@ pub struct Subject<'a> {
     pub curves: &'a RunCurves,
     /// Caches to compare with.
     pub caches: &'a DataCaches,
-    /// The phases, the one with most accesses first.
+    /// The phases, the one with most accesses first; after them the transitions between phases.
     pub phases: Vec<PhaseView<'a>>,
     /// How many of the curves' sizes, from the smallest on, pictures show.
     pub shown: usize,
@@ -43,10 +47,41 @@ pub struct PhaseView<'a> {
     pub share: f64,
     /// Its hottest code, named as well as can be, with the code's share of the phase's instructions.
     pub location: Option<(String, f64)>,
+    /// The code whose share of the phase exceeds its share of the other phases by most.
+    pub distinct: Option<DistinctView>,
+    /// Whether it is a transition between phases.
+    pub transition: bool,
+    /// The phases whose code it mixes, if it is a transition where these two meet.
+    pub mixture: Option<(String, String)>,
     /// Its miss ratio over size, its own or another's.
     pub curve: Option<&'a PhaseCurve>,
     /// Name of the phase that lent its profile.
     pub borrowed_from: Option<String>,
+}
+
+/// Code that sets a phase apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DistinctView {
+    /// Function, source line or address.
+    pub name: String,
+    /// Its share of the phase's instructions.
+    pub share: f64,
+    /// Its share of all other phases' instructions.
+    pub elsewhere: f64,
+}
+
+impl DistinctView {
+    /// Names the code.
+    pub fn new(code: &DistinctCode<u64>, mut locate: impl FnMut(u64) -> Option<String>) -> Self {
+        let name = locate(code.block).unwrap_or_else(|| format!("{:#x}", code.block));
+        Self { name, share: code.share, elsewhere: code.elsewhere }
+    }
+}
+
+impl fmt::Display for DistinctView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, elsewhere {})", self.name, percent(self.share), percent(self.elsewhere))
+    }
 }
 
 impl<'a> Subject<'a> {
@@ -64,11 +99,21 @@ impl<'a> Subject<'a> {
         for window in &run.windows {
             weights[window.phase.index()] += run.weight(window);
         }
+        let transitions = transitions_of(run);
         let mut order: Vec<&PhaseRecord> = run.phases.iter().filter(|p| p.windows > 0).collect();
         order.sort_by(|a, b| {
-            weights[b.phase.index()].total_cmp(&weights[a.phase.index()]).then(a.phase.cmp(&b.phase))
+            let weight = |p: &PhaseRecord| weights[p.phase.index()];
+            (transitions.contains_key(&a.phase).cmp(&transitions.contains_key(&b.phase)))
+                .then(weight(b).total_cmp(&weight(a)))
+                .then(a.phase.cmp(&b.phase))
         });
         let name_of = |phase: PhaseId| order.iter().position(|p| p.phase == phase).map(letters);
+        let blocks = |record: &&PhaseRecord| {
+            (record.phase, record.code.iter().map(|(&block, &n)| (block, n as f64)).collect())
+        };
+        // Transitions hold other phases' code: nothing is set apart from them.
+        let settled = order.iter().filter(|p| !transitions.contains_key(&p.phase));
+        let distinct = distinct_code(&settled.map(blocks).collect::<Vec<_>>(), 1);
         let phases = order
             .iter()
             .enumerate()
@@ -79,6 +124,15 @@ impl<'a> Subject<'a> {
                 location: record
                     .hottest_block()
                     .map(|(address, share)| (locate(address).unwrap_or(format!("{address:#x}")), share)),
+                distinct: distinct
+                    .get(&record.phase)
+                    .and_then(|codes| codes.first())
+                    .map(|code| DistinctView::new(code, &mut locate)),
+                transition: transitions.contains_key(&record.phase),
+                mixture: match transitions.get(&record.phase) {
+                    Some(&Transition::Mixture(a, b)) => name_of(a).zip(name_of(b)),
+                    _ => None,
+                },
                 curve: curves.phases.get(&record.phase),
                 borrowed_from: record.stand_in.and_then(name_of),
             })
@@ -86,6 +140,18 @@ impl<'a> Subject<'a> {
         let shown = shown(curves, run.line_size, caches);
         let (processes, notes) = (Vec::new(), Vec::new());
         Self { program, model, run, curves, caches, phases, shown, operands: None, processes, notes }
+    }
+
+    /// The phases that are not transitions.
+    #[must_use]
+    pub fn settled(&self) -> &[PhaseView<'a>] {
+        &self.phases[..self.phases.len() - self.transitions()]
+    }
+
+    /// How many of the phases, at the end of the list, are transitions.
+    #[must_use]
+    pub fn transitions(&self) -> usize {
+        self.phases.iter().filter(|view| view.transition).count()
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.
@@ -119,6 +185,16 @@ impl<'a> Subject<'a> {
                 .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
         })
     }
+}
+
+/// Clusters of a run that are transitions between its phases.
+fn transitions_of(run: &GuidedRun) -> BTreeMap<PhaseId, Transition<PhaseId>> {
+    let mut threads: BTreeMap<_, Vec<PhaseId>> = BTreeMap::new();
+    for window in &run.windows {
+        threads.entry(window.thread).or_default().push(window.phase);
+    }
+    let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
+    transitions(&threads, &run.centres, TransitionConfig::default()).unwrap_or_default()
 }
 
 /// Pictures end where nothing happens any more, an octave later, but show the first two levels of cache.

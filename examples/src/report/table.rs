@@ -1,6 +1,6 @@
-//! The table of phases, as text.
+//! The table of phases.
 
-use super::{PhaseView, Subject, bytes, count, percent};
+use super::{Cell, PhaseView, Subject, Table, bytes, count, percent};
 use crate::guided::PhaseCurve;
 
 /// One paragraph about the run.
@@ -19,7 +19,7 @@ pub fn summary(subject: &Subject<'_>) -> String {
         run.windows.len(),
         threads,
         if threads == 1 { "" } else { "s" },
-        subject.phases.len(),
+        subject.settled().len(),
         run.profiled(),
         percent(run.profiled() as f64 / run.windows.len().max(1) as f64),
         count(run.phases.iter().map(|p| p.profile.samples()).sum()),
@@ -34,78 +34,113 @@ pub fn summary(subject: &Subject<'_>) -> String {
     text
 }
 
-/// A row per phase and one for the average: share of the windows, hottest code, miss ratio at the sizes of the
-/// machine's caches. Phases beyond the `most`th are added up in one row.
+/// Phases listed one by one at most, and the share of the windows after which the others are folded.
+const ROWS: usize = 10;
+const ENOUGH: f64 = 0.9;
+
+/// The phases as people see them first, and what is folded there.
+#[derive(Clone, Debug)]
+pub struct PhaseTable {
+    /// At most ten phases, the other phases in one row, transitions in another, and what the caller adds.
+    pub shown: Table,
+    /// The folded rows, with a line that names them.
+    pub folded: Vec<(String, Table)>,
+}
+
+impl PhaseTable {
+    /// Folds a table whose rows are phases, the largest first, the last `transitions` of them transitions. The first column
+    /// names the phase, the next `additive` ones are counts and shares, `share` the one with the share of the windows.
+    #[must_use]
+    pub fn new(mut shown: Table, transitions: usize, additive: usize, share: usize) -> Self {
+        let settled = shown.rows.len() - transitions;
+        let mut folded = Vec::new();
+        let in_transition = shown.fold(settled, |_| "transitions".to_owned(), additive);
+        let last = in_transition.is_some().then(|| shown.rows.pop()).flatten();
+        let share_of = |row: &Vec<Cell>| if let Cell::Share(share) = row[share] { share } else { 0.0 };
+        let mut covered = 0.0;
+        let enough = shown.rows.iter().position(|row| {
+            covered += share_of(row);
+            covered >= ENOUGH - 1e-9
+        });
+        let listed = enough.map_or(ROWS, |at| at + 1).min(ROWS);
+        // a single row is listed rather than folded
+        let listed = if listed + 1 == settled && listed < ROWS { settled } else { listed };
+        if let Some(table) = shown.fold(listed, |n| format!("{n} others"), additive) {
+            folded.push((format!("{} other phases", table.rows.len()), table));
+        }
+        if let Some(table) = in_transition {
+            folded.push((format!("{} clusters in transition between phases", table.rows.len()), table));
+        }
+        shown.rows.extend(last);
+        Self { shown, folded }
+    }
+
+    /// As a part of a page; what is folded opens there.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let folded: String = self.folded.iter().map(|(name, table)| table.details(name)).collect();
+        self.shown.html() + &folded
+    }
+}
+
+/// A row per phase and one for the average: share of the windows, code that sets it apart, miss ratio at the sizes of the
+/// machine's caches.
 #[must_use]
-pub fn phase_table(subject: &Subject<'_>, most: usize) -> String {
-    let mut rows = vec![header(subject)];
-    let shown = &subject.phases[..subject.phases.len().min(most)];
-    rows.extend(shown.iter().map(|view| row(subject, view)));
-    if subject.phases.len() > most {
-        let rest = &subject.phases[most..];
-        let share: f64 = rest.iter().map(|view| view.share).sum();
-        let windows: u64 = rest.iter().map(|view| view.record.windows).sum();
-        let profiled: u64 = rest.iter().map(|view| view.record.profiled).sum();
-        let mut cells =
-            vec![format!("{} more", rest.len()), percent(share), windows.to_string(), profiled.to_string()];
-        cells.resize(rows[0].len() - 1, String::new());
-        cells.push(String::new());
-        rows.push(cells);
-    }
-    let mut average = vec![
-        "all".to_owned(),
-        percent(1.0),
-        subject.run.windows.len().to_string(),
-        subject.run.profiled().to_string(),
-    ];
+pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
+    let levels = subject.caches.levels.iter().map(|level| format!("{} {}", level.name, bytes(level.bytes)));
+    let mut table = Table::bare(&["phase", "share", "windows", "profiled"]);
+    table.columns.extend(levels);
+    table.columns.push("code that sets it apart".to_owned());
+    table.rows = subject.phases.iter().enumerate().map(|(rank, view)| row(subject, rank, view)).collect();
+    let mut folded = PhaseTable::new(table, subject.transitions(), 3, 1);
+    let mut average =
+        vec!["all".into(), Cell::Share(1.0), subject.run.windows.len().into(), subject.run.profiled().into()];
     average.extend(miss_ratios(subject, Some(&subject.curves.average)));
-    average.push(String::new());
-    rows.push(average);
-    let mut text = align(&rows);
+    average.push("".into());
+    folded.shown.rows.push(average);
+    folded
+}
+
+/// What the reader of the table must know.
+#[must_use]
+pub fn phase_table_notes(subject: &Subject<'_>) -> String {
+    let mut text = String::new();
     if !subject.caches.measured {
-        text += "(cache sizes assumed: this machine does not tell its own)\n";
+        text += "(cache sizes assumed: this machine does not report its own)\n";
     }
-    if shown.iter().any(|view| view.borrowed_from.is_some()) {
+    if subject.phases.iter().any(|view| view.borrowed_from.is_some()) {
         text += "(* never profiled: the miss ratios are those of the phase with the most similar code)\n";
     }
     text
 }
 
-fn header(subject: &Subject<'_>) -> Vec<String> {
-    let mut cells: Vec<String> = ["phase", "share", "windows", "profiled"].map(str::to_owned).into();
-    cells.extend(subject.caches.levels.iter().map(|level| format!("{} {}", level.name, bytes(level.bytes))));
-    cells.push("hottest code".to_owned());
-    cells
-}
-
-fn row(subject: &Subject<'_>, view: &PhaseView<'_>) -> Vec<String> {
+fn row(subject: &Subject<'_>, rank: usize, view: &PhaseView<'_>) -> Vec<Cell> {
     let star = if view.borrowed_from.is_some() { "*" } else { "" };
     let mut cells = vec![
-        view.name.clone() + star,
-        percent(view.share),
-        view.record.windows.to_string(),
-        view.record.profiled.to_string(),
+        Cell::Key(view.name.clone() + star, rank),
+        Cell::Share(view.share),
+        Cell::Count(view.record.windows),
+        Cell::Count(view.record.profiled),
     ];
     cells.extend(miss_ratios(subject, view.curve));
-    cells.push(
-        view.location.as_ref().map_or(String::new(), |(name, share)| format!("{name} ({})", percent(*share))),
-    );
+    let code = match (&view.mixture, &view.distinct) {
+        (Some((a, b)), _) => format!("between {a} and {b}"),
+        (None, Some(code)) => code.to_string(),
+        (None, None) => String::new(),
+    };
+    cells.push(Cell::Text(code));
     cells
 }
 
 /// The miss ratio at each cache level; as a range where unresolved samples or the choice of windows leave more than half
 /// a point of doubt.
-fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<String> {
+fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<Cell> {
     let cell = |bytes: u64| {
-        let point = curve.and_then(|curve| subject.at(curve, bytes))?;
+        let Some(point) = curve.and_then(|curve| subject.at(curve, bytes)) else { return Cell::None };
         let (low, high) = (point.lowest(), point.highest());
-        Some(if high - low > 0.005 {
-            format!("{}..{}", percent(low).trim_end_matches(" %"), percent(high))
-        } else {
-            percent(point.miss_ratio)
-        })
+        if high - low > 0.005 { Cell::Shares(low, high) } else { Cell::Share(point.miss_ratio) }
     };
-    subject.caches.levels.iter().map(|level| cell(level.bytes).unwrap_or("-".to_owned())).collect()
+    subject.caches.levels.iter().map(|level| cell(level.bytes)).collect()
 }
 
 /// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left.

@@ -12,21 +12,25 @@
 mod agreement;
 mod averages;
 mod coverage;
+mod distinct;
 mod estimate;
 mod groups;
 mod prediction;
 mod similarity;
 mod stab;
+mod transition;
 mod variation;
 
 pub use agreement::adjusted_rand_index;
 pub use averages::{geometric_mean, mean_relative_error};
 pub use coverage::{mean_run_length, phases_for_coverage};
+pub use distinct::{DistinctCode, distinct_code};
 pub use estimate::{estimate_from_phases, interpolate, profile_once, reconstruct_from_phases};
 pub use groups::{PhaseStatistics, statistics};
 pub use prediction::{PredictionScore, score_predictor};
 pub use similarity::SimilarityMatrix;
 pub use stab::{Stab, baseline_windows};
+pub use transition::{Transition, TransitionConfig, transitions};
 pub use variation::{
     corrected_variation, per_phase_error, per_phase_variation, stability, weighted_standard_deviation,
     whole_program_error, whole_program_variation,

@@ -3,13 +3,14 @@
 //! [`ExactLru`] gives the misses of *every* size at once from the LRU stack distances (Mattson, Gecsei, Slutz and
 //! Traiger, *Evaluation Techniques for Storage Hierarchies*, IBM Systems Journal 9, 1970). [`ExactRandom`] simulates
 //! random replacement, for which no such shortcut exists, at up to 64 combinations of size and seed at once.
-//! [`Shards`] follows a share of the lines exactly.
+//! [`SizedLru`] simulates caches of objects that differ in size. [`Shards`] follows a share of the lines exactly.
 
 mod histogram;
 mod lines;
 mod lru;
 mod random;
 mod shards;
+mod sized;
 mod stack;
 
 pub use histogram::StackHistogram;
@@ -17,4 +18,5 @@ pub use lines::LineIds;
 pub use lru::ExactLru;
 pub use random::{ExactRandom, RandomCachesError, RandomWindow};
 pub use shards::{Shards, ShardsWindow, SpatialRate, SpatialRateError, spatial_hash};
+pub use sized::{SizedLru, SizedMisses};
 pub use stack::LruStack;

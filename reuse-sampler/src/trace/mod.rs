@@ -38,7 +38,7 @@ pub use bb::{BbWindows, BbWriter};
 pub use csv::{CsvReader, CsvWriter};
 pub use din::{DinReader, DinWriter};
 pub use lackey::LackeyReader;
-pub use oracle::OracleGeneralReader;
+pub use oracle::{ObjectRequest, OracleGeneralReader};
 pub use perf_data::{PerfDataReader, PerfSample, PerfWindowOptions, PerfWindows};
 pub use usf::{UsfReader, UsfSamples};
 

@@ -12,7 +12,8 @@ use crate::{Access, SamplerError};
 /// A record is 24 bytes, little-endian and without padding: time (u32, seconds), object (u64), size (u32, bytes)
 /// and the number of the next request for the same object (i64, negative for none). Requests become loads of 1
 /// byte whose address is the object's number: observe them at a line size of 1, so that a line is an object and
-/// a cache of n lines holds n objects, whatever their size. Time, size and next request are not used.
+/// a cache of n lines holds n objects, whatever their size. [`next_request`](Self::next_request) gives the size, too. Time
+/// and next request are not used.
 ///
 /// # Errors
 /// [`SamplerError::BinaryTrace`] if the file ends within a record, [`SamplerError::EmptyTrace`] if there is
@@ -48,15 +49,44 @@ impl<R: Read> OracleGeneralReader<R> {
     }
 }
 
-impl<R: Read> EventSource for OracleGeneralReader<R> {
-    #[inline]
-    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+/// A request for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectRequest {
+    /// The object's number.
+    pub object: u64,
+    /// Its size in bytes.
+    pub bytes: u32,
+}
+
+impl ObjectRequest {
+    /// A request for an object of so many bytes.
+    #[must_use]
+    pub const fn new(object: u64, bytes: u32) -> Self {
+        Self { object, bytes }
+    }
+}
+
+impl<R: Read> OracleGeneralReader<R> {
+    /// The next request, with its object's size; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of reading the trace.
+    pub fn next_request(&mut self) -> Result<Option<ObjectRequest>, SamplerError> {
         let first = std::mem::take(&mut self.empty);
         match self.input.take::<RECORD>()? {
-            Some(record) => Ok(Some(Event::Access(Access::load(object(&record), 1)))),
+            Some(record) => Ok(Some(ObjectRequest::new(object(&record), bytes(&record)))),
             None if first => Err(SamplerError::EmptyTrace { format: FORMAT }),
             None => Ok(None),
         }
+    }
+}
+
+impl<R: Read> EventSource for OracleGeneralReader<R> {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        let request = self.next_request()?;
+        Ok(request.map(|request| Event::Access(Access::load(request.object, 1))))
     }
 
     /// Whole buffers at a time: a record is less work than asking for one.
@@ -94,6 +124,12 @@ fn object(record: &[u8]) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&record[4..12]);
     u64::from_le_bytes(number)
+}
+
+fn bytes(record: &[u8]) -> u32 {
+    let mut size = [0; 4];
+    size.copy_from_slice(&record[12..16]);
+    u32::from_le_bytes(size)
 }
 
 #[cfg(test)]
@@ -142,6 +178,14 @@ mod tests {
             };
             driven == objects && end.is_err() == objects.is_empty()
         }
+    }
+
+    #[test]
+    fn requests_carry_their_size() {
+        let bytes = [&[0; 4][..], &7_u64.to_le_bytes(), &513_u32.to_le_bytes(), &[0xff; 8]].concat();
+        let mut reader = OracleGeneralReader::new(&bytes[..]);
+        assert!(matches!(reader.next_request(), Ok(Some(ObjectRequest { object: 7, bytes: 513 }))));
+        assert!(matches!(reader.next_request(), Ok(None)));
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod experiments;
 mod parallel;
 mod recording;
 mod source;
-mod table;
 mod threaded;
 
 use std::io::Write;
@@ -17,10 +16,10 @@ pub use args::{Args, Experiment};
 use serde_json::json;
 
 use self::experiments::Setting;
-use self::table::Table;
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::output::OutputDir;
 use crate::report::STYLE;
+use crate::report::Table;
 
 /// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
 ///

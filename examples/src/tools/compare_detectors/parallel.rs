@@ -19,9 +19,9 @@ use phase_detect::{
 use reuse_sampler::replay::Event;
 
 use super::experiments::mean;
-use super::table::{Cell, Table};
 use crate::cli::Failure;
 use crate::machines::chip::{Chip, ChipSettings, CoreSettings, Program, Reference};
+use crate::report::{Cell, Table};
 use crate::workloads::{EventStream, Kernel, Segment, Workload};
 
 /// How often the steps are gone through.
@@ -275,11 +275,11 @@ pub fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Err
     let shared = accuracy(SharedHistories::default(), &both);
     let (stayed, runs) = stays(&both);
     Ok(vec![
-        Cell::Count(threads),
-        Cell::Count(seen.len()),
-        Cell::Count(labels.iter().max().map_or(0, |most| most.index() + 1)),
-        Cell::Count(phases_for_coverage(&labels, 0.8)?),
-        Cell::Count(phases_for_coverage(&labels, 0.9)?),
+        Cell::from(threads),
+        Cell::from(seen.len()),
+        Cell::from(labels.iter().max().map_or(0, |most| most.index() + 1)),
+        Cell::from(phases_for_coverage(&labels, 0.8)?),
+        Cell::from(phases_for_coverage(&labels, 0.9)?),
         Cell::Share(whole_program_variation(&costs)?),
         Cell::Share(per_phase_variation(&of_thread, &costs)?),
         Cell::Share(per_phase_variation(&labels, &costs)?),

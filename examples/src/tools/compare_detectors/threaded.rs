@@ -15,9 +15,9 @@ use reuse_sampler::{CacheModel, LineSize, ReusePlan, Window, WindowPlan};
 use statstack::StatStack;
 
 use super::parallel::{self, Seen, Style};
-use super::table::Table;
 use crate::cli::Failure;
 use crate::machines::chip::ChipSettings;
+use crate::report::Table;
 use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
 
 /// Compiled from `programs/threaded.rs` when this crate was.

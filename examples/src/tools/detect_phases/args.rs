@@ -50,6 +50,10 @@ pub struct Args {
     /// What predicts the next phase
     #[arg(long, value_enum, default_value_t = PredictorName::RunLength)]
     pub(super) predictor: PredictorName,
+    /// simpoint: with --out also write the points of the largest phases that hold this percentage of the windows, 1 to
+    /// 100, as phases.simpoints.lptP and phases.weights.lptP, P being the share
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) coverage: Option<u8>,
     /// Entries that executed blocks are hashed into, a power of two
     #[arg(long, value_name = "N", default_value_t = signature::DEFAULT_ENTRIES, conflicts_with = "signatures")]
     pub(super) entries: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phase_detect::metrics::PredictionScore;
+use phase_detect::metrics::{PredictionScore, Transition, TransitionConfig, transitions};
 use phase_detect::online::{Histories, PrivateHistories};
 use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::simpoint::{BlockVector, SimPointConfig};
@@ -38,11 +38,18 @@ pub struct Told {
 pub struct Phase {
     pub windows: u64,
     pub first_window: u64,
+    /// Sum of its windows' frequency signatures; empty where they are raw.
+    sum: Vec<f64>,
     /// Executions times instructions of each block, where the input has blocks.
     blocks: BTreeMap<u64, f64>,
 }
 
 impl Phase {
+    /// Its blocks, with the instructions executed in each.
+    pub fn blocks(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.blocks.iter().map(|(&block, &instructions)| (block, instructions))
+    }
+
     /// The block that most of its instructions are in, with its share of them.
     pub fn hottest_block(&self) -> Option<(u64, f64)> {
         let total: f64 = self.blocks.values().sum();
@@ -64,6 +71,26 @@ pub struct Found {
     /// Some of the signatures, for pictures.
     pub sample: Thinned,
     pub simpoint: Option<SimPoint>,
+}
+
+impl Found {
+    /// The clusters that are transitions between phases. k-means and SimPoint find as many phases as they look for, and
+    /// have none.
+    pub fn transitions(&self) -> BTreeMap<PhaseId, Transition<PhaseId>> {
+        if self.transition_threshold == 0 {
+            return BTreeMap::new();
+        }
+        let mut threads: BTreeMap<u32, Vec<PhaseId>> = BTreeMap::new();
+        for told in &self.told {
+            threads.entry(told.thread).or_default().push(told.phase);
+        }
+        let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
+        let centres =
+            self.phases.iter().filter(|(_, known)| !known.sum.is_empty()).map(|(&phase, known)| {
+                (phase, known.sum.iter().map(|sum| sum / known.windows as f64).collect())
+            });
+        transitions(&threads, &centres.collect(), TransitionConfig::default()).unwrap_or_default()
+    }
 }
 
 /// Windows on their way to phases.
@@ -171,8 +198,10 @@ impl Detection {
             }
             Kind::Online(clusterer) => {
                 let seen = clusterer.classify(&signature)?;
+                let told =
+                    self.conclude(window.thread, seen.phase, seen.in_transition, &signature, blocks.as_ref());
                 self.found.sample.add(number, window.thread, signature);
-                Ok(Some(self.conclude(window.thread, seen.phase, seen.in_transition, blocks.as_ref())))
+                Ok(Some(told))
             }
         }
     }
@@ -196,8 +225,8 @@ impl Detection {
         if let Kind::Batch { clusterer, waiting } = std::mem::replace(&mut self.clusterer, none) {
             let labels = self.batch(&clusterer, &waiting)?;
             for (window, (waiting, phase)) in (0..).zip(waiting.into_iter().zip(labels)) {
+                self.conclude(waiting.thread, phase, false, &waiting.signature, waiting.blocks.as_ref());
                 self.found.sample.add(window, waiting.thread, waiting.signature);
-                self.conclude(waiting.thread, phase, false, waiting.blocks.as_ref());
             }
         }
         self.found.threads = self.before.len();
@@ -237,6 +266,7 @@ impl Detection {
         thread: u32,
         phase: PhaseId,
         in_transition: bool,
+        signature: &Signature,
         blocks: Option<&BlockVector>,
     ) -> Told {
         let window = self.found.told.len() as u64;
@@ -246,6 +276,10 @@ impl Detection {
             .entry(phase)
             .or_insert_with(|| Phase { first_window: window, ..Phase::default() });
         known.windows += 1;
+        if signature.kind() == SignatureKind::Frequency {
+            known.sum.resize(signature.len(), 0.0);
+            known.sum.iter_mut().zip(signature.values()).for_each(|(sum, value)| *sum += value);
+        }
         for &(block, count) in blocks.map_or(&[][..], BlockVector::blocks) {
             *known.blocks.entry(block).or_default() += count;
         }

@@ -13,11 +13,15 @@ use std::sync::atomic::AtomicBool;
 
 pub use args::{Args, ClustererName, PredictorName};
 
-use self::detect::{Detection, Found};
+use phase_detect::PhaseId;
+use phase_detect::metrics::distinct_code;
+
+use self::detect::{Detection, Found, Phase};
 use self::input::{Ended, each_window};
 use self::report::Report;
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
+use crate::report::DistinctView;
 use crate::target::{Outcome, Target};
 
 /// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
@@ -42,6 +46,9 @@ pub fn run_until(
     let mut say = |what: &str| drop(writeln!(messages, "detect_phases: {what}"));
     if args.idle_threshold() {
         say(&format!("{} has no threshold: --threshold is not used", args.clusterer.name()));
+    }
+    if args.coverage.is_some() && args.clusterer != ClustererName::Simpoint {
+        say("only --clusterer simpoint has simulation points: --coverage is not used");
     }
     let mut detection = Detection::new(args)?;
     // Found before the run, not after.
@@ -80,18 +87,25 @@ fn conclude(
     lines: &mut Lines<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<u8, Failure> {
-    let locations = found.phases.iter().map(|(&phase, known)| {
-        let hottest = known.hottest_block()?;
-        let name = ended.target.as_mut().map_or_else(
-            || Some(format!("block {}", hottest.0)),
-            |target| Some(target.locate(hottest.0).unwrap_or_else(|| format!("{:#x}", hottest.0))),
-        );
-        Some((phase, (name?, hottest.1)))
-    });
-    let locations = locations.flatten().collect();
+    let mut locate = |block: u64| match &mut ended.target {
+        Some(target) => target.locate(block),
+        None => Some(format!("block {block}")),
+    };
+    let hottest = |(&phase, known): (&PhaseId, &Phase)| {
+        let (block, share) = known.hottest_block()?;
+        Some((phase, (locate(block).unwrap_or_else(|| format!("{block:#x}")), share)))
+    };
+    let locations = found.phases.iter().filter_map(hottest).collect();
+    let transitions = found.transitions();
+    let settled = found.phases.iter().filter(|(phase, _)| !transitions.contains_key(phase));
+    let blocks: Vec<_> = settled.map(|(&phase, known)| (phase, known.blocks().collect())).collect();
+    let distinct = distinct_code(&blocks, 1)
+        .into_iter()
+        .filter_map(|(phase, codes)| Some((phase, DistinctView::new(codes.first()?, &mut locate))))
+        .collect();
     let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
-    let report = Report { args, found, ended: &ended, locations, processes, notes };
+    let report = Report { args, found, ended: &ended, locations, distinct, transitions, processes, notes };
     let closed = lines.closed;
     args.common.present(
         folder,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use phase_detect::PhaseId;
-use phase_detect::metrics::phases_for_coverage;
+use phase_detect::metrics::{Transition, phases_for_coverage};
 use phase_detect::simpoint::{simpoints_file, weights_file};
 use serde_json::{Value, json};
 
@@ -14,11 +14,7 @@ use super::input::Ended;
 use super::{page, pictures};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, align, count, percent, process_table};
-
-/// Phases listed one by one on the terminal at most, and the share of the windows that is enough; the page has them all.
-const ROWS: usize = 10;
-const ENOUGH: f64 = 0.9;
+use crate::report::{Cell, DistinctView, PhaseTable, ProcessRow, Table, count, percent, process_table};
 
 /// The object for one window. `thread` is left out for the first thread, and
 /// `predicted_next` and `confidence` are null while there is nothing to predict from.
@@ -54,15 +50,20 @@ pub struct Report<'a> {
     pub ended: &'a Ended,
     /// The code that each phase spends most of its instructions in, and their share.
     pub locations: BTreeMap<PhaseId, (String, f64)>,
+    /// The code that sets each phase apart from the others.
+    pub distinct: BTreeMap<PhaseId, DistinctView>,
+    pub transitions: BTreeMap<PhaseId, Transition<PhaseId>>,
     pub processes: Vec<ProcessRow>,
     pub notes: Vec<String>,
 }
 
 impl Report<'_> {
-    /// Phases, the one with most windows first.
+    /// Phases, the one with most windows first; after them the transitions.
     pub fn ranked(&self) -> Vec<(PhaseId, &Phase)> {
         let mut ranked: Vec<_> = self.found.phases.iter().map(|(&phase, known)| (phase, known)).collect();
-        ranked.sort_by_key(|(phase, known)| (std::cmp::Reverse(known.windows), *phase));
+        ranked.sort_by_key(|&(phase, known)| {
+            (self.transitions.contains_key(&phase), std::cmp::Reverse(known.windows), phase)
+        });
         ranked
     }
 
@@ -70,16 +71,30 @@ impl Report<'_> {
         phase.windows as f64 / self.found.told.len().max(1) as f64
     }
 
-    /// Whether a phase stayed in transition to the end.
-    pub fn is_transition(&self, phase: &Phase) -> bool {
-        phase.windows < self.found.transition_threshold
+    /// Phases that are not transitions, and the number of transitions and of their windows.
+    pub fn settled(&self) -> (usize, usize, u64) {
+        let windows = self.transitions.keys().map(|phase| self.found.phases[phase].windows).sum();
+        (self.found.phases.len() - self.transitions.len(), self.transitions.len(), windows)
     }
 
-    /// Phases that are not transitions, and the number of transitions and of their windows.
-    fn settled(&self) -> (usize, usize, u64) {
-        let transitions: Vec<&Phase> = self.found.phases.values().filter(|p| self.is_transition(p)).collect();
-        let windows = transitions.iter().map(|p| p.windows).sum();
-        (self.found.phases.len() - transitions.len(), transitions.len(), windows)
+    /// The phases as a table, folded.
+    pub fn table(&self) -> PhaseTable {
+        let mut table =
+            Table::bare(&["phase", "windows", "share", "first window", "code that sets it apart"]);
+        for (rank, (phase, known)) in self.ranked().into_iter().enumerate() {
+            let code = match self.transitions.get(&phase) {
+                Some(Transition::Mixture(a, b)) => format!("between {a} and {b}"),
+                _ => self.distinct.get(&phase).map_or_else(String::new, ToString::to_string),
+            };
+            table.rows.push(vec![
+                Cell::Key(phase.to_string(), rank),
+                Cell::Count(known.windows),
+                Cell::Share(self.share(known)),
+                Cell::Count(known.first_window),
+                Cell::Text(code),
+            ]);
+        }
+        PhaseTable::new(table, self.transitions.len(), 2, 2)
     }
 
     /// Phases needed for a share of the windows.
@@ -109,14 +124,23 @@ impl Report<'_> {
             .iter()
             .map(|(phase, known)| {
                 let location = self.locations.get(phase);
+                let distinct = self.distinct.get(phase);
+                let mixture = match self.transitions.get(phase) {
+                    Some(Transition::Mixture(a, b)) => Some([a.number(), b.number()]),
+                    _ => None,
+                };
                 json!({
                     "phase": phase.number(),
                     "windows": known.windows,
                     "share": self.share(known),
                     "first_window": known.first_window,
-                    "transition": self.is_transition(known),
+                    "transition": self.transitions.contains_key(phase),
+                    "mixture": mixture,
                     "hottest_code": location.map(|l| &l.0),
                     "hottest_code_share": location.map(|l| l.1),
+                    "distinct_code": distinct.map(|code| &code.name),
+                    "distinct_code_share": distinct.map(|code| code.share),
+                    "distinct_code_elsewhere": distinct.map(|code| code.elsewhere),
                 })
             })
             .collect();
@@ -162,37 +186,7 @@ impl Report<'_> {
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
-        let header = ["phase", "windows", "share", "first window", "hottest code"].map(str::to_owned);
-        let mut rows = vec![header.to_vec()];
-        let ranked = self.ranked();
-        let (settled, transitions, in_transitions) = self.settled();
-        let (mut listed, mut share) = (0, 0.0);
-        for (phase, known) in ranked.iter().take(ROWS.min(settled)) {
-            if share >= ENOUGH {
-                break;
-            }
-            listed += 1;
-            share += self.share(known);
-            rows.push(vec![
-                phase.to_string(),
-                known.windows.to_string(),
-                percent(self.share(known)),
-                known.first_window.to_string(),
-                self.locations.get(phase).map_or(String::new(), |(n, s)| format!("{n} ({})", percent(*s))),
-            ]);
-        }
-        let mut fold = |name: String, windows: u64| {
-            let share = windows as f64 / found.told.len().max(1) as f64;
-            rows.push(vec![name, windows.to_string(), percent(share), String::new(), String::new()]);
-        };
-        if settled > listed {
-            let windows = ranked[listed..settled].iter().map(|p| p.1.windows).sum();
-            fold(format!("{} others", settled - listed), windows);
-        }
-        if transitions > 0 {
-            fold("transitions".to_owned(), in_transitions);
-        }
-        write!(out, "\n{}", align(&rows))?;
+        write!(out, "\n{}", self.table().shown.text())?;
         if self.processes.len() > 1 {
             write!(out, "\n{}", process_table(&self.processes))?;
         }
@@ -241,6 +235,13 @@ impl Report<'_> {
                 .and_then(|()| text("phases.weights", &weights_file(simpoint.points())))
                 .and_then(|()| text("phases.labels", &simpoint.labels_file()))
                 .map_err(Failure::run)?;
+            if let Some(percent) = self.args.coverage {
+                let share = f64::from(percent) / 100.0;
+                let points = simpoint.covering(share);
+                text(&format!("phases.simpoints.lpt{share}"), &simpoints_file(&points))
+                    .and_then(|()| text(&format!("phases.weights.lpt{share}"), &weights_file(&points)))
+                    .map_err(Failure::run)?;
+            }
         }
         Ok(())
     }

@@ -28,10 +28,15 @@ pub struct Args {
     /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
     #[arg(long, value_parser = trace_formats(), requires = "trace")]
     format: Option<TraceFormat>,
+    /// What a cache of objects is limited to: a number of objects, or of bytes, each object taking its own size (--model
+    /// exact-lru) [default: objects]
+    #[arg(long, value_enum, requires = "trace")]
+    unit: Option<Unit>,
     /// What computes the curve
     #[arg(long, value_enum, default_value_t = Model::Statstack)]
     pub(super) model: Model,
-    /// Cache sizes, for example 32KiB,1MiB [default: powers of two from 64 lines to 512 Ki lines]
+    /// Cache sizes, for example 32KiB,1MiB [default: powers of two from 64 lines to 512 Ki lines; with --unit bytes, from 1
+    /// MiB to 8 GiB]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
     /// Parts of about equal length that the run is divided into: a model is fitted to each, and their miss ratios
@@ -83,6 +88,26 @@ impl CommandLine for Args {
 
     fn program(&self) -> &[OsString] {
         &self.program
+    }
+}
+
+/// What the size of a cache of objects counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Unit {
+    /// Objects, whatever their size
+    Objects,
+    /// Bytes
+    Bytes,
+}
+
+impl Unit {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Objects => "objects",
+            Self::Bytes => "bytes",
+        }
     }
 }
 
@@ -242,6 +267,18 @@ impl Args {
         self.format.map_or_else(|| format_of(path), Ok).map(Some).map_err(Failure::usage)
     }
 
+    /// What sizes count, where the trace names objects.
+    pub(super) fn unit(&self, format: Option<TraceFormat>) -> Result<Option<Unit>, Failure> {
+        let objects = format.is_some_and(TraceFormat::names_objects);
+        let needs = match self.unit {
+            Some(_) if !objects => "needs a trace of objects (--format oracle-general)",
+            Some(Unit::Bytes) if self.model != Model::ExactLru => "needs --model exact-lru",
+            Some(Unit::Bytes) if self.ways.is_some() => "is for fully associative caches: leave out --ways",
+            given => return Ok(objects.then(|| given.unwrap_or(Unit::Objects))),
+        };
+        Err(Failure::Usage(format!("--unit {} {needs}", self.unit.map_or("", Unit::name))))
+    }
+
     /// The line size at which a trace in `format`, or whatever else runs, is observed.
     pub(super) fn line_size(&self, format: Option<TraceFormat>) -> Result<LineSize, Failure> {
         let objects = format.filter(|format| format.names_objects());
@@ -257,7 +294,8 @@ impl Args {
     /// The cache sizes in lines, ascending.
     pub(super) fn cache_sizes(&self, line_size: LineSize) -> Result<Vec<CacheLines>, Failure> {
         if self.sizes.is_empty() {
-            return Ok((6..=19).map(|octave| CacheLines(1 << octave)).collect());
+            let octaves = if self.unit == Some(Unit::Bytes) { 20..=33 } else { 6..=19 };
+            return Ok(octaves.map(|octave| CacheLines(1 << octave)).collect());
         }
         cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
     }

@@ -1,6 +1,7 @@
 //! From events or windows to a curve.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,8 @@ use super::bursts::{Bursts, Part};
 use super::spots::{Observer, Spots};
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
-use reuse_sampler::reference::{ExactLru, ExactRandom};
+use reuse_sampler::reference::{ExactLru, ExactRandom, SizedLru};
+use reuse_sampler::trace::OracleGeneralReader;
 
 /// Accesses between two looks at the clock and the interrupt flag.
 const BATCH: u64 = 1 << 16;
@@ -43,6 +45,8 @@ pub struct Measured {
     pub intervals: Option<Vec<Interval>>,
     /// Miss ratios of loads and of stores at each of them, where they can be told.
     pub kinds: Option<Vec<[Option<f64>; 2]>>,
+    /// Missed bytes over requested bytes at each of them, where sizes count bytes.
+    pub byte_ratios: Option<Vec<f64>>,
     /// The instructions that miss most, where they were asked for.
     pub spots: Option<Spots>,
     /// Threads with windows of their own; 0 where threads are not distinguished.
@@ -130,18 +134,16 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
         }
     };
     let (kinds, windows) = (Some(kinds), parts.len());
-    let (operands, threads) = (None, 0);
     Ok(Measured {
         accesses,
-        operands,
         samples,
         windows,
         points,
         intervals,
         kinds,
         spots,
-        threads,
         incomplete,
+        ..Measured::default()
     })
 }
 
@@ -239,6 +241,37 @@ pub fn exact_lru(
     let (accesses, incomplete) = replay(source, line_size, watch, |line| lru.access(line))?;
     let points = lru.total().curve(line_size, sizes).points;
     Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
+}
+
+/// Exact LRU caches of objects, their sizes in bytes.
+pub fn sized_lru(
+    reader: &mut OracleGeneralReader<impl Read>,
+    sizes: &[CacheLines],
+    watch: &Watch<'_>,
+) -> Result<Measured, SamplerError> {
+    let bytes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
+    let mut caches = SizedLru::new(&bytes);
+    let mut incomplete = false;
+    while let Some(request) = reader.next_request()? {
+        caches.request(request);
+        if caches.requests() % BATCH == 0 && !watch.goes_on(caches.requests()) {
+            incomplete = true;
+            break;
+        }
+    }
+    let accesses = caches.requests();
+    let ratio = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 } else { 0.0 };
+    let points = caches.misses().map(|of| (CacheLines(of.size), ratio(of.requests, accesses))).collect();
+    let byte_ratios = Some(caches.misses().map(|of| ratio(of.bytes, caches.requested_bytes())).collect());
+    Ok(Measured {
+        accesses,
+        samples: accesses,
+        windows: 1,
+        points,
+        byte_ratios,
+        incomplete,
+        ..Measured::default()
+    })
 }
 
 /// Simulated random replacement: the average over a few seeds derived from `seed`.

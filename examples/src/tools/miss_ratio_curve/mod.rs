@@ -67,6 +67,7 @@ pub fn run_until(
         ways: args.ways,
         side: args.side,
         scope: settings.scope,
+        unit: settings.unit,
         measured: &run.measured,
         processes: &run.processes,
     };

@@ -6,13 +6,13 @@ use plotters::prelude::*;
 use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
-use super::args::{CacheSide, Model, Scope};
+use super::args::{CacheSide, Model, Scope, Unit};
 use super::measure::Measured;
 use super::source::LEVEL;
 use super::spots::Spots;
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, align, bytes, percent, process_table};
+use crate::report::{ProcessRow, align, bytes, count, percent, process_table};
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
@@ -27,6 +27,8 @@ pub struct Report<'a> {
     pub ways: Option<u32>,
     pub side: CacheSide,
     pub scope: Scope,
+    /// What sizes count, where the trace names objects.
+    pub unit: Option<Unit>,
     pub measured: &'a Measured,
     pub processes: &'a [ProcessRow],
 }
@@ -50,6 +52,9 @@ struct Object<'a> {
     side: &'static str,
     /// Whose cache the curve is of: each thread's own, or one that all share.
     scope: &'static str,
+    /// What `bytes` and `lines` of the points count, if it is not memory: objects, or bytes of objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
     /// Level of the points' intervals, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<f64>,
@@ -74,6 +79,9 @@ struct Point {
     loads: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stores: Option<f64>,
+    /// Missed bytes over requested bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    byte_miss_ratio: Option<f64>,
 }
 
 impl Report<'_> {
@@ -89,6 +97,7 @@ impl Report<'_> {
                 high: interval.map(|interval| interval.high),
                 loads: kinds.and_then(|kinds| kinds[0]),
                 stores: kinds.and_then(|kinds| kinds[1]),
+                byte_miss_ratio: self.measured.byte_ratios.as_ref().and_then(|ratios| ratios.get(k)).copied(),
             }
         })
     }
@@ -109,6 +118,7 @@ impl Report<'_> {
             ways: self.ways,
             side: self.side.name(),
             scope: self.scope.name(),
+            unit: self.unit.map(Unit::name),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
             hot_spots: self.measured.spots.as_ref(),
@@ -123,8 +133,11 @@ impl Report<'_> {
     pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let Measured { accesses, samples, threads, incomplete, .. } = self.measured;
         writeln!(out, "{}: {}{}", self.source, self.model.title(), self.sets())?;
-        let lines = self.line_size.bytes();
-        writeln!(out, "{accesses} accesses to lines of {lines} bytes, {samples} of them sampled")?;
+        match self.unit {
+            None => write!(out, "{accesses} accesses to lines of {} bytes", self.line_size.bytes())?,
+            Some(_) => write!(out, "{accesses} requests for objects")?,
+        }
+        writeln!(out, ", {samples} of them sampled")?;
         if *threads > 1 {
             writeln!(out, "of {threads} threads, each with a private cache")?;
         }
@@ -134,10 +147,15 @@ impl Report<'_> {
         let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };
         let both = self.points().any(|point| point.loads.is_some() && point.stores.is_some());
         let kinds = if both { "    of loads   of stores " } else { "" };
-        writeln!(out, "\n{:>10} {:>10}  miss ratio{range}{kinds}", "size", "lines")?;
+        let of_bytes = if self.unit == Some(Unit::Bytes) { "  of bytes " } else { "" };
+        let lines = if self.unit.is_some() { "" } else { "lines" };
+        writeln!(out, "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}", self.size_name())?;
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
-            let (size, percent) = (bytes(point.bytes), 100.0 * point.miss_ratio);
+            let (size, percent) = (self.size(point.bytes), 100.0 * point.miss_ratio);
+            let lines = if self.unit.is_some() { String::new() } else { point.lines.to_string() };
+            let of_bytes =
+                point.byte_miss_ratio.map_or_else(String::new, |p| format!(" {:8.4} %", 100.0 * p));
             let range = point.low.zip(point.high).map_or_else(String::new, |(low, high)| {
                 format!(" {:8.4} to {:8.4}", 100.0 * low, 100.0 * high)
             });
@@ -145,7 +163,7 @@ impl Report<'_> {
             let kinds = kinds.map_or_else(String::new, |(loads, stores)| {
                 format!(" {:9.4} % {:9.4} %", 100.0 * loads, 100.0 * stores)
             });
-            writeln!(out, "{size:>10} {:>10}  {percent:8.4} %{range}{kinds} {bar}", point.lines)?;
+            writeln!(out, "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes} {bar}")?;
         }
         if self.measured.intervals.is_some() {
             writeln!(
@@ -198,6 +216,15 @@ impl Report<'_> {
         write!(out, "{}", align(&rows))
     }
 
+    /// A cache size as people read it.
+    fn size(&self, size: u64) -> String {
+        if self.unit == Some(Unit::Objects) { count(size) } else { bytes(size) }
+    }
+
+    fn size_name(&self) -> &'static str {
+        if self.unit == Some(Unit::Objects) { "objects" } else { "size" }
+    }
+
     fn sets(&self) -> String {
         self.ways.map_or_else(String::new, |ways| format!(", sets of {ways}"))
     }
@@ -208,13 +235,18 @@ impl Report<'_> {
         folder
             .write("curve.csv", |out| {
                 let with_range = self.measured.intervals.is_some();
-                writeln!(out, "bytes,lines,miss_ratio{}", if with_range { ",low,high" } else { "" })?;
+                let of_bytes = if self.unit == Some(Unit::Bytes) { ",byte_miss_ratio" } else { "" };
+                let range = if with_range { ",low,high" } else { "" };
+                writeln!(out, "bytes,lines,miss_ratio{range}{of_bytes}")?;
                 self.points().try_for_each(|p| {
                     write!(out, "{},{},{}", p.bytes, p.lines, p.miss_ratio)?;
-                    match p.low.zip(p.high) {
-                        Some((low, high)) => writeln!(out, ",{low},{high}"),
-                        None => writeln!(out),
+                    if let Some((low, high)) = p.low.zip(p.high) {
+                        write!(out, ",{low},{high}")?;
                     }
+                    if let Some(ratio) = p.byte_miss_ratio {
+                        write!(out, ",{ratio}")?;
+                    }
+                    writeln!(out)
                 })
             })
             .and_then(|()| folder.write("curve.svg", |out| out.write_all(picture.as_bytes())))
@@ -251,10 +283,10 @@ impl Report<'_> {
                 .map_err(|e| failed(&e))?;
             chart
                 .configure_mesh()
-                .x_desc("cache size")
+                .x_desc(if self.unit == Some(Unit::Objects) { "cache size in objects" } else { "cache size" })
                 .y_desc("miss ratio (%)")
                 .x_labels((right - left) as usize + 1)
-                .x_label_formatter(&|octave| bytes(octave.exp2().round() as u64))
+                .x_label_formatter(&|octave| self.size(octave.exp2().round() as u64))
                 .light_line_style(WHITE)
                 .bold_line_style(BLACK.mix(0.12))
                 .label_style(("sans-serif", 13))

@@ -6,21 +6,21 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
-use reuse_sampler::trace::{TraceContent, TraceFormat};
+use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
     Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
 };
 
-use super::args::{Args, CacheSide, Model, Scope};
+use super::args::{Args, CacheSide, Model, Scope, Unit};
 use super::bursts::Bursts;
-use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample};
+use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru};
 use super::spots::{Observer, Tap};
 use super::traced::{Merged, Traced};
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
 use crate::target::{Outcome, Target, TargetOptions, command_name};
-use crate::traces::TraceFile;
+use crate::traces::{InputFile, TraceFile};
 use crate::workloads::{NAMES, Workload, locate};
 
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
@@ -41,6 +41,7 @@ pub struct Settings<'a> {
     bootstrap: Option<Bootstrap>,
     hot_spots: Option<CacheLines>,
     pub scope: Scope,
+    pub unit: Option<Unit>,
 }
 
 impl<'a> Settings<'a> {
@@ -49,6 +50,7 @@ impl<'a> Settings<'a> {
         args.refuse_counters()?;
         let scope = args.scope()?;
         let format = args.trace_format()?;
+        let unit = args.unit(format)?;
         let line_size = args.line_size(format)?;
         let hot_spots = args.hot_spots(line_size)?;
         let rate = args.sample_rate();
@@ -63,7 +65,8 @@ impl<'a> Settings<'a> {
             0 => None,
             draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
         };
-        Ok(Self { args, format, line_size, sizes, plan: WindowPlan::new(reuse), bootstrap, hot_spots, scope })
+        let plan = WindowPlan::new(reuse);
+        Ok(Self { args, format, line_size, sizes, plan, bootstrap, hot_spots, scope, unit })
     }
 
     /// Runs and measures whatever the command line names, until `interrupted` is set.
@@ -77,11 +80,26 @@ impl<'a> Settings<'a> {
 
     fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let failed = |error| Failure::Run(format!("{name}: {error}"));
+        let ended = |measured| Run {
+            source: name.clone(),
+            measured,
+            outcome: Outcome::Unknown,
+            processes: Vec::new(),
+            notes: Vec::new(),
+        };
+        if self.unit == Some(Unit::Bytes) {
+            let file = InputFile::open(path).map_err(Failure::run)?;
+            let bar = Progress::over(file.bytes);
+            let watch =
+                Watch { interrupted, progress: &|requests| bar.tell(file.read.get(), requests, "requests") };
+            let mut reader = OracleGeneralReader::new(file.reader);
+            return sized_lru(&mut reader, &self.sizes, &watch).map(ended).map_err(failed);
+        }
         let trace = TraceFile::open(path, format).map_err(Failure::run)?;
         let bar = Progress::over(trace.bytes);
         let watch =
             Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses, "accesses") };
-        let failed = |error| Failure::Run(format!("{name}: {error}"));
         let stream = trace.stream.side(self.args.side.into()).map_err(Failure::usage)?;
         let measured = match stream.content(self.line_size).map_err(failed)? {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
@@ -90,13 +108,7 @@ impl<'a> Settings<'a> {
                 self.model(samples.as_mut(), &watch, failed)?
             }
         };
-        Ok(Run {
-            source: name,
-            measured,
-            outcome: Outcome::Unknown,
-            processes: Vec::new(),
-            notes: Vec::new(),
-        })
+        Ok(ended(measured))
     }
 
     /// Refuses the exact models, and a shared cache, for what does not give every access.

@@ -223,6 +223,7 @@ mod tests {
         let run = GuidedRun {
             windows: Vec::new(),
             phases: Vec::new(),
+            centres: std::collections::BTreeMap::new(),
             line_size: LineSize::B64,
             incomplete: true,
             predictions: (0, 0),

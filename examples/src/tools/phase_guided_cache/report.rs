@@ -8,14 +8,12 @@ use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
-    Subject, draw_heatmap, phase_table, process_table, summary, write_miss_ratios, write_page, write_profile,
-    write_windows,
+    Subject, draw_heatmap, phase_table, phase_table_notes, process_table, summary, write_miss_ratios,
+    write_page, write_profile, write_windows,
 };
 
 /// Level of the intervals.
 pub(super) const LEVEL: f64 = 0.95;
-/// Rows of the table on the terminal; the page has them all.
-const ROWS: usize = 16;
 
 /// Writes all files of the report.
 pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Failure> {
@@ -35,7 +33,13 @@ pub(super) fn table(
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    write!(out, "{}\n\n{}", summary(subject), phase_table(subject, ROWS))?;
+    write!(
+        out,
+        "{}\n\n{}{}",
+        summary(subject),
+        phase_table(subject).shown.text(),
+        phase_table_notes(subject)
+    )?;
     if subject.processes.len() > 1 {
         write!(out, "\n{}", process_table(&subject.processes))?;
     }
@@ -86,6 +90,11 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
                 "accesses_per_instruction": view.record.mix(),
                 "hottest_code": view.location.as_ref().map(|(name, _)| name),
                 "hottest_code_share": view.location.as_ref().map(|(_, share)| share),
+                "distinct_code": view.distinct.as_ref().map(|code| &code.name),
+                "distinct_code_share": view.distinct.as_ref().map(|code| code.share),
+                "distinct_code_elsewhere": view.distinct.as_ref().map(|code| code.elsewhere),
+                "transition": view.transition,
+                "mixture": view.mixture.as_ref().map(|(a, b)| [a, b]),
                 "borrows_from": view.borrowed_from,
                 "miss_ratio": levels,
                 "points": view.curve.map(curve),

@@ -6,8 +6,8 @@ use phase_detect::{Distance, Error, KMeans, PhaseId, RunLengthMarkov, Signature}
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, last_value};
 use super::super::recording::Recording;
-use super::super::table::{Cell, Table};
 use super::Setting;
+use crate::report::{Cell, Table};
 
 /// Most windows that the batch clustering looks at: its time grows with their cube.
 const MOST: usize = 1200;
@@ -67,8 +67,8 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
         all += score.windows;
         table.rows.push(vec![
             Cell::Text(name.clone()),
-            Cell::Count(signatures.len()),
-            Cell::Count(phases),
+            Cell::from(signatures.len()),
+            Cell::from(phases),
             Cell::Number(adjusted_rand_index(&labels, &linked)?),
             Cell::Number(adjusted_rand_index(&labels, &kmeans.labels)?),
             Cell::Number(adjusted_rand_index(&linked, &kmeans.labels)?),
@@ -80,7 +80,7 @@ pub fn of(programs: &[Program], setting: Setting) -> Result<Table, Error> {
     let share = |part: f64| if all == 0 { Cell::None } else { Cell::Share(part / all as f64) };
     table.rows.push(vec![
         "all".into(),
-        Cell::Count(all as usize + programs.len()),
+        Cell::from(all as usize + programs.len()),
         Cell::None,
         Cell::None,
         Cell::None,

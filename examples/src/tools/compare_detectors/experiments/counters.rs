@@ -6,8 +6,8 @@ use phase_detect::{Error, PhaseId, Signature};
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Scores};
 use super::super::recording::{COUNTERS, Recording, Window};
-use super::super::table::{Cell, Table};
 use super::Setting;
+use crate::report::{Cell, Table};
 
 /// Phases of different programs are different phases: each program's begin at a multiple of this.
 const NUMBERS: u32 = 1 << 16;
@@ -77,9 +77,9 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
         let scores_others = Scores::of(&others, &windows, recording.window)?;
         detected.rows.push(vec![
             Cell::Text(recording.name.clone()),
-            Cell::Count(scores.phases),
+            Cell::from(scores.phases),
             Cell::Share(scores.ccov),
-            Cell::Count(scores_others.phases),
+            Cell::from(scores_others.phases),
             Cell::Number(agreement),
             Cell::Number(with_all),
         ]);

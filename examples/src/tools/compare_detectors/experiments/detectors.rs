@@ -8,8 +8,8 @@ use phase_detect::{Error, Signature};
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Outcome, Scores, scarphase};
 use super::super::recording::{COUNTERS, Recording, Window};
-use super::super::table::{Cell, Table};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 /// The events that POP's signatures count here: what the program does, not how the machine takes it.
 const POP_COUNTERS: [&str; 8] = [
@@ -78,8 +78,8 @@ fn row(outcome: &Outcome, scores: &Scores) -> Vec<Cell> {
     vec![
         Cell::Text(outcome.signature.clone()),
         Cell::Text(outcome.method.clone()),
-        Cell::Count(scores.phases),
-        Cell::Count(scores.cover),
+        Cell::from(scores.phases),
+        Cell::from(scores.cover),
         Cell::Share(scores.cov),
         Cell::Share(scores.ccov),
         Cell::Share(scores.ccov_misses),

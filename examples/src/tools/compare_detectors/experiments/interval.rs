@@ -5,8 +5,8 @@ use phase_detect::Error;
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Scores, scarphase};
 use super::super::recording::{PARTS, Recording};
-use super::super::table::{Cell, Table};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 /// Lengths of windows, in parts of a window.
 const LENGTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -54,8 +54,8 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
             continue;
         }
         table.rows.push(vec![
-            Cell::Count(length as usize),
-            Cell::Count(all.len()),
+            Cell::from(length as usize),
+            Cell::from(all.len()),
             Cell::Number(mean(all.iter().map(|a| a.0.phases as f64))),
             Cell::Share(mean(all.iter().map(|a| a.0.cov))),
             Cell::Number(mean(all.iter().map(|a| a.0.stab * 1e6))),

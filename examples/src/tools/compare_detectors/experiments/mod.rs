@@ -14,7 +14,7 @@ use phase_detect::Error;
 
 use super::args::Experiment;
 use super::recording::Recording;
-use super::table::Table;
+use crate::report::Table;
 
 /// What experiments are run with.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use phase_detect::metrics::{
 
 use super::super::detectors::scarphase;
 use super::super::recording::{Recording, Window};
-use super::super::table::{Cell, Table};
 use super::reconstruction::{Reconstruction, draw};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 /// Windows in which a phase must have been seen before it is profiled.
 const SEEN_BEFORE: usize = 2;

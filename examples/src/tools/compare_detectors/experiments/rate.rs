@@ -4,8 +4,8 @@ use phase_detect::Error;
 
 use super::super::detectors::{Scores, scarphase};
 use super::super::recording::Recording;
-use super::super::table::{Cell, Table};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
     let columns = [

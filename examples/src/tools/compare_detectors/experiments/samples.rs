@@ -6,8 +6,8 @@ use phase_detect::{Distance, Error, Signature};
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Scores};
 use super::super::recording::{Recording, Window};
-use super::super::table::{Cell, Table};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 /// Samples in a window, as in the paper.
 const SAMPLES: [u64; 8] = [25, 50, 100, 200, 400, 800, 1600, 3200];

@@ -4,8 +4,8 @@ use phase_detect::Error;
 
 use super::super::detectors::{Method, Scores};
 use super::super::recording::{GRID_MODULI, GRID_SIZES, Recording, grid_name};
-use super::super::table::{Cell, Table};
 use super::{Setting, mean};
+use crate::report::{Cell, Table};
 
 /// `recordings` hold the wavelets of the grid.
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {

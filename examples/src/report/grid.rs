@@ -1,0 +1,282 @@
+//! A table that is printed, written as CSV, JSON or HTML from the same cells.
+
+use serde_json::{Value, json};
+
+use super::{align, escape, percent};
+
+/// One table of results.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// A word for files and JSON.
+    pub name: String,
+    /// The heading; none if empty.
+    pub title: String,
+    /// What the numbers are; below the heading.
+    pub note: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// A picture that belongs to it, as an SVG text.
+    pub picture: Option<String>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A word, to the left.
+    Text(String),
+    /// A name with the number of its colour on pages.
+    Key(String, usize),
+    /// A whole number, in full.
+    Count(u64),
+    /// A fraction, shown in percent.
+    Share(f64),
+    /// A fraction that is known to lie between two.
+    Shares(f64, f64),
+    /// Anything else.
+    Number(f64),
+    /// Ready to be shown, as a number is.
+    Figure(String),
+    /// Not known, or it makes no sense here.
+    None,
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(share: Option<f64>) -> Self {
+        share.map_or(Self::None, Self::Share)
+    }
+}
+
+impl Cell {
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Figure(text) | Self::Key(text, _) => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Share(share) => percent(*share),
+            Self::Shares(low, high) => {
+                format!("{}..{}", percent(*low).trim_end_matches(" %"), percent(*high))
+            }
+            Self::Number(number) if *number == 0.0 => "0".to_owned(),
+            Self::Number(number) if number.abs() >= 100.0 => format!("{number:.0}"),
+            Self::Number(number) if number.abs() >= 0.1 => format!("{number:.2}"),
+            Self::Number(number) => format!("{number:.2e}"),
+            Self::None => "-".to_owned(),
+        }
+    }
+
+    fn plain(&self) -> Value {
+        match self {
+            Self::Text(text) | Self::Figure(text) | Self::Key(text, _) => json!(text),
+            Self::Count(count) => json!(count),
+            Self::Share(number) | Self::Number(number) => json!(number),
+            Self::Shares(low, high) => json!([low, high]),
+            Self::None => Value::Null,
+        }
+    }
+
+    fn html(&self) -> String {
+        match self {
+            Self::Key(name, colour) => {
+                let colour = if *colour < 8 { format!("var(--p{colour})") } else { "var(--rest)".to_owned() };
+                format!("<span class=\"swatch\" style=\"background:{colour}\"></span>{}", escape(name))
+            }
+            other => escape(&other.shown()),
+        }
+    }
+
+    /// Whether it is a word, which goes to the left.
+    fn is_word(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Key(..))
+    }
+
+    /// The sum of counts, of shares, or nothing.
+    fn sum<'a>(cells: impl Iterator<Item = &'a Self>) -> Self {
+        cells.fold(Self::Text(String::new()), |sum, cell| match (sum, cell) {
+            (Self::Count(sum), Self::Count(more)) => Self::Count(sum + more),
+            (Self::Share(sum), Self::Share(more)) => Self::Share(sum + more),
+            (Self::Text(_), Self::Count(first)) => Self::Count(*first),
+            (Self::Text(_), Self::Share(first)) => Self::Share(*first),
+            (sum, _) => sum,
+        })
+    }
+}
+
+impl Table {
+    /// An empty table.
+    #[must_use]
+    pub fn new(name: &str, title: String, note: &str, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        Self { name: name.to_owned(), title, note: note.to_owned(), columns, rows: Vec::new(), picture: None }
+    }
+
+    /// A table of rows below `columns`, without a heading.
+    #[must_use]
+    pub fn bare(columns: &[&str]) -> Self {
+        Self::new("", String::new(), "", columns)
+    }
+
+    /// Takes the rows from the `first`th on out into a table of their own, and puts one row in their place: `name`, and
+    /// the sums of the next `additive` columns. `None` if there are no such rows.
+    pub fn fold(
+        &mut self,
+        first: usize,
+        name: impl FnOnce(usize) -> String,
+        additive: usize,
+    ) -> Option<Self> {
+        if first >= self.rows.len() {
+            return None;
+        }
+        let rows = self.rows.split_off(first);
+        let mut folded = vec![Cell::Text(name(rows.len()))];
+        folded.extend((1..=additive).map(|at| Cell::sum(rows.iter().map(|row| &row[at]))));
+        folded.resize(self.columns.len(), Cell::Text(String::new()));
+        self.rows.push(folded);
+        Some(Self { columns: self.columns.clone(), rows, ..Self::default() })
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let cells = self.rows.iter().map(|row| row.iter().map(Cell::shown).collect());
+        let rows: Vec<Vec<String>> = std::iter::once(self.columns.clone()).chain(cells).collect();
+        let mut text = String::new();
+        for line in [&self.title, &self.note] {
+            if !line.is_empty() {
+                text += &format!("{line}\n");
+            }
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text + &align(&rows)
+    }
+
+    /// As an object: columns and rows as they stand.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let rows: Vec<Vec<Value>> =
+            self.rows.iter().map(|row| row.iter().map(Cell::plain).collect()).collect();
+        json!({
+            "name": self.name, "title": self.title, "note": self.note, "columns": self.columns, "rows": rows,
+        })
+    }
+
+    /// As CSV with a header.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let quoted = |text: &str| {
+            if text.contains([',', '"']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
+        };
+        let header: Vec<String> = self.columns.iter().map(|column| quoted(column)).collect();
+        let mut csv = header.join(",") + "\n";
+        for row in &self.rows {
+            let cells: Vec<String> = row
+                .iter()
+                .map(|cell| match cell {
+                    Cell::Text(text) | Cell::Figure(text) | Cell::Key(text, _) => quoted(text),
+                    Cell::None => String::new(),
+                    other => other.plain().to_string(),
+                })
+                .collect();
+            csv += &(cells.join(",") + "\n");
+        }
+        csv
+    }
+
+    /// As a part of a page: heading, note, cells and picture.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let part = |tag: &str, text: &str| {
+            if text.is_empty() { String::new() } else { format!("<{tag}>{}</{tag}>\n", escape(text)) }
+        };
+        // Words to the left, numbers to the right.
+        let words = |at: usize| self.rows.first().is_some_and(|row| row.get(at).is_some_and(Cell::is_word));
+        let class = |at: usize| if words(at) { " class=\"left\"" } else { "" };
+        let header: String = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| format!("<th{}>{}</th>", class(at), escape(column)))
+            .collect();
+        let rows: String = self
+            .rows
+            .iter()
+            .map(|row| {
+                let cells: String = row
+                    .iter()
+                    .enumerate()
+                    .map(|(at, cell)| format!("<td{}>{}</td>", class(at), cell.html()))
+                    .collect();
+                format!("<tr>{cells}</tr>\n")
+            })
+            .collect();
+        format!(
+            "{}{}<div class=\"scroll\"><table><thead><tr>{header}</tr></thead><tbody>\n{rows}</tbody></table></div>\n{}",
+            part("h2", &self.title),
+            part("p", &self.note),
+            self.picture.as_ref().map_or(String::new(), |picture| format!("<figure>{picture}</figure>\n"))
+        )
+    }
+
+    /// As a part of a page that shows `summary` until it is opened.
+    #[must_use]
+    pub fn details(&self, summary: &str) -> String {
+        format!("<details><summary>{}</summary>\n{}</details>\n", escape(summary), self.html())
+    }
+}
+
+/// The figures at the top of a page: value and what it is.
+#[must_use]
+pub fn tiles(tiles: &[(String, &str)]) -> String {
+    let tile = |(value, label): &(String, &str)| {
+        format!("<div class=\"tile\"><b>{}</b><span>{label}</span></div>", escape(value))
+    };
+    format!("<div class=\"tiles\">{}</div>\n", tiles.iter().map(tile).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fold_into_their_sum() {
+        let mut table = Table::bare(&["phase", "share", "windows", "code"]);
+        for (name, share, windows) in [("A", 0.5, 5), ("B", 0.3, 3), ("C", 0.2, 2)] {
+            table.rows.push(vec![name.into(), Cell::Share(share), Cell::Count(windows), "f".into()]);
+        }
+        let whole = table.clone();
+        assert!(table.fold(3, |n| n.to_string(), 2).is_none());
+        assert_eq!(table.rows, whole.rows);
+        let hidden = table.fold(1, |n| format!("{n} others"), 2).unwrap();
+        assert_eq!(hidden.rows, whole.rows[1..]);
+        assert_eq!(table.rows.len(), 2);
+        assert_eq!(table.rows[1], ["2 others".into(), Cell::Share(0.5), Cell::Count(5), "".into()]);
+    }
+
+    #[test]
+    fn the_same_cells_as_text_csv_json_and_html() {
+        let mut table = Table::new("t", "Title".into(), "", &["a, b", "n"]);
+        table.rows.push(vec![Cell::Key("<x>".into(), 9), Cell::Shares(0.0, 0.031)]);
+        assert_eq!(table.text(), "Title\n\na, b  n\n<x>   0.0..3.10 %\n");
+        assert_eq!(table.csv(), "\"a, b\",n\n<x>,[0.0,0.031]\n");
+        assert_eq!(table.json()["rows"][0][1][1], 0.031);
+        assert!(table.html().contains("var(--rest)") && table.html().contains("&lt;x&gt;"));
+    }
+}
