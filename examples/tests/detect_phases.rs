@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use examples::tools::detect_phases::{Args, run_until};
 use phase_detect::metrics::adjusted_rand_index;
-use phase_detect::simpoint::{bb_windows, read_labels, read_points};
+use phase_detect::simpoint::{SimulationPoint, bb_windows, read_labels, read_points};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
@@ -185,7 +185,8 @@ fn simulation_points_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let bb = write(&folder, "loops.bb", as_bb(&loops().0));
     let out = folder.path().join("out");
-    let (found, _) = json(&["--bbv", &bb, "--clusterer", "simpoint", "--out", out.to_str().unwrap()]);
+    let simpoint = ["--bbv", &bb, "--clusterer", "simpoint", "--coverage", "60", "--out"];
+    let (found, _) = json(&[&simpoint[..], &[out.to_str().unwrap()]].concat());
     let open = |name: &str| std::io::BufReader::new(fs::File::open(out.join(name)).unwrap());
     let labels = read_labels(open("phases.labels")).unwrap();
     let points = read_points(open("phases.simpoints"), open("phases.weights")).unwrap();
@@ -198,6 +199,38 @@ fn simulation_points_are_written() {
         assert_eq!(labels[point.window].distance, Some(nearest));
         assert_eq!(labels[point.window].phase, point.phase);
     }
+    let largest = read_points(open("phases.simpoints.lpt0.6"), open("phases.weights.lpt0.6")).unwrap();
+    let weight = |points: &[SimulationPoint]| points.iter().map(|point| point.weight).sum::<f64>();
+    assert!(largest.len() < points.len() && (weight(&largest) - 1.0).abs() < 1e-5, "{largest:?}");
+}
+
+/// Windows that a change falls into are no phase of their own, and each phase is named by what only it executes.
+#[test]
+fn changes_within_windows_are_transitions() {
+    let folder = tempfile::tempdir().unwrap();
+    // Both phases spend most of their time in block 9.
+    let window = |at: usize| match at % 20 {
+        0..9 => "T:9:700 :1:300\n",
+        9 => "T:9:710 :1:140 :2:150\n",
+        10..19 => "T:9:720 :2:280\n",
+        _ => "T:9:710 :1:150 :2:140\n",
+    };
+    let bb = write(&folder, "two.bb", (0..200).map(window).collect::<String>());
+    let (found, summary) = json(&["--bbv", &bb, "--out", folder.path().join("out").to_str().unwrap()]);
+    assert_eq!(found.len(), 200);
+    let phases: Vec<&Value> = summary["phase_list"].as_array().unwrap().iter().collect();
+    let (mixed, settled): (Vec<&Value>, Vec<&Value>) =
+        phases.iter().partition(|phase| phase["transition"] == true);
+    assert_eq!((mixed.len(), settled.len()), (1, 2), "{summary}");
+    assert_eq!(mixed[0]["windows"], 20);
+    assert_eq!(mixed[0]["mixture"], serde_json::json!([0, 2]));
+    assert_eq!((&summary["phases"], &summary["transitions"]["windows"]), (&2.into(), &20.into()));
+    for (phase, block) in settled.iter().zip(["block 1", "block 2"]) {
+        assert_eq!((&phase["hottest_code"], &phase["distinct_code"]), (&"block 9".into(), &block.into()));
+        assert_eq!(phase["distinct_code_elsewhere"], 0.0);
+    }
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("<details><summary>1 cluster in transition between phases</summary>"));
 }
 
 /// Every window has its place in the pictures, which need nothing from elsewhere.

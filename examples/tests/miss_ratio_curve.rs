@@ -130,6 +130,40 @@ fn requests_for_objects_are_counted_in_objects() {
     );
 }
 
+/// Of one size, objects take as many bytes as they are; otherwise each takes its own.
+#[test]
+fn sizes_of_objects_count_in_bytes() {
+    let folder = Folder::new();
+    let record = |object: u64, bytes: u32| {
+        [&1_u32.to_le_bytes()[..], &object.to_le_bytes(), &bytes.to_le_bytes(), &[0xff; 8]].concat()
+    };
+    // A cyclic scan of 10 objects of 1 KiB and one of 90 KiB.
+    let scan = (0..1100_u64).flat_map(|i| record(i % 11, if i % 11 == 10 { 90 << 10 } else { 1 << 10 }));
+    let trace = folder.file("scan.oracleGeneral", scan.collect::<Vec<u8>>());
+    let sized = |model: &[&str]| {
+        run(&[&["--trace", &trace, "--unit", "bytes", "--sizes", "11KiB,50KiB,100KiB"], model].concat())
+    };
+    let table = sized(&["--model", "exact-lru"]);
+    assert!(table.out.contains("1100 requests for objects"), "{}", table.out);
+    assert!(!table.out.contains("lines"), "{}", table.out);
+    let object = sized(&["--model", "exact-lru", "--json"]).objects().remove(0);
+    assert_eq!(object["unit"], "bytes");
+    // The large object fits into the largest cache only, and beside the others.
+    let found = ratios(&object);
+    let expected = [110.0 / 1100.0, 110.0 / 1100.0, 11.0 / 1100.0];
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+    let bytes = object["points"][2]["byte_miss_ratio"].as_f64().unwrap();
+    assert!((bytes - 0.01).abs() < 1e-12, "{bytes}");
+    let bytes = object["points"][0]["byte_miss_ratio"].as_f64().unwrap();
+    assert!((bytes - (10.0 + 90.0 * 100.0) / (100.0 * 100.0)).abs() < 1e-12, "{bytes}");
+    let refused = sized(&[]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.messages.contains("--unit bytes needs --model exact-lru"), "{}", refused.messages);
+    let memory = folder.file("a.din", "0 40\n");
+    let refused = run(&["--trace", &memory, "--unit", "objects"]);
+    assert!(refused.messages.contains("needs a trace of objects"), "{}", refused.messages);
+}
+
 #[test]
 fn samples_that_were_taken_elsewhere_are_modelled() {
     let folder = Folder::new();

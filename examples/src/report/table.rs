@@ -66,10 +66,11 @@ impl PhaseTable {
         // a single row is listed rather than folded
         let listed = if listed + 1 == settled && listed < ROWS { settled } else { listed };
         if let Some(table) = shown.fold(listed, |n| format!("{n} others"), additive) {
-            folded.push((format!("{} other phases", table.rows.len()), table));
+            folded.push((plural(table.rows.len(), "other phase", "other phases"), table));
         }
         if let Some(table) = in_transition {
-            folded.push((format!("{} clusters in transition between phases", table.rows.len()), table));
+            let name = plural(table.rows.len(), "cluster", "clusters") + " in transition between phases";
+            folded.push((name, table));
         }
         shown.rows.extend(last);
         Self { shown, folded }
@@ -99,6 +100,10 @@ pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     average.push("".into());
     folded.shown.rows.push(average);
     folded
+}
+
+fn plural(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 /// What the reader of the table must know.
