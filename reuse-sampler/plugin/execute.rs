@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use crate::api::{access, execve};
 use crate::shared::layout::PATH;
+use crate::shared::script;
 use crate::settings::{self, Launch};
 use crate::{code, guest};
 
@@ -104,11 +105,8 @@ fn interpreter(path: &PathBuf) -> Option<Option<(Vec<u8>, Option<Vec<u8>>)>> {
         return None;
     }
     file.take(PATH as u64).read_to_end(&mut start).ok()?;
-    if let Some(line) = start.strip_prefix(b"#!") {
-        let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii();
-        let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
-        let argument = Some(line[end..].trim_ascii()).filter(|argument| !argument.is_empty());
-        return Some(Some((line[..end].to_vec(), argument.map(<[u8]>::to_vec))));
+    if let Some((interpreter, argument)) = script::interpreter(&start) {
+        return Some(Some((interpreter.to_vec(), argument.map(<[u8]>::to_vec))));
     }
     // A little-endian 64-bit program or shared object of the emulated architecture.
     let machine = if code::is_aarch64() { 183 } else { 62 };

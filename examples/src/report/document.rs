@@ -20,19 +20,3 @@ pub fn write_document(title: &str, body: &str, out: &mut dyn Write) -> io::Resul
 {body}</main></body></html>"#
     )
 }
-
-/// A table of plain text: a row of headings, then the others.
-#[must_use]
-pub fn html_table(rows: &[Vec<String>]) -> String {
-    let mut text = "<div class=\"scroll\"><table>".to_owned();
-    for (number, row) in rows.iter().enumerate() {
-        text += "<tr>";
-        for (column, cell) in row.iter().enumerate() {
-            let tag = if number == 0 { "th" } else { "td" };
-            let side = if column == 0 { " class=\"left\"" } else { "" };
-            text += &format!("<{tag}{side}>{}</{tag}>", escape(cell));
-        }
-        text += "</tr>\n";
-    }
-    text + "</table></div>\n"
-}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{align, escape, percent};
+use super::{escape, percent};
 
 /// One table of results.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +111,18 @@ impl Cell {
             (Self::Text(_), Self::Share(first)) => Self::Share(*first),
             (sum, _) => sum,
         })
+    }
+}
+
+/// Rows of ready text below a row of headings; words in the first and the last column.
+impl From<Vec<Vec<String>>> for Table {
+    fn from(rows: Vec<Vec<String>>) -> Self {
+        let mut rows = rows.into_iter();
+        let columns = rows.next().unwrap_or_default();
+        let last = columns.len().saturating_sub(1);
+        let cell = |(at, text)| if at == 0 || at == last { Cell::Text(text) } else { Cell::Figure(text) };
+        let rows = rows.map(|row| row.into_iter().enumerate().map(cell).collect()).collect();
+        Self { columns, rows, ..Self::default() }
     }
 }
 
@@ -240,6 +252,23 @@ impl Table {
     pub fn details(&self, summary: &str) -> String {
         format!("<details><summary>{}</summary>\n{}</details>\n", escape(summary), self.html())
     }
+}
+
+/// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(c, cell)| {
+            let pad = " ".repeat(widths[c] - cell.chars().count());
+            if c == 0 || c == columns - 1 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+        });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
 }
 
 /// The figures at the top of a page: value and what it is.

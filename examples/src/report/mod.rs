@@ -11,7 +11,7 @@ mod subject;
 mod table;
 mod units;
 
-pub use document::{html_table, write_document};
+pub use document::write_document;
 pub use files::{write_miss_ratios, write_profile, write_windows};
 pub use grid::{Cell, Table, tiles};
 pub use heatmap::draw_heatmap;
@@ -21,6 +21,5 @@ pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub(crate) use subject::letters;
 pub use subject::{DistinctView, PhaseView, Subject};
-pub(crate) use table::align;
 pub use table::{PhaseTable, phase_table, phase_table_notes, summary};
 pub use units::{bytes, count, percent, quantity};

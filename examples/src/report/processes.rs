@@ -3,7 +3,7 @@
 use reuse_sampler::{AccessCount, ProcessRecord, TargetExit};
 use serde::Serialize;
 
-use super::{align, count};
+use super::{Table, count};
 
 /// Rows of the table; the JSON has them all.
 const ROWS: usize = 16;
@@ -91,7 +91,7 @@ pub fn process_table(processes: &[ProcessRow]) -> String {
         String::new(),
         format!("{} processes", processes.len()),
     ]);
-    align(&rows)
+    Table::from(rows).text()
 }
 
 #[cfg(test)]

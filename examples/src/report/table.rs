@@ -147,21 +147,3 @@ fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<Cell> {
     };
     subject.caches.levels.iter().map(|level| cell(level.bytes)).collect()
 }
-
-/// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left.
-#[must_use]
-pub fn align(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().enumerate().map(|(c, cell)| {
-            let pad = " ".repeat(widths[c] - cell.chars().count());
-            if c == 0 || c == columns - 1 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
-}

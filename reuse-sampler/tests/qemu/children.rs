@@ -42,6 +42,35 @@ fn tree(command: &[&str], folder: &Path, plan: WindowPlan) -> (Vec<ProcessRecord
     (records, sampler.exit_status().unwrap(), sampler.warnings().to_vec())
 }
 
+/// A script is run by the interpreter it names, as the kernel would.
+#[test]
+fn the_program_may_be_a_script() {
+    if qemu_is_missing() {
+        return;
+    }
+    let folder = folder("scripts");
+    let make = |name: &str, content: &str| {
+        fs::write(folder.join(name), content).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    make("script", "#!/bin/sh -e\necho \"$0 $*\" > output\nfalse\n");
+    make("nested", "#! ./script first\n");
+    let (records, exit, _) = tree(&["./nested", "second"], &folder, off());
+    assert_eq!(exit, TargetExit::Code(1)); // -e ends it at false
+    let said = fs::read_to_string(folder.join("output")).unwrap();
+    let words: Vec<&str> = said.split_whitespace().map(|word| word.rsplit('/').next().unwrap()).collect();
+    assert_eq!(words, ["script", "first", "nested", "second"], "{said}");
+    assert_eq!((records.len(), records[0].command.as_str()), (1, "./nested second"));
+    // `env` becomes the interpreter.
+    make("environment", "#!/usr/bin/env -S sh -u\nexit 6\n");
+    let (records, exit, _) = tree(&["./environment"], &folder, off());
+    assert_eq!((records.len(), exit), (1, TargetExit::Code(6)), "{records:?}");
+    make("circle", "#! ./circle\n");
+    let refused = QemuSampler::spawn("./circle", [""; 0], &QemuOptions::default().directory(&folder));
+    assert!(refused.unwrap_err().to_string().contains("5 times over"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A folder of its own.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("reuse-sampler-{name}-{}", std::process::id()));

@@ -398,7 +398,8 @@ fn what_cannot_be_run_is_said_before_anything_runs() {
         (directory.to_str().unwrap().to_owned(), "directory"),
         (String::new(), "empty"),
         (make("data", b"\x7FELF", 0o644), "not executable"),
-        (make("script", b"#!/usr/bin/env python3\n", 0o755), "python3"),
+        (make("script", b"#!/no/such/interpreter -x\n", 0o755), "no such file"),
+        (make("no-interpreter", b"#!\n", 0o755), "names no interpreter"),
         (make("text", b"hello", 0o755), "not an ELF program"),
         (make("i386", &i386, 0o755), "32-bit"),
     ] {

@@ -13,7 +13,7 @@ use super::predict::{ByMethod, Question};
 use super::{embedded, go_on, reference, solo};
 use crate::cli::{Failure, Recorded, Watch};
 use crate::output::OutputDir;
-use crate::report::{Line, Panel, align, draw_panels, html_table, percent, write_document};
+use crate::report::{Line, Panel, Table, draw_panels, percent, write_document};
 
 /// A target beside an interferer.
 struct Pair {
@@ -81,7 +81,14 @@ pub(super) fn evaluate(
         folder,
         |folder| files(&pairs, &names, folder),
         |out| writeln!(out, "{}", object(args, &pairs, &programs, &lengths, whole)),
-        |out| write!(out, "{}\n{}", align(&table(&pairs, &names)), align(&summary(&pairs))),
+        |out| {
+            write!(
+                out,
+                "{}\n{}",
+                Table::from(table(&pairs, &names)).text(),
+                Table::from(summary(&pairs)).text()
+            )
+        },
         out,
     )?;
     Ok(whole)
@@ -281,8 +288,8 @@ fn files(pairs: &[Pair], names: &[&str], folder: &OutputDir) -> Result<(), Failu
     folder.write("evaluation.svg", |out| out.write_all(svg.as_bytes())).map_err(Failure::run)?;
     let body = format!(
         "{}<h2>All pairs</h2>\n{}<figure><div class=\"plot\">{svg}</div></figure>\n",
-        html_table(&summary(pairs)),
-        html_table(&table(pairs, names))
+        Table::from(summary(pairs)).html(),
+        Table::from(table(pairs, names)).html()
     );
     let page = |out: &mut dyn Write| write_document("Predicted and simulated slowdowns", &body, out);
     folder.write("report.html", page).map_err(Failure::run)

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::object::CULPRITS;
 use super::tables::{beside, distributions, methods, slower};
 use super::{Args, Findings};
-use crate::report::{escape, html_table, percent, write_document};
+use crate::report::{Table, escape, percent, write_document};
 
 /// Writes the page around pictures of SVG text with their captions.
 pub(super) fn write(
@@ -23,14 +23,14 @@ pub(super) fn write(
         body += &format!("<p>Note: {}</p>\n", escape(note));
     }
     body += "<h2>Slowdown</h2>\n";
-    body += &html_table(&distributions(args, found));
+    body += &Table::from(distributions(args, found)).html();
     for (_, caption, svg) in pictures {
         body += &format!("<h2>{}</h2>\n<figure><div class=\"plot\">{svg}</div></figure>\n", escape(caption));
     }
     body += "<h2>Methods</h2>\n<p>Times the sharing model was solved, and how much faster that was than simulating.</p>\n";
-    body += &html_table(&methods(found));
+    body += &Table::from(methods(found)).html();
     body += "<h2>Which phases cost most</h2>\n";
-    body += &html_table(&culprits(found));
+    body += &Table::from(culprits(found)).html();
     body += "<h2>A way of the cache more or less</h2>\n";
     body += &ways(found);
     write_document(&found.title(), &body, out)

@@ -19,7 +19,7 @@ use super::predict::sharing_model;
 use super::{embedded, go_on, reference, solo};
 use crate::cli::{Failure, Recorded, Watch};
 use crate::parallel::in_order;
-use crate::report::{align, bytes, percent};
+use crate::report::{Table, bytes, percent};
 
 /// The shared cache's size is divided by these, and the private caches' with it.
 const DIVISORS: [u64; 3] = [1, 4, 16];
@@ -98,7 +98,7 @@ pub(super) fn experiment(
         None,
         |_| Ok(()),
         |out| writeln!(out, "{}", object(args, &groups, whole)),
-        |out| write!(out, "{}\n{}", align(&worst(&groups)), align(&table(&groups))),
+        |out| write!(out, "{}\n{}", Table::from(worst(&groups)).text(), Table::from(table(&groups)).text()),
         out,
     )?;
     Ok(whole)

@@ -8,7 +8,7 @@ use super::args::Args;
 use super::object::QUANTILES;
 use super::{Findings, Truth, certainty, schedule, ways};
 use crate::output::OutputDir;
-use crate::report::{align, bytes, percent};
+use crate::report::{Table, bytes, percent};
 
 /// Culprits that are listed.
 const CULPRITS: usize = 5;
@@ -30,7 +30,7 @@ pub(super) fn write(
         writeln!(out, "  {name}: {windows} windows in {phases} phases")?;
     }
     writeln!(out)?;
-    write!(out, "{}", align(&distributions(args, found)))?;
+    write!(out, "{}", Table::from(distributions(args, found)).text())?;
     for line in certainty::lines(args, &found.answer.chosen().distribution) {
         writeln!(out, "{line}")?;
     }
@@ -55,7 +55,7 @@ pub(super) fn write(
         )?;
     }
     writeln!(out)?;
-    write!(out, "{}", align(&methods(found)))?;
+    write!(out, "{}", Table::from(methods(found)).text())?;
     writeln!(out, "\nWhich phases cost most:")?;
     for culprit in found.answer.culprits.iter().take(CULPRITS) {
         writeln!(
@@ -78,7 +78,7 @@ pub(super) fn write(
     )?;
     writeln!(out, "a way less would cost it {less} of its time, a way more would save {more}.")?;
     if let Some(schedule) = &found.schedule {
-        write!(out, "\n{}", align(&schedule::table(schedule)))?;
+        write!(out, "\n{}", Table::from(schedule::table(schedule)).text())?;
         for line in schedule::pairings(schedule) {
             writeln!(out, "{line}")?;
         }

@@ -47,7 +47,7 @@ fn tiles(report: &Report<'_>) -> String {
     let mut tiles = vec![
         (found.told.len().to_string(), "windows"),
         (report.settled().0.to_string(), "phases"),
-        (report.coverage(0.9).to_string(), "phases hold 90 % of the windows"),
+        (report.coverage(0.9).to_string(), "phases hold 90 % of the windows outside transitions"),
         (format!("{:.1}", report.mean_run()), "windows in a row"),
     ];
     if found.instructions > 0 {

@@ -97,9 +97,10 @@ impl Report<'_> {
         PhaseTable::new(table, self.transitions.len(), 2, 2)
     }
 
-    /// Phases needed for a share of the windows.
+    /// Phases needed for a share of the windows outside transitions.
     pub fn coverage(&self, share: f64) -> usize {
-        let labels: Vec<PhaseId> = self.found.told.iter().map(|told| told.phase).collect();
+        let labels = self.found.told.iter().map(|told| told.phase);
+        let labels: Vec<PhaseId> = labels.filter(|phase| !self.transitions.contains_key(phase)).collect();
         phases_for_coverage(&labels, share).unwrap_or(0)
     }
 
@@ -203,7 +204,8 @@ impl Report<'_> {
     /// Phases, coverage and predictions in a sentence.
     pub fn sentence(&self) -> String {
         let mut text = format!(
-            "{} phases by {}, the {} largest hold 90 % of the windows, {:.1} windows in a row on average",
+            "{} phases by {}, the {} largest hold 90 % of the windows outside transitions, {:.1} windows in a row on \
+             average",
             self.settled().0,
             self.args.clusterer.name(),
             self.coverage(0.9),

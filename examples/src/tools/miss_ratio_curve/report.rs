@@ -12,7 +12,7 @@ use super::source::LEVEL;
 use super::spots::Spots;
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, align, bytes, count, percent, process_table};
+use crate::report::{ProcessRow, Table, bytes, count, percent, process_table};
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
@@ -213,7 +213,7 @@ impl Report<'_> {
                 hint.to_owned(),
             ]);
         }
-        write!(out, "{}", align(&rows))
+        write!(out, "{}", Table::from(rows).text())
     }
 
     /// A cache size as people read it.

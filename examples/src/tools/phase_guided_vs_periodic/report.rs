@@ -9,7 +9,7 @@ use super::compare::{Compared, STRATEGIES, Setting};
 use super::score::{mean, samples_for};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Line, Panel, align, count, draw_panels, html_table, write_document};
+use crate::report::{Line, Panel, Table, count, draw_panels, write_document};
 
 /// What the numbers are.
 const EXPLAINED: &str = "CDF error: area between the distributions over time of the exact and the estimated miss ratio, \
@@ -25,10 +25,10 @@ pub(super) fn tables(
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{}", align(&table(compared)))?;
+    writeln!(out, "{}", Table::from(table(compared)).text())?;
     if !args.brief {
-        writeln!(out, "{}", align(&equal_error(compared)))?;
-        writeln!(out, "{}", align(&trade(compared)))?;
+        writeln!(out, "{}", Table::from(equal_error(compared)).text())?;
+        writeln!(out, "{}", Table::from(trade(compared)).text())?;
     }
     writeln!(out, "{EXPLAINED}")?;
     for one in compared {
@@ -186,9 +186,9 @@ pub(super) fn write(compared: &[Compared], args: &Args, folder: &OutputDir) -> R
          samples</h2>\n<figure>{pictures}</figure>\n{}<h2>Variation within phases</h2>\n<p>Error of the whole run's miss \
          ratio if the first windows of each phase, or as many at random, stand for all of them.</p>\n\
          <figure>{intra}</figure>\n",
-        html_table(&table(compared)),
-        html_table(&equal_error(compared)),
-        html_table(&trade(compared)),
+        Table::from(table(compared)).html(),
+        Table::from(equal_error(compared)).html(),
+        Table::from(trade(compared)).html(),
     );
     folder
         .write("report.html", |out| write_document("Phase-guided and periodic profiling", &body, out))

@@ -83,7 +83,7 @@ pub fn run_until(
     if args.accuracy {
         let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
         watch.clear();
-        return report::accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
+        return report::print_accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
     }
     let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;

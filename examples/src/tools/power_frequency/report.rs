@@ -6,13 +6,13 @@ use phase_detect::PhaseId;
 use powersleuth::analysis::{Cost, Level, Outcome, Phase};
 use serde_json::{Value, json};
 
-use super::accuracy::{MODELS, ROUTES, Table};
+use super::accuracy::{self, MODELS, ROUTES};
 use super::judge::Errors;
 use super::study::{Advice, Study};
 use super::{Args, figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{align, percent, quantity};
+use crate::report::{Table, percent, quantity};
 
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 12;
@@ -156,7 +156,7 @@ impl Report<'_> {
         all[1] = study.predicted.intervals().to_string();
         all.extend([String::new(), String::new()]);
         rows.push(all);
-        align(&rows)
+        Table::from(rows).text()
     }
 
     /// The highest frequency and the lowest.
@@ -304,8 +304,8 @@ fn errors_object(errors: Errors) -> Value {
 }
 
 /// Prints the table of errors.
-pub fn accuracy(
-    table: &Table,
+pub fn print_accuracy(
+    table: &accuracy::Table,
     args: &Args,
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
@@ -320,7 +320,7 @@ pub fn accuracy(
     )
 }
 
-fn accuracy_object(table: &Table) -> Value {
+fn accuracy_object(table: &accuracy::Table) -> Value {
     let rows = table.rows.iter().map(|row| {
         let routes: serde_json::Map<String, Value> = ROUTES
             .iter()
@@ -351,7 +351,7 @@ fn accuracy_object(table: &Table) -> Value {
     json!({"frequencies_ghz": table.stations.map(powersleuth::Hertz::ghz), "programs": rows.collect::<Vec<_>>()})
 }
 
-fn accuracy_text(table: &Table) -> String {
+fn accuracy_text(table: &accuracy::Table) -> String {
     let stations = table.stations.map(|f| format!("{:.2}", f.ghz()));
     let mut text = format!(
         "Errors by phase instance, weighted by intervals; min, median and max are {} GHz.\n\nTime, mean (worst instance):\n",
@@ -367,13 +367,13 @@ fn accuracy_text(table: &Table) -> String {
         let cells = row.time.iter().flatten().map(|&e| cell(e));
         rows.push(std::iter::once(row.program.clone()).chain(cells).chain([String::new()]).collect());
     }
-    let over = |pick: &dyn Fn(&Table, usize, usize) -> f64, name: &str| -> Vec<String> {
+    let over = |pick: &dyn Fn(&accuracy::Table, usize, usize) -> f64, name: &str| -> Vec<String> {
         let cells = (0..9).map(|k| percent(pick(table, k / 3, k % 3)));
         std::iter::once(name.to_owned()).chain(cells).chain([String::new()]).collect()
     };
     rows.push(over(&|t, route, model| t.mean(|row| row.time[route][model].mean), "mean"));
     rows.push(over(&|t, route, model| t.worst(|row| row.time[route][model].mean), "worst"));
-    text += &align(&rows);
+    text += &Table::from(rows).text();
 
     text += "\nPower, what multiplexing does, and schedules:\n";
     let header = [
@@ -389,7 +389,7 @@ fn accuracy_text(table: &Table) -> String {
         "bound broken by",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    let mean = |of: &dyn Fn(&super::accuracy::Row) -> f64| percent(table.mean(of));
+    let mean = |of: &dyn Fn(&accuracy::Row) -> f64| percent(table.mean(of));
     let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "" }, percent(x.abs()));
     for row in &table.rows {
         let broken: Vec<String> = row.regret.violations.iter().map(|(_, by)| percent(*by)).collect();
@@ -418,5 +418,5 @@ fn accuracy_text(table: &Table) -> String {
         mean(&|row| row.regret.kept),
         String::new(),
     ]);
-    text + &align(&rows)
+    text + &Table::from(rows).text()
 }

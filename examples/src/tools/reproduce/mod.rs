@@ -13,7 +13,7 @@ use serde_json::Value;
 use self::studies::{STUDIES, Study};
 use crate::cli::{CommandLine, Common, Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::output::OutputDir;
-use crate::report::align;
+use crate::report::Table;
 
 /// Runs the papers' experiments on embedded programs and shows the papers' figures beside ours.
 ///
@@ -103,7 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
             let cells =
                 |row: &Row| [row.technique, row.figure, row.paper, &row.ours].map(str::to_owned).to_vec();
             let table: Vec<Vec<String>> = std::iter::once(header).chain(rows.iter().map(cells)).collect();
-            write!(out, "{}", align(&table))?;
+            write!(out, "{}", Table::from(table).text())?;
             writeln!(out, "\nThe commands: {}", folder.path().join("RESULTS.md").display())
         },
         out,

@@ -68,8 +68,9 @@ impl Process {
             .arg("-plugin")
             .arg(format!("{},channel={},region=0", path_of(&plugin), mapping.path()))
             .arg("-0")
-            .arg(name)
+            .arg(if program.script.is_empty() { name } else { program.path.as_os_str() })
             .arg(&program.path)
+            .args(&program.script)
             .args(arguments)
             .envs(options.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &options.directory {

@@ -25,7 +25,7 @@ use super::score::mean;
 use crate::cli::{Failure, Watch};
 use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
-use crate::report::{align, bytes, count, html_table, write_document};
+use crate::report::{Table, bytes, count, write_document};
 use crate::target::TargetError;
 use crate::workloads::Workload;
 use reuse_sampler::reference::ExactLru;
@@ -97,9 +97,9 @@ pub fn run(
         lengths.push((name.clone(), accesses));
         scatters.extend(found);
     }
-    let tables = [lengths_table(&lengths, args), summary(&scatters), details(&scatters)];
+    let tables = [lengths_table(&lengths, args), summary(&scatters), details(&scatters)].map(Table::from);
     let files = |folder: &OutputDir| {
-        let body: String = tables.iter().map(|table| html_table(table)).collect();
+        let body: String = tables.iter().map(Table::html).collect();
         folder
             .write("spread.html", |out| write_document("Spread of hierarchical sampling", &body, out))
             .and_then(|()| folder.write("spread.csv", |out| csv(&scatters, out)))
@@ -109,7 +109,7 @@ pub fn run(
         folder,
         files,
         |out| writeln!(out, "{}", json!({"seed": args.seed, "accesses": lengths, "spread": scatters})),
-        |out| tables.iter().try_for_each(|table| writeln!(out, "{}", align(table))),
+        |out| tables.iter().try_for_each(|table| writeln!(out, "{}", table.text())),
         out,
     )
 }

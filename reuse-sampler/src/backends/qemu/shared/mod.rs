@@ -9,5 +9,6 @@ pub mod futex;
 pub mod layout;
 pub mod message;
 pub mod ring;
+pub mod script;
 pub mod tree;
 pub mod word;
