@@ -15,6 +15,41 @@ pub struct SharedCache {
     pub line_size: u32,
 }
 
+/// Where the machine keeps the pirate's lines, as far as that bears on what is left to the target.
+///
+/// The default is the paper's machine: an inclusive cache, and memory in huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinePlacement {
+    /// Whether the pirate's memory is scattered over small page frames, so that some sets hold more of its lines than
+    /// others. In huge pages consecutive lines lie in consecutive sets.
+    pub scattered_pages: bool,
+    /// Ways of the shared cache. Needed where pages are scattered: 16 are assumed where it is not known.
+    pub ways: Option<u32>,
+    /// Bytes of a core's private caches that may hold lines which the shared cache does not: 0 if it is inclusive.
+    pub private_bytes: u64,
+}
+
+impl LinePlacement {
+    /// Bounds of what is left to the target of a cache of `whole` bytes beside `threads` pirate threads that hold all
+    /// of `stolen` bytes.
+    ///
+    /// # Formula
+    /// - In scattered pages of which `n` reach a set on average, the set has `n` of the pirate's lines with a variance
+    ///   of `n`: most sets leave the target the rest, more or less two standard deviations.
+    /// - A pirate whose lines all fit its private caches, or half of them, need not keep them in the shared one, and
+    ///   does not fetch them anew: that much more may be left. A larger one walks them out of its private caches before
+    ///   it returns to them.
+    pub(crate) fn bounds(&self, whole: u64, stolen: u64, threads: usize) -> (u64, u64) {
+        let left = whole.saturating_sub(stolen);
+        let way = whole as f64 / f64::from(self.ways.unwrap_or(16).max(1));
+        let deviation = (stolen as f64 / way).sqrt() * way;
+        let spread = if self.scattered_pages { (2.0 * deviation) as u64 } else { 0 };
+        let private = self.private_bytes.saturating_mul(threads as u64);
+        let private = if stolen <= private.saturating_mul(2) { stolen.min(private) } else { 0 };
+        (left.saturating_sub(spread), left.saturating_add(spread.max(private)).min(whole))
+    }
+}
+
 /// Who executes during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -76,8 +111,13 @@ pub trait Testbed {
         Evidence::Counted
     }
 
-    /// Sets the size of the pirate's working set and how many threads walk it. The first lines stay the same
-    /// when it grows, and stay stolen when it shrinks.
+    /// Where the machine keeps the pirate's lines.
+    fn placement(&self) -> LinePlacement {
+        LinePlacement::default()
+    }
+
+    /// Sets the size of the pirate's working set, twice the cache at most, and how many threads walk it. The first
+    /// lines stay the same when it grows, and stay stolen when it shrinks.
     ///
     /// # Errors
     /// What the machine refuses.
@@ -118,6 +158,10 @@ impl<T: Testbed + ?Sized> Testbed for &mut T {
 
     fn evidence(&self) -> Evidence {
         (**self).evidence()
+    }
+
+    fn placement(&self) -> LinePlacement {
+        (**self).placement()
     }
 
     fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), Self::Error> {

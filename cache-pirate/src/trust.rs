@@ -40,6 +40,20 @@ pub enum Distrust {
         /// Size that the cache was stated to have.
         cache: u64,
     },
+    /// What was left to the target is known no better than this, because of where the pirate's lines lie, and the
+    /// curve changes too much in between.
+    Steep {
+        /// Least number of bytes that may have been left.
+        from: u64,
+        /// Most.
+        to: u64,
+    },
+    /// The cache keeps lines that were touched often while many others are brought in, each once. The pirate's lines
+    /// are of the former kind, so that less is left to the target than the size says.
+    ScanResistant {
+        /// Share of the pirate's lines that outlived as many other lines as fill the cache.
+        kept: f64,
+    },
     /// The two sides did not share a cache before or after the interval.
     NotShared,
     /// The target ended before half of the interval's work was done.

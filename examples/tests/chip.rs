@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use examples::machines::chip::corun::{self, Until};
 use examples::machines::chip::{
-    Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Event, Inclusion,
-    Latencies, Player, Policy, PrefetcherSettings, Program, Recording, Reference,
+    Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Event, Frames,
+    Inclusion, Latencies, Player, Policy, PrefetcherSettings, Program, Recording, Reference,
 };
 use quickcheck::{QuickCheck, TestResult};
 use reuse_sampler::{Access, AccessKind, LineSize};
@@ -65,6 +65,47 @@ fn inclusion_takes_a_line_out_of_its_owners_l1() {
     };
     assert_eq!(misses(Inclusion::None), (5, 0));
     assert_eq!(misses(Inclusion::Inclusive), (6, 1));
+}
+
+#[test]
+fn a_victim_cache_holds_what_the_private_one_does_not() {
+    // A loop over six lines: the L1's two and the victim cache's four hold them all, and each touch of the loop
+    // brings a line back from the victim cache. The same loop fits no cache of four.
+    let lines: Vec<u64> = (0..6).cycle().take(600).collect();
+    let alone = |inclusion| corun::alone(&ChipSettings { inclusion, ..tiny() }, core(&lines)).unwrap();
+    let victim = alone(Inclusion::Victim);
+    assert_eq!((victim.l1_misses, victim.shared_misses), (600, 6));
+    assert_eq!(alone(Inclusion::None).shared_misses, 600);
+    let seven: Vec<u64> = (0..7).cycle().take(700).collect();
+    let settings = ChipSettings { inclusion: Inclusion::Victim, ..tiny() };
+    assert_eq!(corun::alone(&settings, core(&seven)).unwrap().shared_misses, 700);
+}
+
+#[test]
+fn page_frames_leave_sets_uneven() {
+    // 256 sets of 4 ways are four pages wide: 16 pages in a row lie four deep and fit. Scattered at random, hardly ever
+    // do just four share their sets.
+    let lines: Vec<u64> = (0..1024).cycle().take(10 * 1024).collect();
+    let misses = |frames| {
+        let shared = CacheSettings::lru(1024 * 64, 4, LineSize::B64).unwrap();
+        corun::alone(&ChipSettings { shared, frames, ..tiny() }, core(&lines)).unwrap().shared_misses
+    };
+    assert_eq!(misses(None), 1024);
+    let scattered: Vec<u64> = (0..20).map(|seed| misses(Some(Frames { seed }))).collect();
+    // Whole pages fit or do not: 64 lines that are fetched once, or ten times.
+    assert!(scattered.iter().all(|misses| misses % 64 == 0 && *misses >= 1024), "{scattered:?}");
+    assert!(scattered.iter().filter(|&&misses| misses > 1024).count() >= 15, "{scattered:?}");
+}
+
+#[test]
+fn re_reference_prediction_keeps_lines_through_a_scan() {
+    // Lines 1 and 2 are touched again (age 0), then a scan of lines touched once displaces itself.
+    let shared = tiny().shared.with_policy(Policy::Srrip);
+    let l1 = CacheSettings::lru(64, 1, LineSize::B64).unwrap();
+    let lines = [1, 2, 1, 2, 3, 4, 5, 6, 1, 2];
+    let misses =
+        |shared| corun::alone(&ChipSettings { shared, l1, ..tiny() }, core(&lines)).unwrap().shared_misses;
+    assert_eq!((misses(shared), misses(tiny().shared)), (6, 8));
 }
 
 #[test]

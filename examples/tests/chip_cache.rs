@@ -14,6 +14,7 @@ struct Entry {
     came: u64,
     touched: u64,
     bit: bool,
+    age: u8, // re-reference prediction
 }
 
 /// A cache kept as literally as the policies are written down.
@@ -61,6 +62,7 @@ impl Oracle {
         let set = self.set(tag);
         let Some(way) = set.iter().position(|e| e.is_some_and(|e| e.tag == tag)) else { return false };
         set[way].as_mut().unwrap().touched = time;
+        set[way].as_mut().unwrap().age = 0;
         Self::update_bits(policy, set, way);
         self.use_way(tag, way);
         true
@@ -82,11 +84,19 @@ impl Oracle {
                 Policy::Nehalem | Policy::NehalemWorstCase => {
                     set.iter().position(|e| e.is_some_and(|e| !e.bit)).unwrap()
                 }
+                Policy::Srrip => loop {
+                    if let Some(old) = set.iter().position(|e| e.is_some_and(|e| e.age == 3)) {
+                        break old;
+                    }
+                    for entry in set.iter_mut().flatten() {
+                        entry.age += 1;
+                    }
+                },
                 Policy::TreePlru => half_used_longest_ago(&used, ways.next_power_of_two()),
                 Policy::Random { .. } => unreachable!("random victims are checked otherwise"),
             },
         };
-        let victim = set[way].replace(Entry { tag, came: time, touched: time, bit: false });
+        let victim = set[way].replace(Entry { tag, came: time, touched: time, bit: false, age: 2 });
         Self::update_bits(policy, set, way);
         self.use_way(tag, way);
         victim.map(|e| e.tag)
@@ -166,8 +176,14 @@ fn cache(case: &Case, policy: Policy) -> Cache {
 #[test]
 fn agrees_with_the_oracle_step_by_step() {
     fn agrees(case: Case) -> bool {
-        let policies =
-            [Policy::Lru, Policy::Fifo, Policy::Nehalem, Policy::NehalemWorstCase, Policy::TreePlru];
+        let policies = [
+            Policy::Lru,
+            Policy::Fifo,
+            Policy::Nehalem,
+            Policy::NehalemWorstCase,
+            Policy::Srrip,
+            Policy::TreePlru,
+        ];
         policies.into_iter().all(|policy| {
             let mut cache = cache(&case, policy);
             let mut oracle = Oracle::new(case.sets as usize, case.ways as usize, policy, case.index);

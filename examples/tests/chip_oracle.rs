@@ -94,6 +94,7 @@ impl Arbitrary for Case {
             inclusion: *g.choose(&[Inclusion::None, Inclusion::Inclusive]).unwrap(),
             latencies: Latencies { l1: 1.0, l2: 4.0, shared: 10.0, memory: 130.0 },
             prefetcher: None,
+            frames: None,
             lines_per_cycle: *g.choose(&[None, Some(0.02), Some(1.0)]).unwrap(),
         };
         let index = *g.choose(&[Index::Modulo, Index::Hashed]).unwrap();

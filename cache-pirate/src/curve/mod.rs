@@ -3,6 +3,7 @@
 #[cfg(feature = "serde")]
 mod file;
 mod point;
+mod steepness;
 
 #[cfg(feature = "serde")]
 pub use self::file::{CurveFile, FilePhase, FilePoint, FileWindow, TimeUnit};
@@ -10,7 +11,7 @@ pub use self::point::CurvePoint;
 
 use crate::error::PirateError;
 use crate::measure::Interval;
-use crate::testbed::SharedCache;
+use crate::testbed::{LinePlacement, SharedCache};
 
 /// A curve: one point per measured size, the smallest first.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,23 +25,35 @@ impl CacheCurve {
     /// any ratio is taken, so that each counts by its work, its time or its accesses, whichever the ratio is
     /// over, times its weight.
     ///
-    /// `interval` is the work asked for per interval, to be named in the error.
+    /// `placement` bounds what was left to the target: where the curve changes much between these bounds, a point is
+    /// not trusted. `interval` is the work asked for per interval, to be named in the error.
     ///
     /// # Errors
     /// [`PirateError::NothingMeasured`] if there are no intervals in which time passed and work was done.
-    pub fn assemble(cache: SharedCache, interval: f64, intervals: &[Interval]) -> Result<Self, PirateError> {
+    pub fn assemble(
+        cache: SharedCache,
+        placement: LinePlacement,
+        interval: f64,
+        intervals: &[Interval],
+    ) -> Result<Self, PirateError> {
         let mut sizes: Vec<u64> = intervals.iter().map(|interval| interval.stolen).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();
-        let points: Vec<CurvePoint> = sizes
+        let (mut points, bounds): (Vec<CurvePoint>, Vec<(u64, u64)>) = sizes
             .into_iter()
             .filter_map(|stolen| {
-                CurvePoint::assemble(cache, stolen, intervals.iter().filter(|i| i.stolen == stolen))
+                CurvePoint::assemble(
+                    cache,
+                    placement,
+                    stolen,
+                    intervals.iter().filter(|i| i.stolen == stolen),
+                )
             })
-            .collect();
+            .unzip();
         if points.is_empty() {
             Err(PirateError::NothingMeasured { interval })
         } else {
+            steepness::judge(&mut points, &bounds);
             Ok(Self { cache, points })
         }
     }

@@ -3,7 +3,7 @@
 use crate::counts::{PirateCounts, TargetCounts};
 use crate::error::PirateError;
 use crate::measure::Interval;
-use crate::testbed::SharedCache;
+use crate::testbed::{LinePlacement, SharedCache};
 use crate::trust::{Trust, effective_size, spared};
 
 /// The target with a certain amount of cache.
@@ -11,7 +11,7 @@ use crate::trust::{Trust, effective_size, spared};
 pub struct CurvePoint {
     /// Bytes of the shared cache left to the target.
     pub bytes: u64,
-    /// Bounds of what was really left to it, from the pirate's fetch ratio.
+    /// Bounds of what was really left to it, from the pirate's fetch ratio and from where its lines lie.
     pub effective_bytes: (u64, u64),
     /// Time per unit of work.
     pub cpi: f64,
@@ -46,11 +46,13 @@ impl CurvePoint {
         self.trust.is_trusted()
     }
 
+    /// The point, and bounds of what was left to the target beside a pirate that held all its lines.
     pub(super) fn assemble<'a>(
         cache: SharedCache,
+        placement: LinePlacement,
         stolen: u64,
         intervals: impl Iterator<Item = &'a Interval> + Clone,
-    ) -> Option<Self> {
+    ) -> Option<(Self, (u64, u64))> {
         let useful = intervals.filter(|i| i.counts.target.work > 0.0 && i.counts.target.time > 0.0);
         let trust = if useful.clone().any(|i| i.trust.is_trusted()) {
             Trust::Trusted
@@ -66,11 +68,15 @@ impl CurvePoint {
         let mut targets = used.clone().map(|i| i.counts.target);
         let plain = targets.next().map_or(target, |first| targets.fold(first, |sum, counts| sum + counts));
         let whole = cache.bytes / u64::from(cache.line_size) * u64::from(cache.line_size);
+        let threads = used.clone().map(|i| i.threads).max().unwrap_or(1);
+        let (least, most) = effective_size(cache, stolen, pirate.fetch_ratio());
+        let (from, to) = placement.bounds(whole, stolen, threads);
+        let effective_bytes = (least.min(from), most.max(to));
         let memory = target.memory.filter(|memory| memory.accesses > 0.0);
         let line = f64::from(cache.line_size);
-        Some(Self {
+        let point = Self {
             bytes: whole - stolen,
-            effective_bytes: effective_size(cache, stolen, pirate.fetch_ratio()),
+            effective_bytes,
             cpi: target.cpi(),
             cpi_error: standard_error(used.clone().map(|i| i.counts.target * i.weight), target),
             mix: memory.map(|m| m.accesses / target.work),
@@ -82,7 +88,8 @@ impl CurvePoint {
             pirate_fetch_ratio: pirate.fetch_ratio(),
             intervals: used.count() as u64,
             trust,
-        })
+        };
+        Some((point, (from, to)))
     }
 
     pub(super) fn check(&self) -> Result<(), PirateError> {

@@ -7,11 +7,15 @@
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;
-use crate::testbed::{Testbed, Until, Who};
+use crate::testbed::{Evidence, Testbed, Until, Who};
 use crate::trust::{Distrust, Trust};
 
+/// Largest share of lines that may outlive a scan. LRU keeps none, and in scattered pages the few of sets that the scan
+/// hardly reaches; re-reference prediction keeps all.
+const SCAN_LIMIT: f64 = 0.5;
+
 /// What the pirate held alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
     /// Largest size held, in bytes, of those tried: the plan's and half of the cache.
     pub held: u64,
@@ -19,11 +23,20 @@ pub struct Capacity {
     pub not_held: Option<u64>,
     /// Size of the cache in bytes.
     pub cache: u64,
+    /// Bytes that each thread of the pirate holds in its private caches instead of the shared one, which is
+    /// exclusive: it walks so many more. Otherwise 0.
+    pub hidden: u64,
+    /// Share of lines touched twice that outlive as many others as fill the cache: 0 under LRU. `None` where fetches
+    /// are not counted.
+    pub kept_through_scan: Option<f64>,
 }
 
 impl Capacity {
     /// Whether the pirate may be trusted to hold `stolen` bytes.
     pub(super) fn judge(self, stolen: u64) -> Trust {
+        if let Some(kept) = self.kept_through_scan.filter(|&kept| stolen > 0 && kept > SCAN_LIMIT) {
+            return Trust::Untrusted(Distrust::ScanResistant { kept });
+        }
         let Some(not_held) = self.not_held else { return Trust::Trusted };
         if stolen >= not_held {
             return Trust::Untrusted(Distrust::NotHeld { held: self.held });
@@ -36,39 +49,36 @@ impl Capacity {
 }
 
 /// Lets the pirate walk each of `sizes` bytes and half of the cache, the smallest first, until it does not hold one.
-/// It holds a size if a walk fetches no more than the plan's limit; it may make as many walks as in a warm-up.
+/// It holds a size if a walk fetches no more than the plan's limit; it may make as many walks as in a warm-up. Before,
+/// where fetches are counted, it finds whether the cache is exclusive and whether it resists scans.
 ///
 /// # Errors
 /// Those of the testbed.
 ///
 /// # Cost
-/// The target stands still. Where all sizes are held, one or two walks of each.
+/// The target stands still. Where all sizes are held, one or two walks of each, and a few of the whole cache.
 pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> Result<Capacity, T::Error> {
     let line = u64::from(plan.cache.line_size);
-    let half = plan.whole() / 2 / line * line;
+    let half = (plan.whole() / 2 / line * line).max(line);
     let mut sizes: Vec<u64> = sizes.iter().copied().filter(|&bytes| bytes > 0).collect();
-    let mut capacity = Capacity { held: 0, not_held: None, cache: plan.whole() };
+    let mut capacity =
+        Capacity { held: 0, not_held: None, cache: plan.whole(), hidden: 0, kept_through_scan: None };
     if sizes.is_empty() {
         return Ok(capacity);
     }
-    sizes.push(half.max(line));
+    sizes.push(half);
     sizes.sort_unstable();
     sizes.dedup();
-    let limit = plan.limits.of(testbed.evidence());
-    for bytes in sizes {
-        testbed.steal(bytes, 1)?;
-        let mut held = false;
-        // The first walk brings the lines in.
-        for walk in 0..=plan.pirate_warm_up {
-            let before = testbed.read()?.pirate;
-            testbed.run(Who::Pirate, Until::Walks(1))?;
-            let PirateCounts { touches, fetches } = testbed.read()?.pirate - before;
-            held = walk > 0 && touches > 0.0 && fetches <= limit * touches;
-            if held {
-                break;
-            }
+    if testbed.evidence() == Evidence::Counted {
+        let private = testbed.placement().private_bytes / line * line;
+        // Half of the private caches beyond the shared one fit only if it holds nothing that they hold.
+        if private > 0 && holds(testbed, plan, plan.whole() + (private / 2 / line * line).max(line))? {
+            capacity.hidden = private;
         }
-        if !held {
+        capacity.kept_through_scan = kept_through_scan(testbed, plan, half, capacity.hidden)?;
+    }
+    for bytes in sizes {
+        if !holds(testbed, plan, bytes + capacity.hidden)? {
             capacity.not_held = Some(bytes);
             break;
         }
@@ -76,4 +86,45 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
     }
     testbed.steal(0, 1)?;
     Ok(capacity)
+}
+
+/// Whether the pirate holds `bytes` alone.
+fn holds<T: Testbed>(testbed: &mut T, plan: &Plan, bytes: u64) -> Result<bool, T::Error> {
+    let limit = plan.limits.of(testbed.evidence());
+    testbed.steal(bytes, 1)?;
+    // The first walk brings the lines in.
+    for walk in 0..=plan.pirate_warm_up {
+        let PirateCounts { touches, fetches } = walk_once(testbed)?;
+        if walk > 0 && touches > 0.0 && fetches <= limit * touches {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Share of `half` the cache's lines, touched twice, that are still there after so many others that the two together
+/// are a little more than the cache.
+fn kept_through_scan<T: Testbed>(
+    testbed: &mut T,
+    plan: &Plan,
+    half: u64,
+    hidden: u64,
+) -> Result<Option<f64>, T::Error> {
+    let line = u64::from(plan.cache.line_size);
+    testbed.steal(half, 1)?;
+    walk_once(testbed)?;
+    walk_once(testbed)?;
+    // The walk of more touches the first half a third time, and then each of the others once.
+    let others = plan.whole() / 16 * 17 / line * line + hidden;
+    testbed.steal(half + others, 1)?;
+    walk_once(testbed)?;
+    testbed.steal(half, 1)?;
+    let PirateCounts { touches, fetches } = walk_once(testbed)?;
+    Ok((touches > 0.0).then(|| 1.0 - (fetches / touches).min(1.0)))
+}
+
+fn walk_once<T: Testbed>(testbed: &mut T) -> Result<PirateCounts, T::Error> {
+    let before = testbed.read()?.pirate;
+    testbed.run(Who::Pirate, Until::Walks(1))?;
+    Ok(testbed.read()?.pirate - before)
 }

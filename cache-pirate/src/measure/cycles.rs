@@ -130,7 +130,7 @@ pub(super) fn run<T: Testbed>(
     body: impl FnOnce(&mut Session<'_, T>, &mut Measurements) -> Result<Next, T::Error>,
 ) -> Result<Measurements, T::Error> {
     let capacity = capacity::find(testbed, plan, sizes)?;
-    let mut result = Measurements::begin(plan, capacity);
+    let mut result = Measurements::begin(plan, testbed.placement(), capacity);
     let begin = testbed.read()?;
     let threads = match plan.threads {
         Threads::Fixed(threads) => threads.min(testbed.max_threads().max(1)),

@@ -28,7 +28,7 @@ use crate::counts::Reading;
 use crate::curve::CacheCurve;
 use crate::error::PirateError;
 use crate::plan::Plan;
-use crate::testbed::SharedCache;
+use crate::testbed::{LinePlacement, SharedCache};
 use crate::trust::Trust;
 
 /// One measurement interval.
@@ -54,6 +54,9 @@ pub struct Interval {
 pub struct Measurements {
     /// The cache.
     pub cache: SharedCache,
+    /// Where the machine keeps the pirate's lines: what the private caches hold of an exclusive cache is made up for,
+    /// and 0 here.
+    pub placement: LinePlacement,
     /// Work asked for per interval.
     pub interval: f64,
     /// The intervals in order.
@@ -76,7 +79,7 @@ impl Measurements {
     /// # Errors
     /// [`PirateError::NothingMeasured`] if no interval was completed.
     pub fn curve(&self) -> Result<CacheCurve, PirateError> {
-        CacheCurve::assemble(self.cache, self.interval, &self.intervals)
+        CacheCurve::assemble(self.cache, self.placement, self.interval, &self.intervals)
     }
 
     /// How much longer the run took than the target alone needs for the same work, as a fraction.
@@ -87,9 +90,11 @@ impl Measurements {
         self.total.elapsed / (alone * self.total.target.work) - 1.0
     }
 
-    fn begin(plan: &Plan, capacity: Capacity) -> Self {
+    fn begin(plan: &Plan, placement: LinePlacement, capacity: Capacity) -> Self {
+        let private_bytes = placement.private_bytes.saturating_sub(capacity.hidden);
         Self {
             cache: plan.cache,
+            placement: LinePlacement { private_bytes, ..placement },
             interval: plan.interval,
             intervals: Vec::new(),
             capacity,

@@ -72,7 +72,7 @@ impl<P: Copy + Eq + Hash> PhasedMeasurements<P> {
     /// [`PirateError::NothingMeasured`] if no interval fell into it.
     pub fn curve_of(&self, phase: P) -> Result<CacheCurve, PirateError> {
         let intervals: Vec<Interval> = self.intervals_of(phase).collect();
-        CacheCurve::assemble(self.all.cache, self.all.interval, &intervals)
+        CacheCurve::assemble(self.all.cache, self.all.placement, self.all.interval, &intervals)
     }
 }
 

@@ -57,7 +57,7 @@ impl<'a, T: Testbed> Session<'a, T> {
     /// Changes the number of pirate threads and warms up their caches.
     pub(super) fn set_threads(&mut self, threads: usize) -> Result<(), T::Error> {
         self.threads = threads;
-        self.testbed.steal(self.stolen(), threads)?;
+        self.steal()?;
         self.warm_pirate(0)
     }
 
@@ -72,8 +72,8 @@ impl<'a, T: Testbed> Session<'a, T> {
             Some(before) => (before, self.plan.whole() - before),
             None => (0, 0),
         };
-        self.testbed.steal(stolen, self.threads)?;
         self.stolen = Some(stolen);
+        self.steal()?;
         if stolen > pirate_had {
             self.warm_pirate(stolen - pirate_had)?;
         }
@@ -110,6 +110,12 @@ impl<'a, T: Testbed> Session<'a, T> {
             return Ok(next);
         }
         self.run_target(Who::Target, work - done, &mut |made: &Reading| ran(made, false))
+    }
+
+    /// Has the pirate walk what it is to steal, and in an exclusive cache what its private caches hold of that.
+    fn steal(&mut self) -> Result<(), T::Error> {
+        let hidden = if self.stolen() == 0 { 0 } else { self.capacity.hidden * self.threads as u64 };
+        self.testbed.steal(self.stolen() + hidden, self.threads)
     }
 
     fn stolen(&self) -> u64 {

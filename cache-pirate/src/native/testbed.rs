@@ -18,7 +18,7 @@ use super::target::Target;
 use super::topology::{Topology, Warning};
 use crate::counts::{PirateCounts, Reading, TargetCounts};
 use crate::error::PirateError;
-use crate::testbed::{Evidence, Outcome, SharedCache, Testbed, Until, Who};
+use crate::testbed::{Evidence, LinePlacement, Outcome, SharedCache, Testbed, Until, Who};
 
 /// Longest and shortest time between two looks at the target's progress.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
@@ -46,6 +46,7 @@ pub struct NativeTestbed {
     crew: Crew,
     cache: SharedCache,
     placement: Placement,
+    lines: LinePlacement,
     work: Work,
     fetches: Fetches,
     alone: Vec<((u64, usize), f64)>, // best probe of a size after walks alone, in nanoseconds per line
@@ -133,8 +134,18 @@ impl NativeTestbed {
             let reason = "is the target's: name other ones for the pirate, or use the time-sliced pirate";
             return Err(PirateError::Machine { cpu, reason });
         }
-        let mut crew = Crew::new(&pirate_cpus, bytes, cache.line_size, params.placement)?;
+        // Twice the cache: a pirate that is to steal all of it can also be shown what it could not hold.
+        let mut crew = Crew::new(&pirate_cpus, 2 * bytes, cache.line_size, params.placement)?;
         let mut warnings = topology.warnings(cpu);
+        let private = warnings.iter().find_map(|warning| match warning {
+            Warning::NotInclusive { private_bytes } => Some(*private_bytes),
+            _ => None,
+        });
+        let lines = LinePlacement {
+            scattered_pages: crew.pages() == Pages::Small,
+            ways: last.and_then(|cache| cache.ways),
+            private_bytes: private.unwrap_or(0),
+        };
         if crew.pages() == Pages::Small {
             warnings.push(Warning::SmallPages);
         }
@@ -160,6 +171,7 @@ impl NativeTestbed {
             crew,
             cache,
             placement: params.placement,
+            lines,
             work,
             fetches,
             alone: Vec::new(),
@@ -320,8 +332,12 @@ impl Testbed for NativeTestbed {
         }
     }
 
+    fn placement(&self) -> LinePlacement {
+        self.lines
+    }
+
     fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), PirateError> {
-        if bytes > self.cache.bytes {
+        if bytes > 2 * self.cache.bytes {
             return Err(PirateError::Size { bytes, cache_bytes: self.cache.bytes });
         }
         let bytes = bytes / u64::from(self.cache.line_size) * u64::from(self.cache.line_size);

@@ -29,8 +29,13 @@ enum State {
     Fifo,
     Random { state: u64 },
     Nehalem { accessed: Vec<u64>, full: u64, spare_touched: bool },
+    Srrip { ages: Vec<u8> },      // of each line, up to OLD
     TreePlru { nodes: Vec<u64> }, // bit n of a set's word: node n of its tree (root 1) points right
 }
+
+/// Re-reference prediction of two bits: a line of this age gives way; one that comes in is a year younger, one that is
+/// touched has age 0.
+const OLD: u8 = 3;
 
 impl Cache {
     /// An empty cache.
@@ -45,6 +50,7 @@ impl Cache {
                 full: u64::MAX >> (64 - geometry.ways()),
                 spare_touched: policy == Policy::Nehalem,
             },
+            Policy::Srrip => State::Srrip { ages: vec![OLD; geometry.lines().0 as usize] },
             Policy::TreePlru => State::TreePlru { nodes: vec![0; geometry.sets() as usize] },
         };
         Self {
@@ -73,6 +79,11 @@ impl Cache {
             State::Nehalem { accessed, full, spare_touched } => {
                 let Some(way) = set.iter().position(|&t| t == tag) else { return false };
                 mark(&mut accessed[index], way, *full, *spare_touched);
+                true
+            }
+            State::Srrip { ages } => {
+                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
+                ages[index * ways + way] = 0;
                 true
             }
             State::TreePlru { nodes } => {
@@ -107,6 +118,12 @@ impl Cache {
                 mark(bits, way, *full, *spare_touched);
                 std::mem::replace(&mut set[way], tag)
             }
+            State::Srrip { ages } => {
+                let ages = &mut ages[index * ways..(index + 1) * ways];
+                let way = first_empty(set).unwrap_or_else(|| oldest(ages));
+                ages[way] = OLD - 1;
+                std::mem::replace(&mut set[way], tag)
+            }
             State::TreePlru { nodes } => {
                 let way = first_empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways));
                 point_away(&mut nodes[index], way, ways);
@@ -128,7 +145,7 @@ impl Cache {
                 set.copy_within(way + 1.., way);
                 set[ways - 1] = EMPTY;
             }
-            State::Random { .. } | State::TreePlru { .. } => set[way] = EMPTY,
+            State::Random { .. } | State::Srrip { .. } | State::TreePlru { .. } => set[way] = EMPTY,
             State::Nehalem { accessed, .. } => {
                 set[way] = EMPTY;
                 accessed[index] &= !(1 << way);
@@ -185,6 +202,16 @@ fn mark(bits: &mut u64, way: usize, full: u64, spare_touched: bool) {
     if *bits == full {
         *bits = if spare_touched && full != 1 { 1 << way } else { 0 };
     }
+}
+
+/// The first way whose line is old, all lines growing older until there is one.
+#[inline]
+fn oldest(ages: &mut [u8]) -> usize {
+    let most = ages.iter().copied().max().unwrap_or(OLD);
+    for age in ages.iter_mut() {
+        *age += OLD - most;
+    }
+    ages.iter().position(|&age| age == OLD).unwrap_or(0)
 }
 
 /// Makes the nodes above `way` point to their other halves.

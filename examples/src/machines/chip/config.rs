@@ -40,6 +40,30 @@ pub enum Inclusion {
     None,
     /// A line that the shared cache evicts leaves its owner's private caches too.
     Inclusive,
+    /// Exclusive: what leaves the outer private cache comes in, and what is touched here goes back.
+    Victim,
+}
+
+/// Page frames of 4 KiB, a random one for each page of each core: where an operating system without huge pages puts
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Seed of the choice.
+    pub seed: u64,
+}
+
+impl Frames {
+    /// The line of memory behind `core`'s `line`, of which a page has `1 << lines_shift`.
+    #[inline]
+    pub(super) const fn line(self, core: usize, line: u64, lines_shift: u32) -> u64 {
+        let page = line >> lines_shift;
+        // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); of 2^40 frames, no two pages get the same in practice.
+        let mut z = self.seed.wrapping_add((page ^ (core as u64) << 52).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let frame = (z ^ (z >> 31)) >> 24;
+        frame << lines_shift | line & ((1 << lines_shift) - 1)
+    }
 }
 
 /// Cycles that an access takes at the level that serves it, all levels before it included.
@@ -73,6 +97,8 @@ pub struct ChipSettings {
     pub shared: CacheSettings,
     /// Whether the shared cache includes the private ones.
     pub inclusion: Inclusion,
+    /// Page frames over which the programs' pages are scattered; addresses are taken as they are if `None`.
+    pub frames: Option<Frames>,
     /// Cycles of each level.
     pub latencies: Latencies,
     /// Stream prefetcher between each core and the shared cache, if there is one.
@@ -94,6 +120,7 @@ impl ChipSettings {
             l2: None,
             shared: CacheSettings::lru(2 << 20, 16, LineSize::B64)?,
             inclusion: Inclusion::None,
+            frames: None,
             latencies: Latencies::default(),
             prefetcher: None,
             lines_per_cycle: None,

@@ -163,6 +163,10 @@ pub enum Policy {
     /// As [`Nehalem`](Self::Nehalem), but *all* bits are cleared, the touched line's too: the worst that a
     /// co-runner holding the rest of the cache can do to a program's share.
     NehalemWorstCase,
+    /// Static re-reference interval prediction with two bits: lines that come in are expected to be used late, lines
+    /// that were touched soon, so that a scan displaces itself (Jaleel et al., *High Performance Cache Replacement
+    /// Using Re-Reference Interval Prediction*, ISCA 2010, section 4.1, hit priority).
+    Srrip,
     /// Pseudo-LRU by a binary tree over the ways: a touch makes each node above the line point to its other half,
     /// and the victim is where the nodes point. Where the ways are not a power of two, halves without a way are
     /// passed over.

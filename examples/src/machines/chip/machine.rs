@@ -3,7 +3,7 @@
 use reuse_sampler::{AccessKind, CacheLines};
 
 use super::cache::Cache;
-use super::config::{ChipSettings, Inclusion};
+use super::config::{ChipSettings, Frames, Inclusion};
 use super::core::{Activity, Core, CoreSettings};
 use super::counters::Counters;
 use super::owner::Owners;
@@ -42,7 +42,9 @@ pub struct Chip<P> {
 #[derive(Debug)]
 struct SharedSide {
     cache: Cache,
-    inclusive: bool,
+    inclusion: Inclusion,
+    frames: Option<Frames>,
+    page_shift: u32, // lines of a 4 KiB page, as a power of two
     owners: Owners,
     latencies: Latencies,
     cycles_per_line: f64, // 0: no limit
@@ -62,7 +64,9 @@ impl<P: Program> Chip<P> {
         }
         let shared = SharedSide {
             cache: Cache::new(settings.shared.geometry, settings.shared.policy),
-            inclusive: settings.inclusion == Inclusion::Inclusive,
+            inclusion: settings.inclusion,
+            frames: settings.frames,
+            page_shift: 12_u32.saturating_sub(settings.line_size().shift()),
             owners: Owners::new(settings.line_size()),
             latencies: settings.latencies,
             cycles_per_line: settings.lines_per_cycle.map_or(0.0, f64::recip),
@@ -245,7 +249,11 @@ fn execute<P: Program>(cores: &mut [Core<P>], shared: &mut SharedSide, index: us
     core.counters.instructions += reference.instructions;
     core.counters.stores += u64::from(reference.kind == AccessKind::Store);
     let issued = core.clock.issue(reference.instructions, reference.dependent);
-    let tag = shared.owners.tag(index, reference.line);
+    let line = match shared.frames {
+        Some(frames) => frames.line(index, reference.line, shared.page_shift),
+        None => reference.line,
+    };
+    let tag = shared.owners.tag(index, line);
     if core.l1.touch(tag) {
         core.clock.complete(issued, shared.latencies.l1, true);
     } else {
@@ -261,7 +269,7 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
     if let Some(l2) = &mut core.l2 {
         if l2.touch(tag) {
             core.l1.insert(tag);
-            return shared.latencies.l2;
+            return shared.latencies.l2; // with a second level, the first one's victims are forgotten
         }
     }
     core.counters.shared_accesses += 1;
@@ -272,15 +280,26 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
         let wait = shared.occupy_channel(issued);
         core.counters.bandwidth_stall += wait;
         latency = shared.latencies.memory + wait;
-        fetch(cores, shared, index, tag);
+        if shared.inclusion != Inclusion::Victim {
+            fetch(cores, shared, index, tag);
+        }
+    } else if shared.inclusion == Inclusion::Victim {
+        core.lines -= 1;
+        shared.cache.remove(tag);
     }
     // After the shared cache, whose victim may have left room here; before the prefetches, whose victims
     // must be found here.
     let core = &mut cores[index];
-    if let Some(l2) = &mut core.l2 {
-        l2.insert(tag);
+    let first = core.l1.insert(tag);
+    let victim = match &mut core.l2 {
+        Some(l2) => l2.insert(tag),
+        None => first,
+    };
+    // A prefetch may have brought it in before.
+    if let Some(victim) = victim.filter(|&v| shared.inclusion == Inclusion::Victim && !shared.cache.touch(v))
+    {
+        fetch(cores, shared, index, victim);
     }
-    core.l1.insert(tag);
     prefetch(cores, shared, index, tag, issued);
     latency
 }
@@ -291,7 +310,7 @@ fn fetch<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u
     let Some(victim) = shared.cache.insert(tag) else { return };
     let owner = &mut cores[shared.owners.owner(victim)];
     owner.lines -= 1;
-    if shared.inclusive {
+    if shared.inclusion == Inclusion::Inclusive {
         let in_l1 = owner.l1.remove(victim);
         let in_l2 = owner.l2.as_mut().is_some_and(|l2| l2.remove(victim));
         owner.counters.inclusion_victims += u64::from(in_l1 || in_l2);

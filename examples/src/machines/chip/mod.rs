@@ -28,7 +28,7 @@ mod recording;
 mod timing;
 
 pub use self::cache::Cache;
-pub use self::config::{CacheSettings, ChipSettings, Inclusion, Latencies};
+pub use self::config::{CacheSettings, ChipSettings, Frames, Inclusion, Latencies};
 pub use self::core::{Activity, CoreSettings};
 pub use self::counters::Counters;
 pub use self::error::ChipError;

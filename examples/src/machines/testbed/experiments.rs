@@ -13,7 +13,8 @@ use super::programs::{Micro, Recorded};
 use super::truth::{alone_with_ways, scaled_nehalem};
 use super::{PirateCore, SimulatedTestbed, stressmark};
 use crate::machines::chip::{
-    ChipError, ChipSettings, CoreSettings, Counters, Policy, PrefetcherSettings, Program,
+    CacheSettings, ChipError, ChipSettings, CoreSettings, Counters, Frames, Inclusion, Index, Policy,
+    PrefetcherSettings, Program,
 };
 use crate::workloads::{Kernel, Workload};
 
@@ -183,6 +184,32 @@ pub fn suite(bytes: u64) -> Vec<(&'static str, Workload)> {
         Kernel::Gather { length: items(6), picks: items(6) },
     ];
     kernels.into_iter().map(|kernel| (kernel.name(), Workload::kernel(kernel, 1, 1))).collect()
+}
+
+/// Chips that differ from the paper's in one thing each, with a shared cache of `bytes`: what processors after 2017
+/// have, and policies that are not LRU.
+///
+/// # Errors
+/// As [`scaled_nehalem`].
+pub fn machines(bytes: u64, seed: u64) -> Result<Vec<(&'static str, ChipSettings)>, ChipError> {
+    let paper = scaled_nehalem(bytes, Policy::Lru)?;
+    let second = CacheSettings::lru(bytes / 16, 8, paper.line_size())?;
+    let hashed = paper.shared.geometry.with_index(Index::Hashed);
+    let with_l2 = |inclusion| ChipSettings { l2: Some(second), inclusion, ..paper.clone() };
+    let with_policy = |policy| ChipSettings { shared: paper.shared.with_policy(policy), ..paper.clone() };
+    Ok(vec![
+        ("huge pages", paper.clone()),
+        ("4 KiB frames", ChipSettings { frames: Some(Frames { seed }), ..paper.clone() }),
+        (
+            "hashed sets",
+            ChipSettings { shared: CacheSettings { geometry: hashed, ..paper.shared }, ..paper.clone() },
+        ),
+        ("not inclusive", with_l2(Inclusion::None)),
+        ("victim cache", with_l2(Inclusion::Victim)),
+        ("prefetching", ChipSettings { prefetcher: Some(PrefetcherSettings::default()), ..paper.clone() }),
+        ("SRRIP", with_policy(Policy::Srrip)),
+        ("tree-PLRU", with_policy(Policy::TreePlru)),
+    ])
 }
 
 /// How the micro-benchmarks read their array.

@@ -5,12 +5,13 @@
 //! at a time. Nothing tells the chip that one of its programs is a pirate.
 
 use cache_pirate::{
-    MemoryCounts, Outcome, PirateCounts, Reading, SharedCache, TargetCounts, Testbed, Until, Who,
+    LinePlacement, MemoryCounts, Outcome, PirateCounts, Reading, SharedCache, TargetCounts, Testbed, Until,
+    Who,
 };
 
 use super::walk::{Side, Walk};
 use crate::machines::chip::{
-    Activity, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Counters, Event, Program,
+    Activity, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Counters, Event, Inclusion, Program,
 };
 
 /// Core of the target.
@@ -38,6 +39,7 @@ impl Default for PirateCore {
 pub struct SimulatedTestbed<P> {
     chip: Chip<Side<P>>,
     cache: SharedCache,
+    placement: LinePlacement,
     passes: u64, // after which the target has ended
     active: usize,
     ended: bool,
@@ -72,7 +74,14 @@ impl<P: Program> SimulatedTestbed<P> {
         }
         let bytes = settings.shared.geometry.bytes();
         let cache = SharedCache { bytes, line_size: settings.line_size().bytes() };
-        Ok(Self { chip, cache, passes, active: 0, ended: false })
+        let private_bytes = match settings.inclusion {
+            Inclusion::Inclusive => 0,
+            // A second level is taken to have the first one's lines too.
+            _ => settings.l2.unwrap_or(settings.l1).geometry.bytes(),
+        };
+        let ways = Some(settings.shared.geometry.ways() as u32);
+        let placement = LinePlacement { scattered_pages: settings.frames.is_some(), ways, private_bytes };
+        Ok(Self { chip, cache, placement, passes, active: 0, ended: false })
     }
 
     /// The target's counters, all of them.
@@ -174,6 +183,10 @@ impl<P: Program> Testbed for SimulatedTestbed<P> {
 
     fn max_threads(&self) -> usize {
         self.chip.cores() - 1
+    }
+
+    fn placement(&self) -> LinePlacement {
+        self.placement
     }
 
     fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), ChipError> {

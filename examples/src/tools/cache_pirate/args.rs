@@ -158,6 +158,8 @@ pub(super) enum Experiment {
     Prefetch,
     /// Section III.6: the Stressmark of Xu et al.
     Stressmark,
+    /// Curves of all kernels on chips with what processors after 2017 have: other inclusion, sets, pages and policies
+    Machines,
     /// All of these
     All,
 }

@@ -11,8 +11,8 @@ use super::tell;
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Policy, PrefetcherSettings};
 use crate::machines::testbed::experiments::{
-    Compared, ExperimentError, OneRun, Pattern, Rivals, compare_recorded, figure_five, mean_and_max, one_run,
-    stealable, stressmark_rival, suite,
+    Compared, ExperimentError, OneRun, Pattern, Rivals, compare_recorded, figure_five, machines,
+    mean_and_max, one_run, stealable, stressmark_rival, suite,
 };
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::truth::scaled_nehalem;
@@ -137,7 +137,8 @@ fn all(
         if !(args.asks_for(Experiment::Kernels)
             || args.asks_for(Experiment::Threads)
             || args.asks_for(Experiment::OneRun)
-            || args.asks_for(Experiment::Prefetch))
+            || args.asks_for(Experiment::Prefetch)
+            || args.asks_for(Experiment::Machines))
         {
             break;
         }
@@ -173,6 +174,15 @@ fn all(
                 settings.prefetcher = Some(PrefetcherSettings::default());
                 let compared = compare_recorded(&settings, &program, Threads::Fixed(1), 4 * lines, 1)?;
                 results.curves.push(curve("prefetch", name, "lru, prefetching", &compared));
+            }
+        }
+        if args.asks_for(Experiment::Machines) {
+            for (machine, settings) in machines(cache, args.common.seed)? {
+                if !go_on() {
+                    return Ok(false);
+                }
+                let compared = compare_recorded(&settings, &program, Threads::Fixed(1), 4 * lines, 1)?;
+                results.curves.push(curve("machines", name, machine, &compared));
             }
         }
         if args.asks_for(Experiment::Threads) {
@@ -293,6 +303,7 @@ impl Results {
             ("patterns", "An array as large as the cache (figure 5)"),
             ("kernels", "Kernels beside true caches (figures 7 and 8)"),
             ("prefetch", "The same with a stream prefetcher (figures 3, 10 and 11)"),
+            ("machines", "Kernels on chips with what processors after 2017 have"),
         ] {
             let curves = || self.curves.iter().filter(|curve| curve.experiment == experiment);
             if curves().next().is_none() {
@@ -326,9 +337,10 @@ impl Results {
                     let values = || curves().filter(|curve| curve.policy == policy).map(of);
                     (mean_and_max(values().map(|v| v.0)).0, mean_and_max(values().map(|v| v.1)).1)
                 };
+                let trusted: usize = curves().filter(|c| c.policy == policy).map(|c| c.trusted).sum();
                 writeln!(
                     out,
-                    "  {:<16} {policy:<17}     {}  {}  {}",
+                    "  {:<16} {policy:<17} {trusted:>3} {}  {}  {}",
                     "all",
                     pair(mean(&|c| c.fetch_error)),
                     pair(mean(&|c| c.fetch_error_beyond)),

@@ -192,6 +192,15 @@ fn reason(point: &CurvePoint) -> Option<String> {
             bytes(held),
             bytes(cache)
         ),
+        Distrust::Steep { from, to } => format!(
+            "where the pirate's lines lie leaves the program {} to {}, and it changes too much in between",
+            bytes(from),
+            bytes(to)
+        ),
+        Distrust::ScanResistant { kept } => format!(
+            "the cache favours lines that are touched often, such as the pirate's: it kept {} of them through a scan",
+            percent(kept)
+        ),
         Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
         Distrust::Truncated { .. } => "the program ended too soon".to_owned(),
         _ => "nothing was measured".to_owned(),

@@ -1,6 +1,6 @@
 //! A testbed that can be interrupted and tells how far it has come.
 
-use cache_pirate::{Evidence, Outcome, Reading, SharedCache, Testbed, Until, Who};
+use cache_pirate::{Evidence, LinePlacement, Outcome, Reading, SharedCache, Testbed, Until, Who};
 
 use super::tell;
 use crate::cli::Watch;
@@ -28,6 +28,10 @@ impl<T: Testbed> Testbed for Watched<'_, T> {
 
     fn evidence(&self) -> Evidence {
         self.inner.evidence()
+    }
+
+    fn placement(&self) -> LinePlacement {
+        self.inner.placement()
     }
 
     fn steal(&mut self, bytes: u64, threads: usize) -> Result<(), T::Error> {

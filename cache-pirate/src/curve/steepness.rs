@@ -1,0 +1,56 @@
+//! Whether a point may stand for its size, although what was left to the target is known within bounds only.
+
+use super::CurvePoint;
+use crate::trust::{Distrust, Trust};
+
+/// Most by which the fetch ratio may change between a point's size and its bounds, absolute. Chosen, as the next, on
+/// the kernels of `cache_pirate --experiment machines --cache 256KiB`.
+const FETCHES: f64 = 0.02;
+/// Most by which the CPI may, relative.
+const CPI: f64 = 0.05;
+
+/// Takes back the trust in points at which the curve is steep: at their bounds, it differs too much.
+///
+/// The curve between points is taken to be straight. Beyond the smallest and the largest it is not known, which counts
+/// as too much.
+pub(super) fn judge(points: &mut [CurvePoint], bounds: &[(u64, u64)]) {
+    let steep = points.iter().zip(bounds).map(|(point, &bounds)| is_steep(point, bounds, points));
+    let steep: Vec<bool> = steep.collect();
+    for ((point, &(from, to)), steep) in points.iter_mut().zip(bounds).zip(steep) {
+        if steep && point.is_trusted() {
+            point.trust = Trust::Untrusted(Distrust::Steep { from, to });
+        }
+    }
+}
+
+fn is_steep(point: &CurvePoint, (from, to): (u64, u64), points: &[CurvePoint]) -> bool {
+    // If more was left than the size says, then what was measured is a larger size's, and this size's value is that
+    // of a smaller one: both ways.
+    let reach = point.bytes.saturating_sub(from).max(to.saturating_sub(point.bytes));
+    let whole = points.last().map_or(0, |last| last.bytes).max(to);
+    let (from, to) = (point.bytes.saturating_sub(reach), (point.bytes + reach).min(whole));
+    // The values at both bounds, and whatever was measured between them.
+    let between = points.iter().filter(|other| (from..=to).contains(&other.bytes)).map(|other| other.bytes);
+    [from, to].into_iter().chain(between).any(|bytes| {
+        let differs = |of: &dyn Fn(&CurvePoint) -> Option<f64>, limit: f64| {
+            let Some(here) = of(point) else { return false };
+            value_at(bytes, points, of).is_none_or(|there| (there - here).abs() > limit)
+        };
+        bytes != point.bytes
+            && (differs(&|p| p.fetch_ratio, FETCHES) || differs(&|p| Some(p.cpi), CPI * point.cpi))
+    })
+}
+
+/// The curve's value at a size, if it was measured from there or below to there or above.
+fn value_at(bytes: u64, points: &[CurvePoint], of: &dyn Fn(&CurvePoint) -> Option<f64>) -> Option<f64> {
+    let after = points.partition_point(|point| point.bytes < bytes);
+    let above = points.get(after)?;
+    let high = of(above)?;
+    if above.bytes == bytes {
+        return Some(high);
+    }
+    let below = points.get(after.checked_sub(1)?)?;
+    let low = of(below)?;
+    let part = (bytes - below.bytes) as f64 / (above.bytes - below.bytes) as f64;
+    Some(low + part * (high - low))
+}
