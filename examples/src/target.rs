@@ -58,9 +58,11 @@ impl From<ChildProcesses> for Children {
 /// What observes a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Backend {
-    /// Hardware counters where instructions and accesses can be counted, else the emulator
+    /// Hardware counters where instructions and accesses can be counted, else as exact
     #[default]
     Auto,
+    /// Every block and access: the emulator, or translation where it is missing
+    Exact,
     /// The emulator qemu-user: exact, several times slower than the program alone
     Qemu,
     /// Translated on its own processor (x86-64 Linux): exact, nothing to install, one thread (experimental)
@@ -75,7 +77,7 @@ impl Backend {
     pub fn samples(self) -> bool {
         match self {
             Self::Auto => perf::probe().has_counters(),
-            Self::Qemu | Self::Dbi => false,
+            Self::Exact | Self::Qemu | Self::Dbi => false,
             Self::Perf => true,
         }
     }
@@ -85,6 +87,7 @@ impl From<Backend> for Choice {
     fn from(backend: Backend) -> Self {
         match backend {
             Backend::Auto => Self::Best,
+            Backend::Exact => Self::Exact,
             Backend::Qemu => Self::Qemu,
             Backend::Dbi => Self::Dbi,
             Backend::Perf => Self::Counters,

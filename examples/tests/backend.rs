@@ -77,3 +77,33 @@ fn what_needs_every_access_is_not_asked_of_counters() {
         );
     }
 }
+
+/// Not a test of its own: run by the next one in an environment where no emulator is found.
+#[test]
+#[ignore = "started by another test"]
+fn in_an_environment_without_the_emulator() {
+    let arguments = ["--window", "100000", "--json", "--", "/bin/ls", "/"];
+    for ended in [phases(&arguments), curves(&arguments)] {
+        assert_eq!(ended.status, 0, "{}", ended.messages);
+        assert!(ended.out.contains("\"window"), "no windows");
+    }
+    let traced = one_curve(&["--model", "exact-lru", "--json", "--", "/bin/ls", "/"]);
+    assert!(traced.messages.contains("qemu-x86_64 is not in PATH"), "{}", traced.messages);
+}
+
+/// On a machine without counters and without the emulator, a program is translated: nothing need be installed.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn without_the_emulator_a_program_is_translated() {
+    if probe().has_counters() {
+        eprintln!("skipped: this machine has counters, which are preferred");
+        return;
+    }
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "in_an_environment_without_the_emulator", "--ignored", "--nocapture"])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && text.contains("1 passed"), "{text}");
+}

@@ -165,9 +165,10 @@ impl StatCache {
             let mut misses = never;
             let mut slope = 0.0;
             for (distance, probability) in pieces() {
-                let survives = (-per_miss * ratio * distance).exp();
-                misses += probability * (1.0 - survives);
-                slope += probability * distance * survives * per_miss;
+                // Exact for small ratios too, so that a root at 0 is found as 0.
+                let evicted = -(-per_miss * ratio * distance).exp_m1();
+                misses += probability * evicted;
+                slope += probability * distance * (1.0 - evicted) * per_miss;
             }
             if slope >= 1.0 {
                 break; // at a double root, to the precision of the sums

@@ -209,3 +209,20 @@ fn one_line_is_evicted_by_whatever_comes_between() {
     assert_eq!(model.miss_probability(Reuse::Distance(ReuseDistance(0)), CacheLines(1)), 0.0);
     assert_eq!(model.miss_probability(Reuse::Distance(ReuseDistance(1)), CacheLines(1)), 1.0);
 }
+
+/// Where all lines come to fit, the miss ratio is 0 and not the sums' rounding: else a reuse at a distance beyond any run
+/// would miss, and more often in a larger cache.
+#[test]
+fn a_cache_that_holds_everything_never_misses() {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    for (distance, count) in [(3, 8734), (1012, 20_160), (10_813_450, 30_282), (103_000_000, 50_274)] {
+        profile.record_many(Outcome::Reused(ReuseDistance(distance)), count, 1);
+        profile.add_accesses(count);
+    }
+    let model = StatCache::fit(&profile).unwrap();
+    for lines in [67_201_815, 71_857_034, 79_424_543, 90_951_970] {
+        let size = CacheLines(lines);
+        assert_eq!(model.miss_ratio(size), 0.0, "{size:?}");
+        assert_eq!(model.miss_probability(Reuse::Distance(ReuseDistance(u64::MAX)), size), 0.0, "{size:?}");
+    }
+}

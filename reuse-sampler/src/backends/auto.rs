@@ -1,8 +1,9 @@
 //! Observes a program with whatever this machine has.
 //!
 //! With hardware counters that is the `perf` backend: near the program's own speed. Without, the `qemu` backend: exact,
-//! without privileges, and several times slower than the program alone. Which of them are tried depends on the
-//! features this crate is built with.
+//! without privileges, and several times slower than the program alone. Where the emulator is missing or cannot load
+//! plugins, the `dbi` backend: as exact, but of one thread of one process. Which of them are tried depends on the features
+//! this crate is built with.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ pub struct AutoOptions {
     /// Whether what the program writes to standard output goes to standard error, because the caller's own
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
-    /// What becomes of processes that the program starts. Default: they are observed too, where the emulator observes; other
-    /// backends ignore them.
+    /// What becomes of processes that the program starts. Default: they are observed too, where the emulator observes;
+    /// other backends ignore them.
     pub children: Children,
     /// Which backend is to observe. Default: the best there is.
     pub backend: Choice,
@@ -61,9 +62,11 @@ impl Default for AutoOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Choice {
-    /// Counters where windows and distances can be counted with them, else the emulator.
+    /// Counters where windows and distances can be counted with them, else as [`Exact`](Self::Exact).
     #[default]
     Best,
+    /// What sees every block and access: the `qemu` backend, else `dbi`.
+    Exact,
     /// The `perf` backend or none, with time where there are no counters.
     Perf,
     /// The `perf` backend with the processor's counters or none: windows are instructions. What distances are counted
@@ -117,13 +120,8 @@ pub fn spawn<A: AsRef<OsStr>>(
     let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
     let program = program.as_ref();
     let mut missing: Vec<String> = Vec::new();
-    #[cfg(feature = "dbi")]
-    if options.backend == Choice::Dbi {
-        let sampler = DbiSampler::spawn(program, &arguments, &dbi_options(options))?;
-        return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) });
-    }
     #[cfg(feature = "perf")]
-    if !matches!(options.backend, Choice::Qemu | Choice::Dbi) {
+    if !matches!(options.backend, Choice::Exact | Choice::Qemu | Choice::Dbi) {
         let found = perf::probe();
         if matches!(options.backend, Choice::Perf | Choice::Counters) || found.has_counters() {
             let sampler = PerfSampler::spawn(program, &arguments, &perf_options(options))?;
@@ -137,6 +135,15 @@ pub fn spawn<A: AsRef<OsStr>>(
             Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
             Err(error) => return Err(error),
+        }
+    }
+    #[cfg(feature = "dbi")]
+    if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Dbi) {
+        match DbiSampler::spawn(program, &arguments, &dbi_options(options)) {
+            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) }),
+            Err(error) if missing.is_empty() => return Err(error),
+            // A program for another processor, say: what the emulator lacked is the better advice.
+            Err(error) => missing.push(format!("dbi: {error}")),
         }
     }
     let _ = (program, &arguments);

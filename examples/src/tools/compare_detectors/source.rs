@@ -51,7 +51,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         line_size: LineSize::B64,
         seed: args.common.seed,
         output_to_stderr: true,
-        backend: Backend::Qemu,
+        backend: Backend::Exact,
         children: ChildProcesses::Ignore,
     };
     let mut target = Target::program(&args.program, options).map_err(Failure::run)?;

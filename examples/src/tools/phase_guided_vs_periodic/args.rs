@@ -29,8 +29,8 @@ pub struct Args {
     /// What to do
     #[arg(long, value_enum, default_value = "compare")]
     pub(super) experiment: Experiment,
-    /// Embedded workload to compare on, may be repeated [default: phased, multi, same_code]
-    #[arg(long, value_name = "NAME")]
+    /// Embedded workloads to compare on, separated by commas [default: phased, multi, same_code]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     workload: Vec<String>,
     /// How many times as long the phases of embedded workloads are
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -157,7 +157,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
         line_size: LineSize::B64,
         seed: setup.seed,
         output_to_stderr: args.common.claims_stdout(),
-        backend: Backend::Qemu,
+        backend: Backend::Exact,
         children: ChildProcesses::Ignore,
     };
     if args.program.is_empty() {
