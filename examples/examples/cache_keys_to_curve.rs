@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = WindowPlan::new(ReusePlan::Sparse(SampleGap::mean(10.0)?));
     let mut profile = ReuseProfile::new(objects);
     while let Some(window) = sampler.next_window(&plan)? {
-        profile.record_window(&window);
+        profile.record_window(&window)?;
     }
 
     let model = StatStack::fit(&profile)?;

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut profile = ReuseProfile::new(LineSize::B64);
     let mut spots = HotSpots::new();
     while let Some(window) = sampler.next_window(&plan)? {
-        profile.record_window(&window);
+        profile.record_window(&window)?;
         window.samples.iter().for_each(|sample| spots.add(sample, |site| site.pc));
     }
 

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("accesses  miss ratio in {:?} lines", sizes.map(|size| size.0));
     while let Some(window) = sampler.next_window(&plan)? {
         let mut profile = ReuseProfile::new(LineSize::B64);
-        profile.record_window(&window);
+        profile.record_window(&window)?;
         if recent.len() == REMEMBERED {
             recent.remove(0);
         }

@@ -24,7 +24,7 @@ impl Sampler for Loop {
             return Ok(None);
         }
         self.windows_left -= 1;
-        let mut window = Window::new(WindowIndex(self.next), ThreadId(0));
+        let mut window = Window::new(WindowIndex(self.next), ThreadId(0), LineSize::B64);
         self.next += 1;
         window.instructions = 40_000;
         window.code = vec![(0x40_1000, 40_000)];
@@ -50,7 +50,7 @@ impl Sampler for Loop {
 fn profile(sampler: &mut dyn Sampler) -> Result<ReuseProfile, SamplerError> {
     let mut profile = ReuseProfile::new(LineSize::B64);
     while let Some(window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every))? {
-        profile.record_window(&window);
+        profile.record_window(&window)?;
     }
     Ok(profile)
 }

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = WindowPlan::new(ReusePlan::Every);
     let mut profile = ReuseProfile::new(LineSize::B64);
     while let Some(window) = sampler.next_window(&plan)? {
-        profile.record_window(&window);
+        profile.record_window(&window)?;
     }
 
     let (lru, random) = (StatStack::fit(&profile)?, StatCache::fit(&profile)?);

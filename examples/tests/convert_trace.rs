@@ -99,7 +99,7 @@ fn a_profile_is_that_of_replaying_the_trace() {
         let mut sampler = ReplaySampler::new(source, options).unwrap();
         let mut expected = ReuseProfile::new(LineSize::B64);
         while let Some(window) = sampler.next_window(&WindowPlan::new(plan)).unwrap() {
-            expected.record_window(&window);
+            expected.record_window(&window).unwrap();
         }
         assert_eq!(profile, expected);
     }

@@ -217,7 +217,7 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     }
     let mut profile = ReuseProfile::new(LineSize::B64);
     while let Some(window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every)).unwrap() {
-        profile.record_window(&window);
+        profile.record_window(&window).unwrap();
     }
     let sizes: Vec<u64> = (2..=16).map(|ways| ways * (8 << 10)).collect();
     let curve = modelled_curve(&settings, &profile, 0.4, 1.0, &sizes).unwrap();

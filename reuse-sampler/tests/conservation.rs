@@ -205,7 +205,7 @@ fn arrivals_of_every_window_add_up_to_the_samples_of_the_run() {
     let mut arrived = ReuseProfile::new(options.line_size);
     while let Some(mut window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every)).unwrap() {
         window.overlaps.clear(); // known of the samples only
-        started.record_window(&window);
+        started.record_window(&window).unwrap();
         let arrivals = window.arrivals.as_ref().unwrap().all();
         assert_eq!(Some(arrivals.samples()), window.accesses.get());
         arrived.merge(&arrivals).unwrap();

@@ -177,7 +177,7 @@ fn threads_give_the_same_profile_however_they_run() {
         threads.dedup();
         assert_eq!(threads, [0, 1, 2, 3].map(ThreadId));
         let mut profile = ReuseProfile::new(LineSize::B64);
-        windows.iter().for_each(|window| profile.record_window(window));
+        windows.iter().for_each(|window| profile.record_window(window).unwrap());
         profile
     };
     let first = run();

@@ -48,7 +48,7 @@ fn stack_distances(stream: &[u64]) -> Vec<(u64, u64)> {
 fn profile(windows: &[Window]) -> ReuseProfile {
     let mut profile = ReuseProfile::new(LineSize::B64);
     for window in windows {
-        profile.record_window(window);
+        profile.record_window(window).unwrap();
     }
     profile
 }

@@ -424,10 +424,10 @@ fn overhead() -> Checked {
             ));
         }
     }
-    let mut profile = ReuseProfile::with_clock(reuse_sampler::LineSize::B64, Clock::Instructions);
     let run = observe(&format!("sequential {rounds}"), &options(10_000_000), sparse(1e5)?)?;
+    let mut profile = ReuseProfile::with_clock(reuse_sampler::LineSize::B64, run.windows[0].clock);
     for window in &run.windows {
-        profile.record_window(window);
+        profile.record_window(window).map_err(|error| error.to_string())?;
     }
     let near = profile.distribution().beyond(expected_distance(run.windows[0].clock, LINES));
     Ok(format!("{}; P(D > one round) {near:.3}", lines.join("; ")))

@@ -26,8 +26,8 @@ use crate::{
 /// use reuse_sampler::{GroupedProfiles, LineSize, ThreadId, Window, WindowIndex};
 ///
 /// let mut phases = GroupedProfiles::new(LineSize::B64);
-/// phases.add(&Window::new(WindowIndex(0), ThreadId(0)), "start-up")?;
-/// phases.add(&Window::new(WindowIndex(1), ThreadId(0)), "steady")?;
+/// phases.add(&Window::new(WindowIndex(0), ThreadId(0), LineSize::B64), "start-up")?;
+/// phases.add(&Window::new(WindowIndex(1), ThreadId(0), LineSize::B64), "steady")?;
 /// assert_eq!(phases.iter().count(), 2);
 /// # Ok::<(), reuse_sampler::Error>(())
 /// ```
@@ -55,8 +55,12 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
     /// Windows are added in the order in which the sampler returned them.
     ///
     /// # Errors
-    /// [`Error::WindowTwice`] if a window of this number was added before; nothing is recorded then.
+    /// [`Error::WindowTwice`] if a window of this number was added before, [`Error::MixedLineSizes`] if it was observed at
+    /// another line size; nothing is recorded then. Distances by another clock than accesses count as not known.
     pub fn add(&mut self, window: &Window, key: K) -> Result<(), Error> {
+        if window.line_size != self.line_size {
+            return Err(Error::mixed_line_sizes(self.line_size, window.line_size));
+        }
         if self.group_of.contains_key(&window.index) {
             return Err(Error::WindowTwice { index: window.index.0 });
         }

@@ -58,16 +58,29 @@ pub enum Error {
     /// A window of no instructions or accesses.
     #[error("a window of length 0: give at least 1")]
     WindowLength,
-    /// Two profiles with different line sizes cannot be merged.
-    #[error("cannot merge profiles of {left} and {right} byte lines: record both at one line size")]
+    /// Windows are a number of instructions, and the source tells no instruction.
+    #[error(
+        "windows of {window} instructions, and {accesses} accesses without one: give WindowLength::Accesses, or a source \
+         that tells executed blocks"
+    )]
+    NoInstructions {
+        /// Instructions that a window was to have.
+        window: u64,
+        /// Accesses seen.
+        accesses: u64,
+    },
+    /// Profiles, windows and models at different line sizes cannot be put together.
+    #[error(
+        "cannot put together what was observed at {left} and {right} byte lines: observe both at one line size"
+    )]
     MixedLineSizes {
-        /// Line size of the profile merged into, in bytes.
+        /// Line size of what is added to, in bytes.
         left: u32,
-        /// Line size of the other profile, in bytes.
+        /// Line size of what is added, in bytes.
         right: u32,
     },
     /// Two profiles measured with different clocks cannot be merged.
-    #[error("cannot merge profiles clocked in {left} and {right}: record both with one clock")]
+    #[error("cannot put together distances in {left} and in {right}: record both with one clock")]
     MixedClocks {
         /// Clock of the profile merged into.
         left: Clock,

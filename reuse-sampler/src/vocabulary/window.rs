@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Clock, Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex};
+use crate::{
+    Clock, LineSize, Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex,
+};
 
 /// Number of memory accesses in a window, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,9 @@ pub struct Window {
     pub index: WindowIndex,
     /// The thread it belongs to.
     pub thread: ThreadId,
+    /// Line size at which its accesses are counted and its reuse is observed; the default where neither is.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub line_size: LineSize,
     /// Instructions executed; 0 where the source does not tell.
     pub instructions: u64,
     /// Memory accesses made, an access that straddles lines counted once per line.
@@ -149,10 +154,11 @@ pub struct Window {
 impl Window {
     /// An empty window.
     #[must_use]
-    pub const fn new(index: WindowIndex, thread: ThreadId) -> Self {
+    pub const fn new(index: WindowIndex, thread: ThreadId, line_size: LineSize) -> Self {
         Self {
             index,
             thread,
+            line_size,
             instructions: 0,
             accesses: AccessCount::Unknown,
             code: Vec::new(),

@@ -167,7 +167,7 @@ fn sampling_and_measuring_everything_agree() {
     let profile = |run: &Run| {
         let mut profile = ReuseProfile::new(LineSize::B64);
         for window in &run.windows {
-            profile.record_window(window);
+            profile.record_window(window).unwrap();
         }
         profile.distribution()
     };

@@ -150,7 +150,7 @@ mod tests {
             let mut profile = ReuseProfile::new(LineSize::B64);
             profile.record_many(outcome, 300, 1);
             profile.add_accesses(300);
-            let mut window = Window::new(WindowIndex(0), ThreadId(0));
+            let mut window = Window::new(WindowIndex(0), ThreadId(0), LineSize::B64);
             window.instructions = 1_000;
             window.accesses = AccessCount::Measured(300);
             window.arrivals = Some(Arrivals { loads: profile, stores: ReuseProfile::new(LineSize::B64) });

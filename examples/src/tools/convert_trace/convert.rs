@@ -283,7 +283,7 @@ impl<'a> Job<'a> {
         let mut profile = ReuseProfile::new(self.line_size);
         let plan = WindowPlan::new(self.plan);
         let mut converted = self.windows(sampler, &plan, "accesses", |window, converted| {
-            profile.record_window(window);
+            profile.record_window(window).map_err(Failure::run)?;
             converted.instructions += window.instructions;
             Ok(profile.accesses())
         })?;

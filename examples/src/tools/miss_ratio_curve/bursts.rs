@@ -160,7 +160,7 @@ mod tests {
 
     /// A window with one sample of its own, whose distance is its number, and one that the window before left.
     fn window(index: u64, accesses: u64) -> Window {
-        let mut window = Window::new(WindowIndex(index), ThreadId(0));
+        let mut window = Window::new(WindowIndex(index), ThreadId(0), LineSize::B64);
         window.accesses = AccessCount::Measured(accesses);
         let count = |started_in, distance| ReuseCount {
             outcome: Outcome::Reused(ReuseDistance(distance)),
@@ -212,7 +212,7 @@ mod tests {
 
     /// A window whose only sample began in window 0 and ended in it, at a load or at a store.
     fn arrival(index: u64, kind: AccessKind) -> Window {
-        let mut window = Window::new(WindowIndex(index), ThreadId(0));
+        let mut window = Window::new(WindowIndex(index), ThreadId(0), LineSize::B64);
         let site = |pc| Site { pc, kind };
         window.samples.push(ReuseSample {
             outcome: Outcome::Reused(ReuseDistance(index)),

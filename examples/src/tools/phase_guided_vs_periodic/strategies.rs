@@ -6,8 +6,8 @@ use phase_detect::GuideConfig;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reuse_sampler::{
-    AccessCount, CacheLines, CacheModel, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap, ThreadId,
-    Window, WindowIndex, differences_within_phase,
+    AccessCount, CacheLines, CacheModel, LineSize, Outcome, ReuseCount, ReusePlan, ReuseProfile, SampleGap,
+    ThreadId, Window, WindowIndex, differences_within_phase,
 };
 use statstack::StatStack;
 
@@ -149,7 +149,7 @@ impl Guided {
         let mut plan = guide.initial_plan();
         let (mut samples, mut seen) = (0, BTreeMap::new());
         for (index, recorded) in recording.windows.iter().enumerate() {
-            let mut window = unseen(recorded, index);
+            let mut window = unseen(recorded, index, recording.line_size);
             if plan.reuse.starts_samples() {
                 window.accesses = AccessCount::Measured(recorded.accesses);
                 let count = |(outcome, count): (Outcome, u64)| ReuseCount {
@@ -205,8 +205,8 @@ fn tell_apart(
 }
 
 /// A window of which only the code is known.
-fn unseen(recorded: &RecordedWindow, index: usize) -> Window {
-    let mut window = Window::new(WindowIndex(index as u64), ThreadId(0));
+fn unseen(recorded: &RecordedWindow, index: usize, line_size: LineSize) -> Window {
+    let mut window = Window::new(WindowIndex(index as u64), ThreadId(0), line_size);
     window.instructions = recorded.instructions;
     window.code.clone_from(&recorded.code);
     window

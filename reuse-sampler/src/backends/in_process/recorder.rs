@@ -118,7 +118,11 @@ impl Profiler {
     #[must_use]
     pub fn take_profile(&self) -> ReuseProfile {
         let mut profile = ReuseProfile::new(self.0.options.line_size);
-        self.take_windows().iter().for_each(|window| profile.record_window(window));
+        for window in self.take_windows() {
+            // All have the recorder's line size and count accesses.
+            let recorded = profile.record_window(&window);
+            debug_assert!(recorded.is_ok());
+        }
         profile
     }
 }

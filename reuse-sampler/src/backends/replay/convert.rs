@@ -31,7 +31,7 @@ pub(crate) fn window_from(
     line_size: LineSize,
     seen: bool,
 ) -> Window {
-    let mut window = Window::new(index, thread);
+    let mut window = Window::new(index, thread, line_size);
     if seen {
         window.accesses = AccessCount::Measured(report.accesses);
     }

@@ -12,7 +12,8 @@ use crate::{Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowInde
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WindowLength {
-    /// Instructions, for sources that tell which blocks are executed.
+    /// Instructions, for sources that tell which blocks are executed. Where none is told in more accesses than this,
+    /// [`Error::NoInstructions`] takes the place of the one endless window.
     Instructions(u64),
     /// Memory accesses (one per line touched), for traces of accesses alone.
     Accesses(u64),
@@ -167,7 +168,17 @@ impl<S: EventSource> ReplaySampler<S> {
         }
     }
 
-    fn exit(&mut self, id: ThreadId) -> Option<Window> {
+    /// Whether a thread that ends could ever have reached a boundary.
+    fn check(&self, state: &ThreadState) -> Result<(), Error> {
+        match (self.options.window, state.progress()) {
+            (WindowLength::Instructions(window), (0, accesses)) if accesses > window => {
+                Err(Error::NoInstructions { window, accesses })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn exit(&mut self, id: ThreadId) -> Result<Option<Window>, Error> {
         let state = match self.current.take() {
             Some((current, state)) if current == id => Some(state),
             other => {
@@ -175,7 +186,9 @@ impl<S: EventSource> ReplaySampler<S> {
                 self.threads.remove(&id)
             }
         };
-        state.map(|mut state| state.end(End::Thread, self.options.window, self.options.line_size))
+        let Some(mut state) = state else { return Ok(None) };
+        self.check(&state)?;
+        Ok(Some(state.end(End::Thread, self.options.window, self.options.line_size)))
     }
 
     /// The windows in progress, by thread.
@@ -206,7 +219,7 @@ impl<S: EventSource> ReplaySampler<S> {
             match event {
                 Event::Thread(id) => self.switch(id),
                 Event::Exit(id) => {
-                    if let Some(window) = self.exit(id) {
+                    if let Some(window) = self.exit(id)? {
                         return Ok(Some(window));
                     }
                 }
@@ -275,6 +288,9 @@ impl<S: EventSource> Sampler for ReplaySampler<S> {
                 return Ok(Some(window));
             }
             self.ended = Some(End::Thread);
+            for state in self.threads.values().chain(self.current.iter().map(|(_, state)| state)) {
+                self.check(state)?;
+            }
             self.finish(End::Thread);
         }
         Ok(self.finished.pop_front())

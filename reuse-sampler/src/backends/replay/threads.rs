@@ -112,6 +112,11 @@ impl ThreadState {
         window
     }
 
+    /// Instructions and accesses so far.
+    pub(crate) const fn progress(&self) -> (u64, u64) {
+        (self.instructions, self.accesses)
+    }
+
     /// Whether nothing happened since the last boundary.
     pub(crate) fn is_idle(&self) -> bool {
         self.began == (self.instructions, self.accesses)

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use super::input::Input;
 use super::lines::after_blanks;
-use crate::{Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
+use crate::{LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 
 const FORMAT: &str = "bb";
 
@@ -110,7 +110,7 @@ impl<R: Read> BbWindows<R> {
             };
         }
         self.input.consume(1);
-        let mut window = Window::new(WindowIndex(self.windows), ThreadId(0));
+        let mut window = Window::new(WindowIndex(self.windows), ThreadId(0), LineSize::default());
         let mut ordered = true;
         loop {
             self.skip_blanks()?;
@@ -308,7 +308,7 @@ mod tests {
                 .filter(|code| !code.is_empty())
                 .enumerate()
                 .map(|(index, code)| {
-                    let mut window = Window::new(WindowIndex(index as u64), ThreadId(0));
+                    let mut window = Window::new(WindowIndex(index as u64), ThreadId(0), LineSize::default());
                     window.code = code.into_iter().map(|(a, n, bits)| (a, (n >> (bits % 64)).max(1))).collect();
                     in_order(&mut window.code);
                     window

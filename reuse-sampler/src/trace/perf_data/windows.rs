@@ -5,7 +5,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use super::{PerfDataReader, PerfSample};
-use crate::{Error, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
+use crate::{Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
 
 /// How samples become windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Thread {
     }
 
     fn finish(&mut self, length: u64, names: &[String]) -> Window {
-        let mut window = Window::new(self.index, self.number);
+        let mut window = Window::new(self.index, self.number, LineSize::default());
         window.instructions = std::mem::take(&mut self.instructions);
         window.code = std::mem::take(&mut self.code).into_iter().collect();
         window.counters = names

@@ -49,7 +49,7 @@ impl<R: Read> UsfSamples<R> {
             file: reader.file,
             line_size,
             bursts: vec![(0, WindowIndex(0))],
-            window: Window::new(WindowIndex(0), ThreadId(0)),
+            window: Window::new(WindowIndex(0), ThreadId(0), line_size),
             begin: 0,
             latest: 0,
             empty: true,
@@ -137,7 +137,7 @@ impl<R: Read> UsfSamples<R> {
 
     /// The window so far, which ends with its burst at `end` or has only become too large.
     fn next_after(&mut self, end: Option<u64>) -> Window {
-        let next = Window::new(WindowIndex(self.window.index.0 + 1), ThreadId(0));
+        let next = Window::new(WindowIndex(self.window.index.0 + 1), ThreadId(0), self.line_size);
         let mut window = std::mem::replace(&mut self.window, next);
         let accesses = end.map_or(0, |end| end.saturating_sub(self.begin));
         window.accesses = AccessCount::Estimated(accesses);

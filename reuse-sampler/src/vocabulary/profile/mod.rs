@@ -132,11 +132,17 @@ impl ReuseProfile {
         }
     }
 
-    /// Adds every outcome that `window` reports, how its samples overlapped, and the accesses of the window where they are known.
+    /// Adds every outcome that `window` reports, how its samples overlapped, and the accesses of the window where they
+    /// are known.
     ///
-    /// This is the profile of *samples reported in* the window. Where samples outlive their window and phases
-    /// are kept apart, use [`Window::outcomes`] and record each in the profile of the window that started it.
-    pub fn record_window(&mut self, window: &Window) {
+    /// This is the profile of *samples reported in* the window. Where samples outlive their window and phases are kept
+    /// apart, [`GroupedProfiles`](crate::GroupedProfiles) records each in the profile of the window that started it.
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if the window was not observed as the profile is recorded;
+    /// nothing is added then.
+    pub fn record_window(&mut self, window: &Window) -> Result<(), Error> {
+        self.check(window.line_size, window.clock)?;
         for (_, outcome, count, weight) in window.outcomes() {
             self.record_many(outcome, count, weight);
         }
@@ -144,6 +150,18 @@ impl ReuseProfile {
             self.record_overlap(overlap);
         }
         self.add_accesses(window.accesses.get().unwrap_or(0));
+        Ok(())
+    }
+
+    /// Whether what was observed so can be added.
+    fn check(&self, line_size: LineSize, clock: Clock) -> Result<(), Error> {
+        if self.line_size != line_size {
+            return Err(Error::mixed_line_sizes(self.line_size, line_size));
+        }
+        if self.clock != clock {
+            return Err(Error::MixedClocks { left: self.clock, right: clock });
+        }
+        Ok(())
     }
 
     /// Says that the profile stands for `accesses` more accesses of the program.
@@ -157,12 +175,7 @@ impl ReuseProfile {
     /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if `other` was not recorded alike; `self` is then
     /// unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        if self.line_size != other.line_size {
-            return Err(Error::mixed_line_sizes(self.line_size, other.line_size));
-        }
-        if self.clock != other.clock {
-            return Err(Error::MixedClocks { left: self.clock, right: other.clock });
-        }
+        self.check(other.line_size, other.clock)?;
         add_all(&mut self.reused, &other.reused);
         add_all(&mut self.censored, &other.censored);
         self.dangling = self.dangling.saturating_add(other.dangling);

@@ -112,7 +112,7 @@ impl<K: Kernel> Session<K> {
             self.finish(&mut thread, End::Over)?;
             self.close_events(&mut thread);
         } else {
-            thread.progress.window = Window::new(self.number(), thread.id);
+            thread.progress.window = Window::new(self.number(), thread.id, self.settings.line_size);
         }
         (thread.progress.last, thread.progress.began, thread.progress.boundary) =
             (Moment::default(), Moment::default(), 0);

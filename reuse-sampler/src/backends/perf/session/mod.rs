@@ -245,7 +245,7 @@ impl<K: Kernel> Session<K> {
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
         let mut thread = Box::new(Thread::new(tid, id, self.settings.seed, self.initial));
-        thread.progress.window = Window::new(self.number(), id);
+        thread.progress.window = Window::new(self.number(), id, self.settings.line_size);
         thread.progress.began_at = self.kernel.now();
         match self.observe(&mut thread) {
             Ok(()) => {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::perf::registers::Watched;
 use crate::{
-    AccessCount, Clock, Losses, Outcome, ReuseDistance, ReuseSample, Site, ThreadId, Window, WindowIndex,
+    AccessCount, Clock, LineSize, Losses, Outcome, ReuseDistance, ReuseSample, Site, ThreadId, Window,
+    WindowIndex,
 };
 
 /// What a thread's clocks show.
@@ -41,7 +42,7 @@ impl Progress {
             began: Moment::default(),
             last: Moment::default(),
             began_at: 0,
-            window: Window::new(WindowIndex(0), id),
+            window: Window::new(WindowIndex(0), id, LineSize::default()),
             code: BTreeMap::new(),
             edge: None,
         }
@@ -68,7 +69,7 @@ impl Progress {
         (mix, open): (Option<f64>, u64),
         now: u64,
     ) -> Window {
-        let empty = Window::new(next, self.window.thread);
+        let empty = Window::new(next, self.window.thread, self.window.line_size);
         let mut window = std::mem::replace(&mut self.window, empty);
         let Moment { length, distance, running, enabled } = end;
         let passed = length.saturating_sub(self.began.length);
