@@ -20,10 +20,16 @@
 //! # Ok::<(), laws::Violation>(())
 //! ```
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::engine::random::Random;
-use crate::{CacheLines, CacheModel, Reuse, ReuseDistance};
+use crate::{
+    AccessCount, CacheLines, CacheModel, Reuse, ReuseDistance, ReusePlan, SampleGap, Sampler, SamplerError,
+    Window, WindowPlan,
+};
 
 /// A law that an implementation breaks, and where.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -108,6 +114,107 @@ pub fn cache_model(model: &(impl CacheModel + ?Sized), seed: u64) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Holds samplers of one target, each made by `start`, against the laws of [`Sampler`]: every window has a number of its
+/// own, the same line size as the others, and code at ascending addresses; under [`ReusePlan::Off`] nothing is sampled;
+/// under [`ReusePlan::Every`] each measured access is the beginning of one outcome, reported once, of a window that was
+/// returned, also where observation is stopped early; sparse samples are as many as their gap says; a run that has ended
+/// stays ended; and a second run returns the same windows, but for the time they took.
+///
+/// Give a target of at least 10,000 accesses and three windows that does the same each time.
+///
+/// # Errors
+/// The first [`Violation`] found; what a sampler refuses is one.
+pub fn sampler<S: Sampler>(mut start: impl FnMut() -> Result<S, SamplerError>) -> Result<(), Violation> {
+    let mut run = |plan: ReusePlan, stop_after: usize| run(&mut start, plan, stop_after);
+    let broken = |law, case: String| Err(Violation { law, case });
+    let off = run(ReusePlan::Off, usize::MAX)?;
+    if let Some(window) = off.iter().find(|window| window.outcomes().next().is_some()) {
+        return broken("nothing is sampled where nothing is to be", format!("window {}", window.index.0));
+    }
+    let every = run(ReusePlan::Every, usize::MAX)?;
+    let again = run(ReusePlan::Every, usize::MAX)?;
+    if let Some((one, _)) = every.iter().zip(&again).find(|(one, other)| one != other) {
+        return broken("a second run is the same", format!("window {}", one.index.0));
+    }
+    if every.len() != again.len() {
+        return broken("a second run is the same", format!("{} and {} windows", every.len(), again.len()));
+    }
+    let stopped = run(ReusePlan::Every, 2)?;
+    for windows in [&every, &stopped] {
+        let measured = windows.iter().all(|window| matches!(window.accesses, AccessCount::Measured(_)));
+        let (accesses, outcomes) = (accesses(windows), outcomes(windows));
+        if measured && accesses != outcomes {
+            return broken(
+                "each access has one outcome",
+                format!("{accesses} accesses, {outcomes} outcomes"),
+            );
+        }
+    }
+    let gap = 50.0;
+    let sparse = run(ReusePlan::Sparse(SampleGap::mean(gap).map_err(refused)?), usize::MAX)?;
+    let expected = accesses(&every) as f64 / gap;
+    let samples = outcomes(&sparse) as f64;
+    // The number of geometric gaps in a run varies no more than a Poisson count: six deviations, and the last gap.
+    if (samples - expected).abs() > 6.0 * expected.sqrt() + 1.0 {
+        return broken(
+            "samples are as many as their gap says",
+            format!("{samples}, not about {expected:.0}"),
+        );
+    }
+    Ok(())
+}
+
+/// The windows of a run without the time they took, checked one by one.
+fn run<S: Sampler>(
+    start: &mut impl FnMut() -> Result<S, SamplerError>,
+    reuse: ReusePlan,
+    stop_after: usize,
+) -> Result<Vec<Window>, Violation> {
+    let broken = |law, case: String| Err(Violation { law, case });
+    let mut sampler = start().map_err(refused)?;
+    let plan = WindowPlan::new(reuse);
+    let mut windows: Vec<Window> = Vec::new();
+    let mut known = HashSet::new();
+    while let Some(mut window) = sampler.next_window(&plan).map_err(refused)? {
+        window.elapsed = Duration::ZERO;
+        let name = format!("window {}", window.index.0);
+        if !known.insert(window.index) {
+            return broken("a window's number is its own", name);
+        }
+        if windows.first().is_some_and(|first| first.line_size != window.line_size) {
+            return broken("all windows have one line size", name);
+        }
+        if !window.code.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            return broken("code lies at ascending addresses", name);
+        }
+        windows.push(window);
+        if windows.len() == stop_after {
+            sampler.stop().map_err(refused)?;
+        }
+    }
+    if sampler.next_window(&plan).map_err(refused)?.is_some() {
+        return broken("a run that has ended stays ended", format!("after {} windows", windows.len()));
+    }
+    let started = windows.iter().flat_map(|window| window.outcomes().map(|outcome| outcome.0));
+    let stray = started.into_iter().find(|window| !known.contains(window));
+    if let Some(stray) = stray {
+        return broken("a sample was started in a window that is returned", format!("window {}", stray.0));
+    }
+    Ok(windows)
+}
+
+fn accesses(windows: &[Window]) -> u64 {
+    windows.iter().filter_map(|window| window.accesses.get()).sum()
+}
+
+fn outcomes(windows: &[Window]) -> u64 {
+    windows.iter().flat_map(|window| window.outcomes().map(|(_, _, count, _)| count)).sum()
+}
+
+fn refused(error: impl std::fmt::Display) -> Violation {
+    Violation { law: "the sampler works", case: error.to_string() }
 }
 
 #[cfg(test)]

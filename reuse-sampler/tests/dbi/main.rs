@@ -414,3 +414,9 @@ fn what_cannot_be_run_is_an_error() {
     assert!(missing.to_string().contains("no such program"), "{missing}");
     assert!(DbiSampler::spawn("/bin/true", none, &DbiOptions::windows_of(0)).is_err());
 }
+
+#[test]
+#[cfg(feature = "laws")]
+fn keeps_the_laws_of_samplers() {
+    reuse_sampler::laws::sampler(|| DbiSampler::spawn("true", [""; 0], &DbiOptions::windows_of(20_000))).unwrap();
+}

@@ -470,3 +470,13 @@ fn auto_finds_the_emulator() {
     assert_eq!(sampler.next_window(&off()).unwrap(), None);
     assert_eq!((sampler.exit_status(), sampler.warnings().len()), (Some(TargetExit::Code(7)), 0));
 }
+
+#[test]
+#[cfg(feature = "laws")]
+fn keeps_the_laws_of_samplers() {
+    if qemu_is_missing() {
+        return;
+    }
+    let options = QemuOptions::windows_of(20_000);
+    reuse_sampler::laws::sampler(|| QemuSampler::spawn("true", [""; 0], &options)).unwrap();
+}

@@ -336,6 +336,10 @@ impl Run {
             }
             _ => {}
         }
+        if matches!(self.stage, Stage::Between(_)) && self.open_samples > 0 {
+            // A last window, in which nothing happens but that they are given up.
+            self.begin(Mode::Watch);
+        }
         self.close(End::Interrupt);
         self.observer.process.signal(Signal::SIGTERM);
         self.observer.process.signal(Signal::SIGCONT);
