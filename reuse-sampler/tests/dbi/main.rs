@@ -418,5 +418,6 @@ fn what_cannot_be_run_is_an_error() {
 #[test]
 #[cfg(feature = "laws")]
 fn keeps_the_laws_of_samplers() {
-    reuse_sampler::laws::sampler(|| DbiSampler::spawn("true", [""; 0], &DbiOptions::windows_of(20_000))).unwrap();
+    reuse_sampler::laws::sampler(|| DbiSampler::spawn("true", [""; 0], &DbiOptions::windows_of(20_000)))
+        .unwrap();
 }
