@@ -33,9 +33,9 @@ pub struct GuideConfig {
 }
 
 impl Default for GuideConfig {
-    /// Gaps from 1 to 32 windows; 4 windows of following while more than 0.5 % of the samples are open.
+    /// Gaps from 1 to 32 windows; at most 64 windows of following while more than 0.5 % of the samples are open.
     fn default() -> Self {
-        Self { first_gap: 1.0, gap_limit: 32.0, follow: 4, unresolved: 0.005, seed: 0 }
+        Self { first_gap: 1.0, gap_limit: 32.0, follow: 64, unresolved: 0.005, seed: 0 }
     }
 }
 

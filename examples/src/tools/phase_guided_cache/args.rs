@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
     pub(super) gap_limit: f64,
     /// Windows after a profiled one in which samples that are still open are followed on, at most
-    #[arg(long, value_name = "WINDOWS", default_value_t = 4)]
+    #[arg(long, value_name = "WINDOWS", default_value_t = 64)]
     pub(super) follow: u32,
     /// Cache model: statstack for LRU, statcache for random replacement
     #[arg(long, value_enum, default_value = "statstack")]
