@@ -1,53 +1,34 @@
-//! A miss ratio curve that follows a running service: every so many accesses a new one, in bounded memory.
+//! How large should the cache of a running service be? A miss ratio curve of its keys, at any moment, in 1 MiB.
 //!
-//! A curve is made of the last few windows, so that it is smooth while the service is steady and follows where it changes.
+//! The last requests have a curve of their own, which follows where the service changes.
 
-use std::error::Error;
+use reuse_sampler::CacheLines;
+use statstack::{Error, OnlineCurve};
 
-use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{
-    Access, CacheLines, CacheModel, LineSize, ReusePlan, ReuseProfile, SampleGap, Sampler, WindowPlan,
-};
-use statstack::StatStack;
-
-/// Windows that a curve is made of.
-const REMEMBERED: usize = 4;
-
-/// A service whose working set grows from 1,000 to 8,000 lines.
-fn service() -> impl Iterator<Item = Event> {
+/// A service whose working set grows from 1,000 to 8,000 users.
+fn requests() -> impl Iterator<Item = String> {
     (0..4_000_000_u64).map(|i| {
-        let lines = 1_000 << (i / 1_000_000);
-        Event::Access(Access::load(64 * (i.wrapping_mul(0x9e37_79b9) % lines), 8))
+        let users = 1_000 << (i / 1_000_000);
+        format!("user:{}", i.wrapping_mul(0x9e37_79b9) % users)
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let options = ReplayOptions::windows_of(WindowLength::Accesses(100_000));
-    let mut sampler = ReplaySampler::new(service(), options)?;
-    let plan = WindowPlan::new(ReusePlan::Sparse(SampleGap::mean(100.0)?)); // one access in 100
+fn main() -> Result<(), Error> {
     let sizes = [512, 1_024, 2_048, 4_096, 8_192].map(CacheLines);
+    let mut curve = OnlineCurve::default();
 
-    let mut recent: Vec<ReuseProfile> = Vec::new();
-    let mut windows = 0;
-    println!("accesses  miss ratio in {:?} lines", sizes.map(|size| size.0));
-    while let Some(window) = sampler.next_window(&plan)? {
-        let mut profile = ReuseProfile::new(LineSize::B64);
-        profile.record_window(&window)?;
-        if recent.len() == REMEMBERED {
-            recent.remove(0);
+    println!("requests  miss ratio of the last 200,000 in {:?} objects", sizes.map(|size| size.0));
+    for (number, key) in (1_u64..).zip(requests()) {
+        curve.observe(&key); // in the service's own lookup
+        if number % 500_000 == 0 {
+            let recent = curve.recent_curve(200_000, &sizes)?;
+            let ratios: Vec<String> = recent.points.iter().map(|(_, ratio)| format!("{ratio:.2}")).collect();
+            println!("{:>7}k  {}", number / 1000, ratios.join("  "));
         }
-        recent.push(profile);
-        windows += 1;
-        if windows % 5 != 0 {
-            continue;
-        }
-        let mut all = ReuseProfile::new(LineSize::B64);
-        for profile in &recent {
-            all.merge(profile)?;
-        }
-        let curve = StatStack::fit(&all)?.curve(&sizes);
-        let ratios: Vec<String> = curve.points.iter().map(|(_, ratio)| format!("{ratio:.2}")).collect();
-        println!("{:>7}k  {}", windows * 100, ratios.join("  "));
     }
+
+    let ratios = curve.miss_ratios(sizes.map(|size| size.0))?;
+    println!("all       {}", ratios.map(|ratio| format!("{ratio:.2}")).join("  "));
+    println!("one request in {} is followed now", curve.sampled_one_in());
     Ok(())
 }

@@ -1,0 +1,281 @@
+//! The curve of a cache while it is used: keys in, a miss ratio for every size at any moment, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use reuse_sampler::{
+    CacheLines, CacheModel, Grouped, LineSize, MissRatioCurve, Outcome, ReuseDistance, ReuseProfile,
+    merge_alike,
+};
+
+use crate::{Error, StatStack};
+
+/// Parts into which the run is divided, at most; full, neighbours are joined.
+const PARTS: usize = 32;
+/// Requests in a part at first.
+const SHORTEST: u64 = 4096;
+
+/// Settings of an [`OnlineCurve`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OnlineOptions {
+    /// Most requests that are followed at a time, at least 16. Memory is about 30 bytes for each, and 300 KiB at most for
+    /// what has been learnt. Default: 14,000, with which all stays below 1 MiB.
+    pub capacity: usize,
+    /// Which requests are followed. Default: 0.
+    pub seed: u64,
+}
+
+impl Default for OnlineOptions {
+    fn default() -> Self {
+        Self { capacity: 14_000, seed: 0 }
+    }
+}
+
+/// Watches the keys that a cache is asked for, and knows the miss ratio that an LRU cache of any number of objects would
+/// have had.
+///
+/// At first every request is followed until its key is asked for again. Whenever more are followed than the options
+/// allow, every second one is given up, those that are left count twice, and from then on half as many are chosen. So
+/// memory is bounded however long the service runs, and no estimate is biased by what was given up.
+///
+/// # Cost
+/// 20 to 40 ns for each request, most of it for hashing the key; a curve takes some milliseconds. [Memory](OnlineOptions).
+///
+/// # Accuracy
+/// See the crate's README: three traces of caches of objects beside their exact curves.
+///
+/// ```
+/// use statstack::OnlineCurve;
+///
+/// let mut curve = OnlineCurve::default();
+/// for request in 0..100_000 {
+///     curve.observe(&format!("user:{}", request % 500)); // 500 users in turn
+/// }
+/// let [small, large] = curve.miss_ratios([499, 500])?;
+/// assert!(small > 0.99 && large < 0.01);
+/// # Ok::<(), statstack::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OnlineCurve {
+    options: OnlineOptions,
+    requests: u64,
+    random: u64,
+    log_gap: u8, // requests are chosen with probability 2^-log_gap
+    until: u64,  // requests to pass over before the next one is chosen
+    length: u64, // of a part, in requests
+    part: usize, // that of the last request
+    parts: Vec<ReuseProfile>,
+    open: HashMap<u64, Open, BuildHasherDefault<Hashed>>,
+}
+
+/// A followed request.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    at: u64,
+    log_weight: u8,
+    part: u8,
+}
+
+impl Default for OnlineCurve {
+    fn default() -> Self {
+        Self::new(OnlineOptions::default())
+    }
+}
+
+impl OnlineCurve {
+    /// A curve of no request.
+    #[must_use]
+    pub fn new(options: OnlineOptions) -> Self {
+        let options = OnlineOptions { capacity: options.capacity.max(16), ..options };
+        Self {
+            options,
+            requests: 0,
+            random: options.seed,
+            log_gap: 0,
+            until: 0,
+            length: SHORTEST,
+            part: 0,
+            parts: vec![empty()],
+            open: HashMap::with_capacity_and_hasher(options.capacity + 1, BuildHasherDefault::default()),
+        }
+    }
+
+    /// A request for `key`.
+    pub fn observe(&mut self, key: &(impl Hash + ?Sized)) {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        self.observe_hashed(hasher.finish());
+    }
+
+    /// A request for the key of this hash, all of whose bits must be random.
+    pub fn observe_hashed(&mut self, key: u64) {
+        if self.requests == self.length * (self.part as u64 + 1) {
+            self.next_part();
+        }
+        if let Some(Open { at, log_weight, part }) = self.open.remove(&key) {
+            let outcome = Outcome::Reused(ReuseDistance(self.requests - at - 1));
+            self.parts[usize::from(part)].record(outcome, 1 << log_weight);
+        }
+        if self.until == 0 {
+            let open = Open { at: self.requests, log_weight: self.log_gap, part: self.part as u8 };
+            self.open.insert(key, open);
+            if self.open.len() > self.options.capacity {
+                self.thin_out();
+            }
+            self.until = self.gap();
+        } else {
+            self.until -= 1;
+        }
+        self.requests += 1;
+    }
+
+    /// Requests seen.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// One in how many requests is chosen at present.
+    #[must_use]
+    pub const fn sampled_one_in(&self) -> u64 {
+        1 << self.log_gap
+    }
+
+    /// What is known, in up to 32 parts of the run, the first one first; requests that are still followed are in it as
+    /// censored. Profiles of several caches, or of one cache's shards, can be merged.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<ReuseProfile> {
+        let mut parts = self.parts.clone();
+        for open in self.open.values() {
+            let outcome = Outcome::Censored { at_least: self.requests - open.at - 1 };
+            parts[usize::from(open.part)].record(outcome, 1 << open.log_weight);
+        }
+        for (number, part) in (0..).zip(&mut parts) {
+            part.add_accesses(self.length.min(self.requests - number * self.length));
+        }
+        parts
+    }
+
+    /// The miss ratio that LRU caches of these numbers of objects would have had since the beginning, first requests
+    /// included.
+    ///
+    /// # Errors
+    /// [`Error::EmptyProfile`] before the first request.
+    pub fn miss_ratios<const N: usize>(&self, objects: [u64; N]) -> Result<[f64; N], Error> {
+        let sizes = objects.map(CacheLines);
+        let curve = self.curve(&sizes)?;
+        let mut ratios = [0.0; N];
+        for (ratio, point) in ratios.iter_mut().zip(&curve.points) {
+            *ratio = point.1;
+        }
+        Ok(ratios)
+    }
+
+    /// The same for any number of sizes.
+    ///
+    /// # Errors
+    /// As [`miss_ratios`](Self::miss_ratios).
+    pub fn curve(&self, sizes: &[CacheLines]) -> Result<MissRatioCurve, Error> {
+        model(&self.profiles(), sizes)
+    }
+
+    /// The same for the last `requests` requests, or some more: whole parts of the run are taken.
+    ///
+    /// # Errors
+    /// As [`miss_ratios`](Self::miss_ratios).
+    pub fn recent_curve(&self, requests: u64, sizes: &[CacheLines]) -> Result<MissRatioCurve, Error> {
+        let parts = self.profiles();
+        let whole = requests.div_ceil(self.length) as usize;
+        // The last part has only begun.
+        let first = parts.len().saturating_sub(whole.saturating_add(1));
+        model(&parts[first..], sizes)
+    }
+
+    fn next_part(&mut self) {
+        if self.parts.len() == PARTS {
+            let mut joined: Vec<ReuseProfile> = Vec::with_capacity(PARTS);
+            for (number, part) in self.parts.drain(..).enumerate() {
+                match joined.last_mut().filter(|_| number % 2 == 1) {
+                    Some(last) => {
+                        // All are of objects and count requests.
+                        let merged = last.merge(&part);
+                        debug_assert!(merged.is_ok());
+                    }
+                    None => joined.push(part),
+                }
+            }
+            self.parts = joined;
+            self.length *= 2;
+            for open in self.open.values_mut() {
+                open.part /= 2;
+            }
+        }
+        self.parts.push(empty());
+        self.part = self.parts.len() - 1;
+    }
+
+    /// Gives up every second followed request, at random.
+    fn thin_out(&mut self) {
+        let mut random = self.random;
+        self.open.retain(|_, open| {
+            open.log_weight += 1;
+            next(&mut random) >> 63 == 0
+        });
+        self.random = random;
+        self.log_gap += 1;
+    }
+
+    /// Requests to pass over: geometric, so that every request is chosen with the same probability.
+    fn gap(&mut self) -> u64 {
+        let mut passed = 0;
+        if self.log_gap > 0 {
+            // By inversion, from a uniform number above 0.
+            let uniform = ((next(&mut self.random) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            let stays = -(-f64::from(self.log_gap)).exp2();
+            passed = (uniform.ln() / stays.ln_1p()) as u64;
+        }
+        passed
+    }
+}
+
+/// Objects are lines of one byte: the size of a cache is a number of them.
+fn empty() -> ReuseProfile {
+    ReuseProfile::new(LineSize::new(1).unwrap_or_default())
+}
+
+fn model(parts: &[ReuseProfile], sizes: &[CacheLines]) -> Result<MissRatioCurve, Error> {
+    if parts.iter().all(ReuseProfile::is_empty) {
+        return Err(Error::EmptyProfile);
+    }
+    Ok(Grouped::fit(&merge_alike(parts)?, StatStack::fit)?.curve(sizes))
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Keys are hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
