@@ -4,6 +4,9 @@
 
 mod backends;
 mod engine;
+#[cfg(feature = "file")]
+#[cfg_attr(docsrs, doc(cfg(feature = "file")))]
+pub mod file;
 #[cfg(feature = "laws")]
 #[cfg_attr(docsrs, doc(cfg(feature = "laws")))]
 pub mod laws;

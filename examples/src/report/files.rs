@@ -1,11 +1,14 @@
 //! The run as tables and profiles for other programs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde::Serialize;
+use reuse_sampler::AccessCount;
+use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
+use serde::{Deserialize, Serialize};
 
 use super::Subject;
-use reuse_sampler::{AccessCount, ReuseProfile};
+use crate::guided::{CurvePoint, PhaseCurve};
 
 /// `windows.csv`: a row per window. `basis` says where a window's miss ratios come from: its phase's profile, to
 /// which the window contributed (`profiled`) or not (`phase`), or the profile of another phase (`borrowed`).
@@ -70,74 +73,75 @@ pub fn write_miss_ratios(subject: &Subject<'_>, out: impl Write) -> io::Result<(
     out.flush()
 }
 
-#[derive(Serialize)]
-struct StoredRun<'a> {
-    format: &'static str,
-    version: u32,
-    program: &'a str,
-    incomplete: bool,
-    line_size: u32,
-    phases: Vec<StoredPhase<'a>>,
-    windows: Vec<StoredWindow<'a>>,
+/// Miss ratios of the whole run and of a phase over cache sizes, as `profile.json` has them in its section `miss_ratios`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredCurves {
+    /// Cache sizes in bytes, ascending.
+    pub bytes: Vec<u64>,
+    /// The run's.
+    pub average: Vec<StoredPoint>,
+    /// Each phase's, by name.
+    pub phases: BTreeMap<String, Vec<StoredPoint>>,
 }
 
-#[derive(Serialize)]
-struct StoredPhase<'a> {
-    phase: &'a str,
-    windows: u64,
-    profiled: u64,
-    instructions: u64,
-    accesses_per_instruction: Option<f64>,
-    hottest_code: Option<&'a str>,
-    borrows_from: Option<&'a str>,
-    profile: &'a ReuseProfile,
+/// A miss ratio with the bounds of a 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredPoint {
+    /// The miss ratio.
+    pub miss_ratio: f64,
+    /// What is between the lowest and the highest that samples and their scatter leave open.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
 }
 
-#[derive(Serialize)]
-struct StoredWindow<'a> {
-    window: u64,
-    thread: u32,
-    instructions: u64,
-    accesses: Option<u64>,
-    phase: &'a str,
+impl From<&CurvePoint> for StoredPoint {
+    fn from(point: &CurvePoint) -> Self {
+        Self { miss_ratio: point.miss_ratio, low: point.lowest(), high: point.highest() }
+    }
 }
 
-/// `profile.json`: the reuse profile of each phase and the phase of each window, for the tools that go on from
-/// here.
+/// `profile.json`: the reuse profile of each phase and the phase of each window, for the tools that go on from here.
 ///
 /// # Errors
 /// What the writer answers.
 pub fn write_profile(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
-    let name = |rank: usize| subject.phases[rank].name.as_str();
-    let phases = subject.phases.iter().map(|view| StoredPhase {
-        phase: &view.name,
-        windows: view.record.windows,
-        profiled: view.record.profiled,
-        instructions: view.record.instructions,
-        accesses_per_instruction: view.record.mix(),
-        hottest_code: view.location.as_ref().map(|(name, _)| name.as_str()),
-        borrows_from: view.borrowed_from.as_deref(),
-        profile: &view.record.profile,
-    });
+    let mut stored = PhaseProfile::new(&*subject.program, subject.run.line_size);
+    stored.incomplete = subject.run.incomplete;
+    stored.phases = subject
+        .phases
+        .iter()
+        .map(|view| {
+            let mut phase = ProfiledPhase::new(&*view.name, view.record.profile.clone());
+            phase.windows = view.record.windows;
+            phase.profiled = view.record.profiled;
+            phase.instructions = view.record.instructions;
+            phase.accesses_per_instruction = view.record.mix();
+            phase.hottest_code = view.location.as_ref().map(|(name, _)| name.clone());
+            phase.code.clone_from(&view.code);
+            phase.borrows_from.clone_from(&view.borrowed_from);
+            phase
+        })
+        .collect();
     let windows = subject.run.windows.iter().filter_map(|window| {
-        Some(StoredWindow {
+        Some(ProfiledWindow {
             window: window.index.0,
             thread: window.thread.0,
             instructions: window.instructions,
             accesses: window.accesses.get(),
-            phase: name(subject.rank(window.phase)?),
+            phase: subject.phases[subject.rank(window.phase)?].name.clone(),
         })
     });
-    let stored = StoredRun {
-        format: "phase-profile",
-        version: 1,
-        program: &subject.program,
-        incomplete: subject.run.incomplete,
-        line_size: subject.run.line_size.bytes(),
-        phases: phases.collect(),
-        windows: windows.collect(),
+    stored.windows = windows.collect();
+    let points = |curve: &PhaseCurve| curve.points.iter().map(StoredPoint::from).collect::<Vec<_>>();
+    let curves = StoredCurves {
+        bytes: subject.curves.sizes.iter().map(|size| size.bytes(subject.run.line_size)).collect(),
+        average: points(&subject.curves.average),
+        phases: subject
+            .phases
+            .iter()
+            .filter_map(|view| Some((view.name.clone(), points(view.curve?))))
+            .collect(),
     };
-    let mut out = io::BufWriter::new(out);
-    serde_json::to_writer(&mut out, &stored)?;
-    out.flush()
+    stored.set_section("miss_ratios", &curves).and_then(|()| stored.write(out)).map_err(io::Error::other)
 }

@@ -47,6 +47,9 @@ pub struct PhaseView<'a> {
     pub share: f64,
     /// Its hottest code, named as well as can be, with the code's share of the phase's instructions.
     pub location: Option<(String, f64)>,
+    /// Its code by name, with the share of the phase's instructions, the largest first: that of the 16 blocks in which most
+    /// are executed.
+    pub code: Vec<(String, f64)>,
     /// The code whose share of the phase exceeds its share of the other phases by most.
     pub distinct: Option<DistinctView>,
     /// Whether it is a transition between phases.
@@ -124,6 +127,7 @@ impl<'a> Subject<'a> {
                 location: record
                     .hottest_block()
                     .map(|(address, share)| (locate(address).unwrap_or(format!("{address:#x}")), share)),
+                code: named_code(record, &mut locate),
                 distinct: distinct
                     .get(&record.phase)
                     .and_then(|codes| codes.first())
@@ -185,6 +189,22 @@ impl<'a> Subject<'a> {
                 .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
         })
     }
+}
+
+fn named_code(record: &PhaseRecord, mut locate: impl FnMut(u64) -> Option<String>) -> Vec<(String, f64)> {
+    let total = record.code.values().sum::<u64>().max(1) as f64;
+    let mut blocks: Vec<(u64, u64)> = record.code.iter().map(|(&block, &n)| (block, n)).collect();
+    blocks.sort_by_key(|&(block, n)| (std::cmp::Reverse(n), block));
+    let mut code: Vec<(String, f64)> = Vec::new();
+    for (block, n) in blocks.into_iter().take(16) {
+        let (name, share) = (locate(block).unwrap_or_else(|| format!("{block:#x}")), n as f64 / total);
+        match code.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known += share,
+            None => code.push((name, share)),
+        }
+    }
+    code.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    code
 }
 
 /// Clusters of a run that are transitions between its phases.

@@ -2,15 +2,11 @@
 //! whose reuse `StatStack` turns into curves for the simulated chip.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use cachesharing::file::{ProgramFile, WindowRecord};
 use cachesharing::{Program, Window};
-use reuse_sampler::ReuseProfile;
-use serde::Deserialize;
-use serde_json::Value;
+use reuse_sampler::file::{FileError, PhaseProfile};
 
 use super::ground::Ground;
 use super::reuse::modelled;
@@ -27,33 +23,6 @@ pub(super) struct Profiles {
 enum Profile {
     Curves(ProgramFile),
     Phases(PhaseProfile),
-}
-
-/// What `phase_guided_cache` writes.
-#[derive(Deserialize)]
-struct PhaseProfile {
-    version: u32,
-    program: String,
-    #[serde(default)]
-    incomplete: bool,
-    phases: Vec<StoredPhase>,
-    windows: Vec<StoredWindow>,
-}
-
-#[derive(Deserialize)]
-struct StoredPhase {
-    phase: String,
-    accesses_per_instruction: Option<f64>,
-    borrows_from: Option<String>,
-    profile: ReuseProfile,
-}
-
-#[derive(Deserialize)]
-struct StoredWindow {
-    thread: u32,
-    instructions: u64,
-    accesses: Option<u64>,
-    phase: String,
 }
 
 /// Reads the files. The cache is of `cache` bytes, or what the files agree on, or the chip's.
@@ -101,18 +70,19 @@ pub(super) fn read(
 
 fn open(path: &Path) -> Result<Profile, Failure> {
     let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-    let value: Value = serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| failed(format!("not a profile: {error}")))?;
-    let of_kind = |error: serde_json::Error| failed(format!("not a profile of its format: {error}"));
-    match value.get("format").and_then(Value::as_str) {
-        Some("cache-curve") => serde_json::from_value(value).map(Profile::Curves).map_err(of_kind),
-        Some("phase-profile") => serde_json::from_value(value).map(Profile::Phases).map_err(of_kind),
-        _ => Err(failed(
+    let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    match PhaseProfile::read(text.as_slice()) {
+        Ok(profile) => Ok(Profile::Phases(profile)),
+        Err(FileError::Format { found }) if found == "cache-curve" => serde_json::from_slice(&text)
+            .map(Profile::Curves)
+            .map_err(|error| failed(format!("not a profile of its format: {error}"))),
+        Err(FileError::Syntax(problem)) => Err(failed(format!("not a profile: {problem}"))),
+        Err(FileError::Format { .. }) => Err(failed(
             "neither a cache-curve nor a phase-profile file: give curve.json of cache_pirate or profile.json of \
              phase_guided_cache"
                 .to_owned(),
         )),
+        Err(error) => Err(failed(error.to_string())),
     }
 }
 
@@ -143,9 +113,6 @@ fn name_of(path: &Path) -> String {
 /// A program with a modelled curve for each phase. Of several threads, the one with most windows.
 fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> Result<Program<u64>, Failure> {
     let name = &profile.program;
-    if profile.version != 1 {
-        return Err(Failure::Run(format!("phase-profile version {}: version 1 is read", profile.version)));
-    }
     if profile.incomplete {
         notes.push(format!("the profile of {name} was interrupted: it ends there"));
     }
@@ -161,8 +128,7 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
     let mut curves = Vec::new();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
     for (phase, number) in profile.phases.iter().zip(0..) {
-        let of = |name: &str| profile.phases.iter().find(|p| p.phase == name);
-        let described = phase.borrows_from.as_deref().and_then(of).unwrap_or(phase);
+        let described = profile.described_by(phase).unwrap_or(phase);
         let mix = phase.accesses_per_instruction.or(described.accesses_per_instruction).unwrap_or(1.0);
         numbers.insert(&phase.phase, number);
         if !described.profile.is_empty() {

@@ -1,0 +1,299 @@
+//! The phase profile: the file in which a run's reuse goes from the tool that observed it to the tools that predict.
+//!
+//! One JSON object. Keys that a reader does not know are ignored, so that a newer writer may add some; a newer `version`
+//! means that known keys have changed, and is refused.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `format`, `version` | `"phase-profile"`, 1 |
+//! | `program` | what was run, as a person would write it |
+//! | `incomplete` | whether observation ended before the program |
+//! | `line_size` | of all profiles, in bytes |
+//! | `phases` | one object for each phase, the one with most accesses first: see [`ProfiledPhase`] |
+//! | `windows` | one object for each window, in order: see [`ProfiledWindow`] |
+//! | `sections` | whatever other crates and programs add, by name: see [`PhaseProfile::section`] |
+//!
+//! ```
+//! use reuse_sampler::file::PhaseProfile;
+//! use reuse_sampler::LineSize;
+//!
+//! let mut profile = PhaseProfile::new("sort words.txt", LineSize::B64);
+//! profile.set_section("notes", &["on battery"])?;
+//! let mut stored = Vec::new();
+//! profile.write(&mut stored)?;
+//! let read = PhaseProfile::read(stored.as_slice())?;
+//! assert_eq!(read.section::<Vec<String>>("notes")?, Some(vec!["on battery".to_owned()]));
+//! # Ok::<(), reuse_sampler::file::FileError>(())
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error as ThisError;
+
+use crate::{LineSize, ReuseProfile};
+
+/// What `format` says.
+const FORMAT: &str = "phase-profile";
+/// Newest version, and the only one so far.
+const VERSION: u32 = 1;
+
+/// Why a phase profile cannot be read or written.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum FileError {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The text is not such an object.
+    #[error("not a phase profile: {0}")]
+    Syntax(String),
+    /// Another kind of file.
+    #[error("a file of format {found:?}: give one of format \"{FORMAT}\"")]
+    Format {
+        /// What the file says it is.
+        found: String,
+    },
+    /// A version that is not known.
+    #[error("version {found} of the phase profile: versions up to {VERSION} are read; use a newer program")]
+    Version {
+        /// The file's version.
+        found: u32,
+    },
+    /// Parts of the file contradict each other.
+    #[error("{what} {name:?}, {problem}")]
+    Inconsistent {
+        /// What is wrong.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        problem: &'static str,
+    },
+    /// A section that is not what the caller expects.
+    #[error("section {name:?}: {problem}")]
+    Section {
+        /// Its name.
+        name: String,
+        /// What the parser found.
+        problem: String,
+    },
+}
+
+/// A phase of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProfiledPhase {
+    /// Its name, used by windows and by other phases.
+    pub phase: String,
+    /// Windows of it.
+    pub windows: u64,
+    /// Windows in which samples were started.
+    pub profiled: u64,
+    /// Instructions executed in it; 0 where the source does not tell.
+    pub instructions: u64,
+    /// Memory accesses per instruction, where both were counted.
+    #[serde(default)]
+    pub accesses_per_instruction: Option<f64>,
+    /// The code in which most of its instructions are executed.
+    #[serde(default)]
+    pub hottest_code: Option<String>,
+    /// Its code by name, with the share of the phase's instructions, the largest first. May be cut off.
+    #[serde(default)]
+    pub code: Vec<(String, f64)>,
+    /// The phase whose profile stands in, where this one was never profiled.
+    #[serde(default)]
+    pub borrows_from: Option<String>,
+    /// The samples started in its windows.
+    pub profile: ReuseProfile,
+}
+
+impl ProfiledPhase {
+    /// A phase of this name and profile, with nothing else known.
+    #[must_use]
+    pub fn new(phase: impl Into<String>, profile: ReuseProfile) -> Self {
+        Self {
+            phase: phase.into(),
+            windows: 0,
+            profiled: 0,
+            instructions: 0,
+            accesses_per_instruction: None,
+            hottest_code: None,
+            code: Vec::new(),
+            borrows_from: None,
+            profile,
+        }
+    }
+}
+
+/// A window of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfiledWindow {
+    /// Its number.
+    pub window: u64,
+    /// Its thread.
+    pub thread: u32,
+    /// Instructions executed; 0 where the source does not tell.
+    pub instructions: u64,
+    /// Memory accesses, where they are known.
+    #[serde(default)]
+    pub accesses: Option<u64>,
+    /// Name of its phase.
+    pub phase: String,
+}
+
+/// A run with the reuse of each of its phases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseProfile {
+    format: String,
+    version: u32,
+    /// What was run, as a person would write it.
+    pub program: String,
+    /// Whether observation ended before the program.
+    #[serde(default)]
+    pub incomplete: bool,
+    line_size: u32,
+    /// The phases, the one with most accesses first.
+    pub phases: Vec<ProfiledPhase>,
+    /// The windows in order.
+    pub windows: Vec<ProfiledWindow>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sections: BTreeMap<String, Value>,
+}
+
+impl PhaseProfile {
+    /// A run without phases or windows, whose profiles are to be of `line_size`.
+    #[must_use]
+    pub fn new(program: impl Into<String>, line_size: LineSize) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            program: program.into(),
+            incomplete: false,
+            line_size: line_size.bytes(),
+            phases: Vec::new(),
+            windows: Vec::new(),
+            sections: BTreeMap::new(),
+        }
+    }
+
+    /// Line size of all profiles.
+    #[must_use]
+    pub fn line_size(&self) -> LineSize {
+        // Checked when it was read.
+        LineSize::new(self.line_size).unwrap_or_default()
+    }
+
+    /// The phase of this name.
+    #[must_use]
+    pub fn phase(&self, name: &str) -> Option<&ProfiledPhase> {
+        self.phases.iter().find(|phase| phase.phase == name)
+    }
+
+    /// The phase whose profile describes `phase`: itself, or the one that it borrows from. `None` if neither has samples.
+    #[must_use]
+    pub fn described_by(&self, phase: &ProfiledPhase) -> Option<&ProfiledPhase> {
+        let own = self.phase(&phase.phase)?;
+        let lender = own.borrows_from.as_deref().and_then(|name| self.phase(name));
+        [Some(own), lender].into_iter().flatten().find(|phase| !phase.profile.is_empty())
+    }
+
+    /// What another crate or program has added under `name`, `None` if nothing.
+    ///
+    /// # Errors
+    /// [`FileError::Section`] if it is not a `T`.
+    pub fn section<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FileError> {
+        let section = self.sections.get(name).map(T::deserialize).transpose();
+        section.map_err(|error| FileError::Section { name: name.to_owned(), problem: error.to_string() })
+    }
+
+    /// Adds a section, or replaces the one of this name.
+    ///
+    /// # Errors
+    /// [`FileError::Section`] if `value` cannot be expressed in JSON.
+    pub fn set_section(&mut self, name: impl Into<String>, value: &impl Serialize) -> Result<(), FileError> {
+        let name = name.into();
+        match serde_json::to_value(value) {
+            Ok(value) => {
+                self.sections.insert(name, value);
+                Ok(())
+            }
+            Err(error) => Err(FileError::Section { name, problem: error.to_string() }),
+        }
+    }
+
+    /// Reads and checks a profile.
+    ///
+    /// # Errors
+    /// [`FileError`]: what cannot be read, another format or a newer version, profiles at several line sizes, phases of
+    /// one name, and windows or loans of phases that are not there.
+    pub fn read(mut input: impl Read) -> Result<Self, FileError> {
+        let mut text = Vec::new();
+        input.read_to_end(&mut text)?;
+        let syntax = |error: serde_json::Error| FileError::Syntax(error.to_string());
+        // Its kind first: another kind of file has other keys.
+        let kind: Kind = serde_json::from_slice(&text).map_err(syntax)?;
+        if kind.format != FORMAT {
+            return Err(FileError::Format { found: kind.format });
+        }
+        if kind.version > VERSION {
+            return Err(FileError::Version { found: kind.version });
+        }
+        let profile: Self = serde_json::from_slice(&text).map_err(syntax)?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Writes the profile as one line of JSON.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read): what could not be read back is not written.
+    pub fn write(&self, output: impl Write) -> Result<(), FileError> {
+        self.check()?;
+        let mut output = io::BufWriter::new(output);
+        serde_json::to_writer(&mut output, self).map_err(io::Error::from)?;
+        writeln!(output)?;
+        Ok(output.flush()?)
+    }
+
+    fn check(&self) -> Result<(), FileError> {
+        let broken =
+            |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });
+        if LineSize::new(self.line_size).is_err() {
+            return broken("line size", &self.line_size.to_string(), "which is no power of two up to 1 MiB");
+        }
+        let mut names = HashSet::new();
+        for phase in &self.phases {
+            if !names.insert(phase.phase.as_str()) {
+                return broken("phase", &phase.phase, "of which there are several");
+            }
+            if phase.profile.line_size().bytes() != self.line_size {
+                return broken("phase", &phase.phase, "whose profile has another line size than the file");
+            }
+            if phase.accesses_per_instruction.is_some_and(|mix| !(mix.is_finite() && mix >= 0.0)) {
+                return broken(
+                    "phase",
+                    &phase.phase,
+                    "whose accesses per instruction are not a number of 0 or more",
+                );
+            }
+        }
+        let lenders = self.phases.iter().filter_map(|phase| phase.borrows_from.as_ref());
+        for name in self.windows.iter().map(|window| &window.phase).chain(lenders) {
+            if !names.contains(name.as_str()) {
+                return broken("phase", name, "which the file does not have");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Kind {
+    format: String,
+    version: u32,
+}

@@ -1,0 +1,128 @@
+//! Phase profiles: written, read, of the first version for ever, and hostile ones.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use quickcheck::quickcheck;
+use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+
+/// As version 1 was written first. Never changed: files live longer than programs.
+const FIRST: &str = include_str!("data/phase-profile-v1.json");
+
+fn example(line_size: LineSize, windows: u64) -> PhaseProfile {
+    let mut reuse = ReuseProfile::new(line_size);
+    reuse.record_many(Outcome::Reused(ReuseDistance(7)), 90, 10);
+    reuse.record_many(Outcome::Censored { at_least: 400 }, 8, 10);
+    reuse.record_many(Outcome::Dangling, 2, 10);
+    reuse.add_accesses(1_000);
+    let mut profile = PhaseProfile::new("sort words.txt", line_size);
+    let mut a = ProfiledPhase::new("A", reuse);
+    (a.windows, a.profiled, a.instructions) = (windows - 1, 1, 5_000);
+    a.accesses_per_instruction = Some(0.2);
+    a.hottest_code = Some("compare".to_owned());
+    a.code = vec![("compare".to_owned(), 0.75), ("main".to_owned(), 0.125)];
+    let mut b = ProfiledPhase::new("B", ReuseProfile::new(line_size));
+    b.windows = 1;
+    b.borrows_from = Some("A".to_owned());
+    profile.phases = vec![a, b];
+    let window = |window| ProfiledWindow {
+        window,
+        thread: 0,
+        instructions: 2_500,
+        accesses: (window > 0).then_some(500),
+        phase: if window == 1 { "B" } else { "A" }.to_owned(),
+    };
+    profile.windows = (0..windows).map(window).collect();
+    profile.set_section("levels", &[("L1", 32 << 10)]).unwrap();
+    profile
+}
+
+fn stored(profile: &PhaseProfile) -> String {
+    let mut text = Vec::new();
+    profile.write(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn read(text: &str) -> Result<PhaseProfile, FileError> {
+    PhaseProfile::read(text.as_bytes())
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let profile = example(LineSize::B64, 3);
+    assert_eq!(read(&stored(&profile)).unwrap(), profile);
+    let b = profile.phase("B").unwrap();
+    assert_eq!(profile.described_by(b).unwrap().phase, "A");
+    assert_eq!(
+        profile.section::<Vec<(String, u64)>>("levels").unwrap(),
+        Some(vec![("L1".to_owned(), 32 << 10)])
+    );
+    assert_eq!(profile.section::<u64>("none").unwrap(), None);
+    assert!(matches!(profile.section::<u64>("levels"), Err(FileError::Section { .. })));
+}
+
+#[test]
+fn the_first_version_is_read_for_ever() {
+    assert_eq!(read(FIRST).unwrap(), example(LineSize::B64, 3));
+    // As `phase_guided_cache` wrote it before this module was: without code and sections.
+    let before = r#"{"format":"phase-profile","version":1,"program":"p","incomplete":true,"line_size":64,"phases":[{
+        "phase":"A","windows":1,"profiled":1,"instructions":10,"accesses_per_instruction":null,"hottest_code":"f",
+        "borrows_from":null,"profile":{"version":1,"line_size":64,"clock":"Accesses","samples":1,"accesses":1,
+        "reused":[],"censored":[],"dangling":1}}],
+        "windows":[{"window":0,"thread":0,"instructions":10,"accesses":null,"phase":"A"}]}"#;
+    let profile = read(before).unwrap();
+    assert!(profile.incomplete && profile.phases[0].profile.dangling_weight() == 1);
+}
+
+#[test]
+fn newer_keys_are_ignored_and_newer_versions_refused() {
+    let text = stored(&example(LineSize::B64, 3));
+    let more = text
+        .replacen("{\"format\"", "{\"colour\":[1],\"format\"", 1)
+        .replace("\"thread\":0", "\"thread\":0,\"node\":3");
+    assert_eq!(read(&more).unwrap(), read(&text).unwrap());
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    let message = read(&newer).unwrap_err().to_string();
+    assert_eq!(message, "version 2 of the phase profile: versions up to 1 are read; use a newer program");
+    let other = read("{\"format\":\"cache-curve\",\"version\":9}").unwrap_err();
+    assert!(matches!(other, FileError::Format { found } if found == "cache-curve"));
+    assert!(matches!(read("{"), Err(FileError::Syntax(_))));
+    assert!(matches!(read("[]"), Err(FileError::Format { .. })));
+}
+
+#[test]
+fn contradictions_are_named() {
+    let broken = |change: fn(&mut PhaseProfile)| {
+        let mut profile = example(LineSize::B64, 3);
+        change(&mut profile);
+        let refused = profile.write(std::io::sink()).unwrap_err().to_string();
+        refused
+    };
+    assert_eq!(broken(|p| p.windows[0].phase = "C".into()), "phase \"C\", which the file does not have");
+    assert_eq!(
+        broken(|p| p.phases[1].borrows_from = Some("Z".into())),
+        "phase \"Z\", which the file does not have"
+    );
+    assert_eq!(broken(|p| p.phases[1].phase = "A".into()), "phase \"A\", of which there are several");
+    let other = LineSize::new(32).unwrap();
+    let text = stored(&example(other, 3)).replacen("\"line_size\":32", "\"line_size\":64", 1);
+    let message = read(&text).unwrap_err().to_string();
+    assert_eq!(message, "phase \"A\", whose profile has another line size than the file");
+    let text = stored(&example(other, 3)).replacen("\"line_size\":32", "\"line_size\":33", 1);
+    assert!(read(&text).unwrap_err().to_string().starts_with("line size \"33\""));
+}
+
+quickcheck! {
+    /// Cut off anywhere, and with bytes changed: an error or a profile that can be written, never a panic.
+    fn hostile_files_are_refused(cut: usize, changes: Vec<(usize, u8)>) -> bool {
+        let mut bytes = FIRST.as_bytes().to_vec();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let whole = PhaseProfile::read(bytes.as_slice());
+        bytes.truncate(cut % bytes.len());
+        let cut = PhaseProfile::read(bytes.as_slice());
+        [whole, cut].into_iter().flatten().all(|profile| profile.write(std::io::sink()).is_ok())
+    }
+}
