@@ -95,8 +95,7 @@ fn contradictions_are_named() {
     let broken = |change: fn(&mut PhaseProfile)| {
         let mut profile = example(LineSize::B64, 3);
         change(&mut profile);
-        let refused = profile.write(std::io::sink()).unwrap_err().to_string();
-        refused
+        profile.write(std::io::sink()).unwrap_err().to_string()
     };
     assert_eq!(broken(|p| p.windows[0].phase = "C".into()), "phase \"C\", which the file does not have");
     assert_eq!(
