@@ -12,7 +12,7 @@ mod table;
 mod units;
 
 pub use document::write_document;
-pub use files::{write_miss_ratios, write_profile, write_windows};
+pub use files::{StoredCurves, StoredPoint, write_miss_ratios, write_profile, write_windows};
 pub use grid::{Cell, Table, tiles};
 pub use heatmap::draw_heatmap;
 pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};

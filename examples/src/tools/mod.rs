@@ -2,6 +2,7 @@
 
 pub mod cache_pirate;
 pub mod compare_detectors;
+pub mod compare_profiles;
 pub mod convert_trace;
 pub mod corun_variability;
 pub mod detect_phases;

@@ -19,13 +19,14 @@ pub struct CodeLocation {
 }
 
 impl fmt::Display for CodeLocation {
-    /// `main.c:12`, or else `function+0x10`, or else `program+0x1234`.
+    /// `function (main.c:12)`, or what is known of it: `main.c:12`, `function+0x10`, `program+0x1234`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &Path| {
             path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
         };
         match (&self.line, &self.symbol) {
-            (Some((file, line)), _) => write!(f, "{}:{line}", name(file)),
+            (Some((file, line)), Some((symbol, _))) => write!(f, "{symbol} ({}:{line})", name(file)),
+            (Some((file, line)), None) => write!(f, "{}:{line}", name(file)),
             (None, Some((symbol, offset))) => write!(f, "{symbol}+{offset:#x}"),
             (None, None) => write!(f, "{}+{:#x}", name(&self.file), self.offset),
         }

@@ -1,0 +1,76 @@
+//! Which phase of one run is which of another: by the names of their code.
+
+use reuse_sampler::file::ProfiledPhase;
+
+/// Least share of code in common for two phases to be the same.
+const ALIKE: f64 = 0.3;
+
+/// Pairs of indices into `before` and `after`; each phase is in one pair at most. The most alike come first.
+pub(super) fn align(before: &[ProfiledPhase], after: &[ProfiledPhase]) -> Vec<(usize, usize)> {
+    let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
+    for (i, one) in before.iter().enumerate() {
+        for (j, other) in after.iter().enumerate() {
+            let common = in_common(one, other);
+            if common >= ALIKE {
+                candidates.push((common, i, j));
+            }
+        }
+    }
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    for (_, i, j) in candidates {
+        if pairs.iter().all(|&(k, l)| k != i && l != j) {
+            pairs.push((i, j));
+        }
+    }
+    pairs
+}
+
+/// Share of the instructions in code of the same name: the sum of the smaller shares.
+fn in_common(one: &ProfiledPhase, other: &ProfiledPhase) -> f64 {
+    let (one, other) = (by_function(one), by_function(other));
+    let shared = one.iter().map(|(name, share)| {
+        let there = other.iter().find(|(known, _)| known == name);
+        there.map_or(0.0, |(_, there)| share.min(*there))
+    });
+    shared.sum()
+}
+
+/// Shares by function: offsets and lines within it change with every compilation.
+fn by_function(phase: &ProfiledPhase) -> Vec<(&str, f64)> {
+    let mut functions: Vec<(&str, f64)> = Vec::new();
+    for (name, share) in &phase.code {
+        let name = name.split("+0x").next().unwrap_or(name);
+        let name = name.split(" (").next().unwrap_or(name);
+        match functions.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += share,
+            None => functions.push((name, *share)),
+        }
+    }
+    functions
+}
+
+#[cfg(test)]
+mod tests {
+    use reuse_sampler::{LineSize, ReuseProfile};
+
+    use super::*;
+
+    fn phase(code: &[(&str, f64)]) -> ProfiledPhase {
+        let mut phase = ProfiledPhase::new("", ReuseProfile::new(LineSize::B64));
+        phase.code = code.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
+        phase
+    }
+
+    #[test]
+    fn phases_of_the_same_functions_are_the_same() {
+        let before = [
+            phase(&[("sort+0x10", 0.5), ("sort+0x30", 0.4)]),
+            phase(&[("hash", 0.6), ("sort", 0.4)]),
+            phase(&[("gone", 1.0)]),
+        ];
+        let after = [phase(&[("hash+0x8", 0.7), ("new", 0.2)]), phase(&[("sort+0x14", 0.8)])];
+        assert_eq!(align(&before, &after), [(0, 1), (1, 0)]);
+        assert_eq!(align(&before, &[]), []);
+    }
+}
