@@ -76,6 +76,12 @@ fn a_change_counts_where_it_exceeds_what_is_left_open() {
     let product = comparison["phases"].as_array().unwrap().iter().find(|p| p["before"] == "B").unwrap();
     assert_eq!((&product["after"], &product["levels"][0]["verdict"]), (&"B".into(), &"worse".into()));
 
+    let out = folder.path("out");
+    compare(&["--out", out.to_str().unwrap(), &before, &worse]);
+    let stored: Value = serde_json::from_slice(&std::fs::read(out.join("comparison.json")).unwrap()).unwrap();
+    assert_eq!(stored["verdict"], "worse");
+    assert!(std::fs::read_to_string(out.join("comparison.txt")).unwrap().contains("Worse: more misses"));
+
     let ended = with(&worse, &before);
     assert_eq!((verdict(&ended).as_str(), ended.status), ("better", 0));
     // The same, less sure; a change too small to count; the same file.

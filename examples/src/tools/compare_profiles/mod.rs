@@ -14,6 +14,7 @@ use self::change::{Change, Side, Verdict};
 use crate::cli::parse_bytes;
 use crate::cli::{CommandLine, Common, Failure};
 use crate::machines::host::{CacheLevel, DataCaches};
+use crate::output::OutputDir;
 use crate::report::{StoredCurves, bytes};
 
 /// Exit status where something became worse.
@@ -79,9 +80,15 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     let name =
         |paths: &[PathBuf]| paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
     let names = (name(&args.before), name(&args.after));
+    let folder = args.common.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)?;
     args.common.present(
-        None,
-        |_| Ok(()),
+        folder.as_ref(),
+        |folder| {
+            folder
+                .write("comparison.json", |out| report::json(&change, &names, out))
+                .and_then(|()| folder.write("comparison.txt", |out| report::table(&change, &names, out)))
+                .map_err(Failure::run)
+        },
         |out| report::json(&change, &names, out),
         |out| report::table(&change, &names, out),
         out,
