@@ -116,7 +116,7 @@ fn kept_through_scan<T: Testbed>(
     walk_once(testbed)?;
     // The walk of more touches the first half a third time, and then each of the others once.
     let others = plan.whole() / 16 * 17 / line * line + hidden;
-    testbed.steal(half + others, 1)?;
+    testbed.steal((half + others).min(2 * plan.whole()), 1)?;
     walk_once(testbed)?;
     testbed.steal(half, 1)?;
     let PirateCounts { touches, fetches } = walk_once(testbed)?;
