@@ -93,7 +93,7 @@ pub struct ProfiledPhase {
     pub windows: u64,
     /// Windows in which samples were started.
     pub profiled: u64,
-    /// Instructions executed in it; 0 where the source does not tell.
+    /// Instructions executed in it; 0 where the source does not count them.
     pub instructions: u64,
     /// Memory accesses per instruction, where both were counted.
     #[serde(default)]
@@ -136,7 +136,7 @@ pub struct ProfiledWindow {
     pub window: u64,
     /// Its thread.
     pub thread: u32,
-    /// Instructions executed; 0 where the source does not tell.
+    /// Instructions executed; 0 where the source does not count them.
     pub instructions: u64,
     /// Memory accesses, where they are known.
     #[serde(default)]
@@ -234,15 +234,19 @@ impl PhaseProfile {
         let mut text = Vec::new();
         input.read_to_end(&mut text)?;
         let syntax = |error: serde_json::Error| FileError::Syntax(error.to_string());
-        // Its kind first: another kind of file has other keys.
-        let kind: Kind = serde_json::from_slice(&text).map_err(syntax)?;
+        let parsed = serde_json::from_slice::<Self>(&text);
+        // Another kind of file has other keys: what it says it is matters more than the first key that is missing.
+        let kind = match &parsed {
+            Ok(profile) => Kind { format: profile.format.clone(), version: profile.version },
+            Err(_) => serde_json::from_slice(&text).map_err(syntax)?,
+        };
         if kind.format != FORMAT {
             return Err(FileError::Format { found: kind.format });
         }
         if kind.version > VERSION {
             return Err(FileError::Version { found: kind.version });
         }
-        let profile: Self = serde_json::from_slice(&text).map_err(syntax)?;
+        let profile = parsed.map_err(syntax)?;
         profile.check()?;
         Ok(profile)
     }

@@ -197,8 +197,7 @@ fn run<S: Sampler>(
     if sampler.next_window(&plan).map_err(refused)?.is_some() {
         return broken("a run that has ended stays ended", format!("after {} windows", windows.len()));
     }
-    let started = windows.iter().flat_map(|window| window.outcomes().map(|outcome| outcome.0));
-    let stray = started.into_iter().find(|window| !known.contains(window));
+    let stray = windows.iter().flat_map(Window::outcomes).map(|o| o.0).find(|window| !known.contains(window));
     if let Some(stray) = stray {
         return broken("a sample was started in a window that is returned", format!("window {}", stray.0));
     }

@@ -59,7 +59,7 @@ fn each_law_is_broken_by_a_sampler_that_breaks_it() {
             let first = runs;
             let change = move |window: &mut Window, plan: &ReusePlan| {
                 change(window, plan);
-                // Each run a little longer: only told where windows are counted by their own time.
+                // Each run takes a little longer, which no law looks at.
                 window.elapsed = std::time::Duration::from_nanos(first);
             };
             Ok(Changed { inner: replay(WindowLength::Accesses(999))?, change, ended: 0 })

@@ -43,7 +43,7 @@ impl Default for OnlineOptions {
 /// 20 to 40 ns for each request, most of it for hashing the key; a curve takes some milliseconds. [Memory](OnlineOptions).
 ///
 /// # Accuracy
-/// See the crate's README: three traces of caches of objects beside their exact curves.
+/// See the crate's README: traces of caches of objects beside their exact curves.
 ///
 /// ```
 /// use statstack::OnlineCurve;
@@ -61,11 +61,10 @@ pub struct OnlineCurve {
     options: OnlineOptions,
     requests: u64,
     random: u64,
-    log_gap: u8, // requests are chosen with probability 2^-log_gap
-    until: u64,  // requests to pass over before the next one is chosen
-    length: u64, // of a part, in requests
-    part: usize, // that of the last request
-    parts: Vec<ReuseProfile>,
+    log_gap: u8,              // requests are chosen with probability 2^-log_gap
+    until: u64,               // requests to pass over before the next one is chosen
+    length: u64,              // of a part, in requests
+    parts: Vec<ReuseProfile>, // never empty: requests go to the last
     open: HashMap<u64, Open, BuildHasherDefault<Hashed>>,
 }
 
@@ -95,7 +94,6 @@ impl OnlineCurve {
             log_gap: 0,
             until: 0,
             length: SHORTEST,
-            part: 0,
             parts: vec![empty()],
             open: HashMap::with_capacity_and_hasher(options.capacity + 1, BuildHasherDefault::default()),
         }
@@ -110,7 +108,7 @@ impl OnlineCurve {
 
     /// A request for the key of this hash, all of whose bits must be random.
     pub fn observe_hashed(&mut self, key: u64) {
-        if self.requests == self.length * (self.part as u64 + 1) {
+        if self.requests == self.length * self.parts.len() as u64 {
             self.next_part();
         }
         if let Some(Open { at, log_weight, part }) = self.open.remove(&key) {
@@ -118,7 +116,8 @@ impl OnlineCurve {
             self.parts[usize::from(part)].record(outcome, 1 << log_weight);
         }
         if self.until == 0 {
-            let open = Open { at: self.requests, log_weight: self.log_gap, part: self.part as u8 };
+            let open =
+                Open { at: self.requests, log_weight: self.log_gap, part: (self.parts.len() - 1) as u8 };
             self.open.insert(key, open);
             if self.open.len() > self.options.capacity {
                 self.thin_out();
@@ -212,7 +211,6 @@ impl OnlineCurve {
             }
         }
         self.parts.push(empty());
-        self.part = self.parts.len() - 1;
     }
 
     /// Gives up every second followed request, at random.
@@ -228,14 +226,12 @@ impl OnlineCurve {
 
     /// Requests to pass over: geometric, so that every request is chosen with the same probability.
     fn gap(&mut self) -> u64 {
-        let mut passed = 0;
-        if self.log_gap > 0 {
-            // By inversion, from a uniform number above 0.
-            let uniform = ((next(&mut self.random) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-            let stays = -(-f64::from(self.log_gap)).exp2();
-            passed = (uniform.ln() / stays.ln_1p()) as u64;
+        if self.log_gap == 0 {
+            return 0;
         }
-        passed
+        // By inversion, from a uniform number above 0.
+        let uniform = ((next(&mut self.random) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        (uniform.ln() / (-(-f64::from(self.log_gap)).exp2()).ln_1p()) as u64
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a point may stand for its size, although what was left to the target is known within bounds only.
+//! Whether a point can be trusted although the cache left to the target is known only within bounds.
 
 use super::CurvePoint;
 use crate::trust::{Distrust, Trust};

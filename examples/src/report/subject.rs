@@ -48,7 +48,7 @@ pub struct PhaseView<'a> {
     /// Its hottest code, named as well as can be, with the code's share of the phase's instructions.
     pub location: Option<(String, f64)>,
     /// Its code by name, with the share of the phase's instructions, the largest first: that of the 16 blocks in which most
-    /// are executed.
+    /// are executed. Empty until [named](Subject::name_code): it serves files only.
     pub code: Vec<(String, f64)>,
     /// The code whose share of the phase exceeds its share of the other phases by most.
     pub distinct: Option<DistinctView>,
@@ -127,7 +127,7 @@ impl<'a> Subject<'a> {
                 location: record
                     .hottest_block()
                     .map(|(address, share)| (locate(address).unwrap_or(format!("{address:#x}")), share)),
-                code: named_code(record, &mut locate),
+                code: Vec::new(),
                 distinct: distinct
                     .get(&record.phase)
                     .and_then(|codes| codes.first())
@@ -144,6 +144,13 @@ impl<'a> Subject<'a> {
         let shown = shown(curves, run.line_size, caches);
         let (processes, notes) = (Vec::new(), Vec::new());
         Self { program, model, run, curves, caches, phases, shown, operands: None, processes, notes }
+    }
+
+    /// Names the code of each phase.
+    pub fn name_code(&mut self, mut locate: impl FnMut(u64) -> Option<String>) {
+        for view in &mut self.phases {
+            view.code = named_code(view.record, &mut locate);
+        }
     }
 
     /// The phases that are not transitions.

@@ -58,7 +58,7 @@ pub enum Error {
     /// A window of no instructions or accesses.
     #[error("a window of length 0: give at least 1")]
     WindowLength,
-    /// Windows are a number of instructions, and the source tells no instruction.
+    /// Windows are a number of instructions, and the source reports no instructions.
     #[error(
         "windows of {window} instructions, and {accesses} accesses without one: give WindowLength::Accesses, or a source \
          that tells executed blocks"

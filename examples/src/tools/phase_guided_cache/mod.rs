@@ -58,6 +58,9 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         &caches,
         |address| target.locate(address),
     );
+    if folder.is_some() {
+        subject.name_code(|address| target.locate(address));
+    }
     subject.notes = target.notes();
     subject.processes = target.processes();
     let threads = run.windows.iter().map(|window| window.thread).collect::<BTreeSet<_>>().len();
