@@ -299,14 +299,18 @@ fn every_process_has_the_instructions_that_valgrind_counts() {
         assert_eq!((exit, warnings.len()), (TargetExit::Code(0), 0), "{command:?}: {warnings:?}");
         assert!(records.iter().all(|record| record.exit == Some(TargetExit::Code(0))), "{records:?}");
         let children = |pid| records.iter().filter(|record| record.parent == pid).count();
-        let mut ours: Vec<_> = records.iter().map(|record| (record.instructions, children(record.pid))).collect();
+        let mut ours: Vec<_> =
+            records.iter().map(|record| (record.instructions, children(record.pid))).collect();
         ours.sort_unstable();
         let sums = [ours.iter().map(|ours| ours.0).sum::<u64>(), theirs.iter().sum()];
         println!("{command:?}: {} processes, {sums:?}", ours.len());
         assert_eq!(ours.len(), theirs.len(), "{command:?}: {records:?}");
         for ((ours, children), theirs) in ours.into_iter().zip(theirs) {
             let limit = SHARE * theirs as f64 + START * (1 + children) as f64;
-            assert!(ours.abs_diff(theirs) as f64 <= limit, "{command:?}: {ours} {theirs}, {children} children");
+            assert!(
+                ours.abs_diff(theirs) as f64 <= limit,
+                "{command:?}: {ours} {theirs}, {children} children"
+            );
         }
     }
     fs::remove_dir_all(folder).unwrap();
