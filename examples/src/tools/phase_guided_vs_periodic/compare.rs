@@ -68,6 +68,8 @@ pub struct Compared {
     /// The same with the cost of the phase detector, if a sample costs what makes periodic profiling cost what it costs
     /// in the paper.
     pub overhead_ratio_with_detection: f64,
+    /// Guided profiling in the same windows, so densely that it takes as many samples as periodic profiling.
+    pub equal_overhead: Setting,
     /// Samples to get as near as periodic profiling does at the paper's setting.
     pub equal_error: EqualError,
     /// All settings tried.
@@ -101,6 +103,9 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
     let base = Periodic { every: PERIODIC.every, gap: (PERIODIC.gap * scale).max(1.0) };
     let guided_base = Guided { gap: (GUIDED_GAP * scale).max(1.0), ..Guided::default() };
     let settings = [periodic(recording, plan, base), guided(recording, plan, guided_base)?];
+    let ratio = settings[0].score.samples / settings[1].score.samples.max(1.0);
+    let dense = Guided { gap: (guided_base.gap / ratio).max(1.0), ..guided_base };
+    let equal_overhead = guided(recording, plan, dense)?;
     let mut sweep = Vec::new();
     if plan.sweep {
         for every in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0] {
@@ -130,9 +135,7 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
             .collect();
         samples_for(error, &tried)
     };
-    let [of_periodic, of_guided] = &settings;
-    let error = of_periodic.score.cdf_error;
-    let ratio = of_periodic.score.samples / of_guided.score.samples.max(1.0);
+    let error = settings[0].score.cdf_error;
     let first = guided_base.run(recording, plan.seeds[0]).map_err(Failure::run)?;
     let phases: Vec<_> = first.run.windows.iter().map(|w| w.phase).collect();
     Ok(Compared {
@@ -146,6 +149,7 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
         miss_ratio: recording.average(),
         overhead_ratio: ratio,
         overhead_ratio_with_detection: PAPER_PERIODIC / (PAPER_PERIODIC / ratio + DETECTOR),
+        equal_overhead,
         equal_error: EqualError {
             cdf_error: error,
             periodic: needed(STRATEGIES[0], error),

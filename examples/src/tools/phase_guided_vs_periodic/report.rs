@@ -51,6 +51,7 @@ pub(super) fn object(compared: &[Compared], args: &Args) -> serde_json::Value {
         "mean": {
             "cdf_error_periodic": mean_of(compared, |c| c.settings[0].score.cdf_error),
             "cdf_error_guided": mean_of(compared, |c| c.settings[1].score.cdf_error),
+            "cdf_error_guided_equal_overhead": mean_of(compared, |c| c.equal_overhead.score.cdf_error),
             "overhead_ratio": overhead(compared),
         },
     })
@@ -84,6 +85,7 @@ fn table(compared: &[Compared]) -> Vec<Vec<String>> {
         "guided",
         "overhead ratio",
         "with detection",
+        "guided, as many samples",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for one in compared {
@@ -100,6 +102,7 @@ fn table(compared: &[Compared]) -> Vec<Vec<String>> {
             format!("{:.0}", guided.score.profiled),
             format!("{:.1}", one.overhead_ratio),
             format!("{:.1}", one.overhead_ratio_with_detection),
+            error(&one.equal_overhead),
         ]);
     }
     let errors = |at: usize| format!("{:.2}", mean_of(compared, |c| c.settings[at].score.cdf_error));
@@ -107,6 +110,7 @@ fn table(compared: &[Compared]) -> Vec<Vec<String>> {
     (means[0], means[3], means[4]) = ("mean".to_owned(), errors(0), errors(1));
     means[9] = format!("{:.1}", overhead(compared));
     means[10] = format!("{:.1}", mean_of(compared, |c| c.overhead_ratio_with_detection));
+    means[11] = format!("{:.2}", mean_of(compared, |c| c.equal_overhead.score.cdf_error));
     rows.push(means);
     rows
 }
