@@ -44,7 +44,12 @@ fn stored(product: f64, margin: f64) -> String {
     };
     profile.windows = (0..20).map(window).collect();
     let at = |miss_ratio: f64| {
-        let point = |m: f64, w: f64| StoredPoint { miss_ratio: m, low: (m - w).max(0.0), high: m + w };
+        let point = |m: f64, w: f64| StoredPoint {
+            miss_ratio: m,
+            low: (m - w).max(0.0),
+            high: m + w,
+            model_error: 0.0,
+        };
         vec![point(miss_ratio, margin), point(0.0, 0.0)]
     };
     let curves = StoredCurves {

@@ -85,6 +85,10 @@ pub fn cache_model(model: &(impl CacheModel + ?Sized), seed: u64) -> Result<(), 
                 format!("{smaller:?}, {ratio} in {size:?}"),
             );
         }
+        let error = model.standard_error(size);
+        if !(0.0..=1.0).contains(&error) {
+            return broken("a standard error lies between 0 and 1", format!("{error} in {size:?}"));
+        }
         last = Some((size, ratio));
     }
     let mut in_smaller = vec![1.0_f64; distances.len()];

@@ -158,9 +158,9 @@ fn intervals_of_phase_averages_hold_the_truth_in_93_to_97_percent() {
     assert!((0.93..=0.97).contains(&share), "{share}");
 }
 
-/// Where every access is a sample, and where every window was observed, chance decided nothing.
+/// Where every access is a sample, and where every window was observed, chance decided nothing: the model's error is left.
 #[test]
-fn what_was_seen_in_full_has_no_interval_to_speak_of() {
+fn of_what_was_seen_in_full_the_interval_is_the_models_error() {
     let mut random = Random(3);
     let windows: Vec<_> = (0..10).map(|_| window(&mut random)).collect();
     let bootstrap = Bootstrap::new(0.95, 100, 1).unwrap();
@@ -168,7 +168,11 @@ fn what_was_seen_in_full_has_no_interval_to_speak_of() {
         let strata = [Stratum { weight: 1.0, windows: &windows, redraw }];
         let found = bootstrap.stratified(&strata, StatStack::fit, &[CacheLines(64)]).unwrap();
         let interval = found.average[0];
-        assert_eq!((interval.low, interval.high), (interval.miss_ratio, interval.miss_ratio), "{redraw:?}");
+        let (ratio, error) = (interval.miss_ratio, interval.model_error);
+        assert!((interval.low - (ratio - error)).abs() < 1e-12, "{redraw:?}");
+        assert!((interval.high - (ratio + error)).abs() < 1e-12, "{redraw:?}");
+        // Level between half and twice the size: 1.96 times the floor.
+        assert!((error - 1.96 * 5e-4).abs() < 1e-6, "{error}");
     }
 }
 

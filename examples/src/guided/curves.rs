@@ -27,8 +27,11 @@ pub struct CurvePoint {
     pub low: f64,
     /// Largest miss ratio the samples allow.
     pub high: f64,
-    /// What the choice of windows leaves open, where that was [asked for](RunCurves::add_intervals) and can be told.
+    /// What the choice of windows and samples leaves open and the model gets wrong, where that was
+    /// [asked for](RunCurves::add_intervals) and is known.
     pub interval: Option<(f64, f64)>,
+    /// How far the interval would reach to either side by the model's error alone.
+    pub model_error: f64,
 }
 
 impl CurvePoint {
@@ -165,6 +168,7 @@ impl PhaseCurve {
             let low = point.miss_ratio - share * (drawn.miss_ratio - drawn.low);
             let high = point.miss_ratio + share * (drawn.high - drawn.miss_ratio);
             point.interval = Some((low.max(0.0), high.min(1.0)));
+            point.model_error = share * drawn.model_error;
         }
     }
 }
@@ -199,7 +203,13 @@ fn points(
 ) -> PhaseCurve {
     let point = |&(size, miss_ratio): &(CacheLines, f64)| {
         let (low, high) = bounds(size);
-        CurvePoint { miss_ratio, low: low.min(miss_ratio), high: high.max(miss_ratio), interval: None }
+        CurvePoint {
+            miss_ratio,
+            low: low.min(miss_ratio),
+            high: high.max(miss_ratio),
+            interval: None,
+            model_error: 0.0,
+        }
     };
     PhaseCurve { points: model.curve(sizes).points.iter().map(point).collect() }
 }
@@ -207,7 +217,8 @@ fn points(
 fn average(run: &GuidedRun, phases: &BTreeMap<PhaseId, PhaseCurve>, sizes: usize) -> PhaseCurve {
     let weights = weights(run);
     let total: f64 = phases.keys().filter_map(|phase| weights.get(phase)).sum();
-    let mut points = vec![CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None }; sizes];
+    let mut points =
+        vec![CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None, model_error: 0.0 }; sizes];
     for (phase, curve) in phases {
         let share = weights.get(phase).copied().unwrap_or(0.0) / total.max(f64::MIN_POSITIVE);
         for (sum, point) in points.iter_mut().zip(&curve.points) {

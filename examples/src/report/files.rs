@@ -89,15 +89,19 @@ pub struct StoredCurves {
 pub struct StoredPoint {
     /// The miss ratio.
     pub miss_ratio: f64,
-    /// What is between the lowest and the highest that samples and their scatter leave open.
+    /// What is between the lowest and the highest that samples, their scatter and the model's error leave open.
     pub low: f64,
     /// See `low`.
     pub high: f64,
+    /// How far either would be off by the model's error alone; runs that are modelled alike share it.
+    #[serde(default)]
+    pub model_error: f64,
 }
 
 impl From<&CurvePoint> for StoredPoint {
     fn from(point: &CurvePoint) -> Self {
-        Self { miss_ratio: point.miss_ratio, low: point.lowest(), high: point.highest() }
+        let model_error = point.model_error;
+        Self { miss_ratio: point.miss_ratio, low: point.lowest(), high: point.highest(), model_error }
     }
 }
 

@@ -194,6 +194,7 @@ impl<'a> Subject<'a> {
                 .interval
                 .zip(right.interval)
                 .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
+            model_error: mix(left.model_error, right.model_error),
         })
     }
 }

@@ -206,6 +206,11 @@ impl<M: CacheModel> CacheModel for Grouped<M> {
         sum.clamp(0.0, 1.0)
     }
 
+    /// As if all parts erred alike.
+    fn standard_error(&self, size: CacheLines) -> f64 {
+        self.parts.iter().map(|(share, model)| share * model.standard_error(size)).sum()
+    }
+
     fn curve(&self, sizes: &[CacheLines]) -> crate::MissRatioCurve {
         let mut points: Vec<_> = sizes.iter().map(|&size| (size, 0.0)).collect();
         for (share, model) in &self.parts {

@@ -132,6 +132,11 @@ impl<M: CacheModel> CacheModel for SetAssociative<M> {
         mean(&self.model.curve(&self.sizes(size)))
     }
 
+    /// That of the model of fully associative caches: what sets add is not known.
+    fn standard_error(&self, size: CacheLines) -> f64 {
+        self.model.standard_error(size)
+    }
+
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
         MissRatioCurve { line_size: self.line_size(), points }

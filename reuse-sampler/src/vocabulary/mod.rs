@@ -28,7 +28,7 @@ pub use exit::TargetExit;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub use location::CodeLocation;
-pub use model::{CacheModel, Evaluator, MissRatioCurve};
+pub use model::{CacheModel, Evaluator, MissRatioCurve, ModelError};
 pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]

@@ -19,6 +19,15 @@ pub trait CacheModel {
     /// Fraction of the fitted accesses that miss in a cache of `size`, from 0 to 1.
     fn miss_ratio(&self, size: CacheLines) -> f64;
 
+    /// Standard error of the model itself at `size`: how far its [`miss_ratio`](Self::miss_ratio) may be from the cache's
+    /// though every access were measured. [`Bootstrap`](crate::Bootstrap) adds it to what the choice of samples leaves
+    /// open. 0 where it is not known, as by default.
+    ///
+    /// [`ModelError`] is the one of models that mistake a cache for a slightly smaller or larger one.
+    fn standard_error(&self, _size: CacheLines) -> f64 {
+        0.0
+    }
+
     /// Probability that an access misses in a cache of `size`, given how long ago its line was touched.
     fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
         self.at(size).miss_probability(reuse)
@@ -66,6 +75,9 @@ macro_rules! through_pointer {
             fn miss_ratio(&self, size: CacheLines) -> f64 {
                 (**self).miss_ratio(size)
             }
+            fn standard_error(&self, size: CacheLines) -> f64 {
+                (**self).standard_error(size)
+            }
             fn miss_probability(&self, reuse: Reuse, size: CacheLines) -> f64 {
                 (**self).miss_probability(reuse, size)
             }
@@ -83,6 +95,30 @@ macro_rules! through_pointer {
 }
 
 through_pointer!(&M, Box<M>, std::sync::Arc<M>);
+
+/// How a model errs that mistakes a cache for a slightly smaller or larger one: most where its curve is steep.
+///
+/// # Formula
+/// With m(L) the miss ratio in L lines, the standard error is
+///
+/// sqrt((floor * min(1, m(L) / 0.001, (1 - m(L)) / 0.001))^2 + (slope * (m(L/2) - m(2L)))^2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelError {
+    /// Standard error where the curve is level and a thousandth of the accesses or more hit and miss.
+    pub floor: f64,
+    /// Share of the change between half and twice the size.
+    pub slope: f64,
+}
+
+impl ModelError {
+    /// The standard error of `model` in a cache of `size`.
+    pub fn of(&self, model: &(impl CacheModel + ?Sized), size: CacheLines) -> f64 {
+        let ratio = |lines: u64| model.miss_ratio(CacheLines(lines));
+        let miss_ratio = ratio(size.0);
+        let level = self.floor * (miss_ratio.min(1.0 - miss_ratio) / 0.001).clamp(0.0, 1.0);
+        level.hypot(self.slope * (ratio(size.0 / 2) - ratio(size.0.saturating_mul(2))))
+    }
+}
 
 /// A model prepared for one cache size: the probability that an access misses, by its reuse distance.
 pub struct Evaluator<'a>(Kind<'a>);

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::Parser;
 use reuse_sampler::qemu::QemuTrace;
 use reuse_sampler::trace::Side;
-use reuse_sampler::{CacheLines, ReusePlan, SampleGap};
+use reuse_sampler::{Bootstrap, CacheLines, Interval, ReusePlan, SampleGap};
 use serde::Serialize;
 
-use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, samples, sets};
+use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
 use crate::cli::{CommandLine, Common, Failure};
 use crate::traces::{TraceFile, format_of, trace_program};
 use crate::workloads::Workload;
@@ -46,6 +46,10 @@ pub struct Args {
     /// Compare caches of so many ways, too, under LRU, tree-PLRU, Nehalem's accessed bits and random replacement
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     ways: Vec<u32>,
+    /// Redraws of the samples for 95 % intervals of the models by merged windows, 100 or more; how often they hold the
+    /// exact value is told
+    #[arg(long, value_name = "N")]
+    draws: Option<usize>,
     #[command(flatten)]
     common: Common,
 }
@@ -65,6 +69,8 @@ struct Report {
     traces: Vec<Trace>,
     mean_absolute_error: Vec<Mean>,
     mean_absolute_error_in_sets: Vec<SetsMean>,
+    /// Share of the 95 % intervals that hold the exact value: StatStack's, StatCache's.
+    intervals_that_hold: Option<[f64; 2]>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +85,17 @@ struct Trace {
     exact_random: Vec<f64>,
     models: Vec<Row>,
     sets: Vec<Sets>,
+    intervals: Vec<IntervalRow>,
+}
+
+/// The 95 % intervals of a model by merged windows.
+#[derive(Serialize)]
+struct IntervalRow {
+    model: &'static str,
+    low: Vec<f64>,
+    high: Vec<f64>,
+    /// Share of them that hold the exact value.
+    holding: f64,
 }
 
 #[derive(Serialize)]
@@ -120,19 +137,19 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
         let format = format_of(path).map_err(Failure::usage)?;
         let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
         let stream = Stream::read(&mut file.stream, args.limit, args.common.seed).map_err(Failure::run)?;
-        traces.push(compare(path.display().to_string(), &stream, &settings, &args.ways)?);
+        traces.push(compare(path.display().to_string(), &stream, &settings, args)?);
     }
     for name in &args.workload {
         let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
         let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(unknown)?;
         let mut events = workload.events().map_err(Failure::run)?;
         let stream = Stream::read(&mut events, args.limit, args.common.seed).map_err(Failure::run)?;
-        traces.push(compare(name.clone(), &stream, &settings, &args.ways)?);
+        traces.push(compare(name.clone(), &stream, &settings, args)?);
     }
     for command in &args.command {
         let stream =
             Stream::read(&mut program(command)?, args.limit, args.common.seed).map_err(Failure::run)?;
-        traces.push(compare(command.clone(), &stream, &settings, &args.ways)?);
+        traces.push(compare(command.clone(), &stream, &settings, args)?);
     }
     let report = Report {
         windows: args.windows,
@@ -141,6 +158,7 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
         lines: settings.sizes.iter().map(|size| size.0).collect(),
         mean_absolute_error: means(&traces),
         mean_absolute_error_in_sets: sets_means(&traces),
+        intervals_that_hold: that_hold(&traces),
         traces,
     };
     args.common.present(
@@ -180,7 +198,7 @@ fn program(command: &str) -> Result<QemuTrace, Failure> {
     trace_program(&words, Side::Data, true)
 }
 
-fn compare(name: String, stream: &Stream, settings: &Settings, ways: &[u32]) -> Result<Trace, Failure> {
+fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> Result<Trace, Failure> {
     let lines = &stream.lines;
     if lines.is_empty() {
         return Err(Failure::Run(format!("{name}: no memory access was seen")));
@@ -188,9 +206,21 @@ fn compare(name: String, stream: &Stream, settings: &Settings, ways: &[u32]) -> 
     let exact = exact(lines, settings).map_err(Failure::usage)?;
     let samples = samples(stream, settings).map_err(Failure::run)?;
     let fits = fits(&samples, &settings.sizes).map_err(Failure::run)?;
-    let in_sets = ways.iter().map(|&ways| sets(lines, &samples, settings, ways).map_err(Failure::run));
+    let in_sets = args.ways.iter().map(|&ways| sets(lines, &samples, settings, ways).map_err(Failure::run));
     let in_sets = in_sets.collect::<Result<Vec<_>, _>>()?.concat();
+    let intervals = match args.draws {
+        None => Vec::new(),
+        Some(draws) => {
+            let bootstrap = Bootstrap::new(0.95, draws, settings.seed).map_err(Failure::usage)?;
+            let [lru, random] = intervals(&samples, &settings.sizes, &bootstrap).map_err(Failure::run)?;
+            vec![
+                interval_row("StatStack", &lru, &exact.lru),
+                interval_row("StatCache", &random, &exact.random),
+            ]
+        }
+    };
     Ok(Trace {
+        intervals,
         sets: in_sets,
         name,
         accesses: exact.accesses,
@@ -201,6 +231,26 @@ fn compare(name: String, stream: &Stream, settings: &Settings, ways: &[u32]) -> 
         exact_lru: exact.lru,
         exact_random: exact.random,
     })
+}
+
+fn interval_row(model: &'static str, intervals: &[Interval], exact: &[f64]) -> IntervalRow {
+    let holds = |(interval, exact): &(&Interval, &f64)| (interval.low..=interval.high).contains(*exact);
+    let holding = intervals.iter().zip(exact).filter(holds).count() as f64;
+    IntervalRow {
+        model,
+        low: intervals.iter().map(|interval| interval.low).collect(),
+        high: intervals.iter().map(|interval| interval.high).collect(),
+        holding: holding / intervals.len().max(1) as f64,
+    }
+}
+
+fn that_hold(traces: &[Trace]) -> Option<[f64; 2]> {
+    let mean = |model: usize| {
+        let each: Option<Vec<f64>> =
+            traces.iter().map(|trace| Some(trace.intervals.get(model)?.holding)).collect();
+        each.map(|each| each.iter().sum::<f64>() / each.len().max(1) as f64)
+    };
+    Some([mean(0)?, mean(1)?])
 }
 
 fn row(fit: &Fit, exact: &Exact) -> Row {
@@ -285,6 +335,13 @@ fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             }
             writeln!(out, "{:>8.4}", row.mean_absolute_error)?;
         }
+        for row in &trace.intervals {
+            write!(out, "{:44}", format!("{}, half the 95 % interval", row.model))?;
+            for (low, high) in row.low.iter().zip(&row.high) {
+                write!(out, "{:>8.3}", 50.0 * (high - low))?;
+            }
+            writeln!(out, "  {:.0} % hold", 100.0 * row.holding)?;
+        }
         for sets in &trace.sets {
             write_sets(sets, out)?;
         }
@@ -293,6 +350,14 @@ fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "mean absolute error over all traces and sizes, percentage points")?;
     for mean in &report.mean_absolute_error {
         writeln!(out, "{:44}{:>8.4}", format!("{}, by {}", mean.model, mean.grouping), mean.points)?;
+    }
+    if let Some([lru, random]) = report.intervals_that_hold {
+        writeln!(
+            out,
+            "95 % intervals that hold the exact value: StatStack {:.1} %, StatCache {:.1} %",
+            100.0 * lru,
+            100.0 * random
+        )?;
     }
     for mean in &report.mean_absolute_error_in_sets {
         let what = format!("{} ways, {}, model taken as it is", mean.ways, mean.policy);

@@ -1,6 +1,8 @@
 //! The models that are compared, each under a name.
 
-use reuse_sampler::{CacheLines, CacheModel, Error, Grouped, ReuseProfile, merge_alike};
+use reuse_sampler::{
+    Bootstrap, CacheLines, CacheModel, Error, Grouped, Interval, Redraw, ReuseProfile, Stratum, merge_alike,
+};
 use statcache::StatCache;
 use statstack::StatStack;
 
@@ -75,5 +77,27 @@ fn grouped<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
         Fit { model, grouping: "merged windows", random, ratios: ratios(&alike) },
         Fit { model, grouping: "phases", random, ratios: ratios(&phases) },
         Fit { model, grouping: "run", random, ratios: ratios(&whole) },
+    ])
+}
+
+/// Intervals around StatStack's and StatCache's curves by merged windows.
+///
+/// # Errors
+/// Those of the models: a run without samples.
+pub fn intervals(
+    samples: &Samples,
+    sizes: &[CacheLines],
+    bootstrap: &Bootstrap,
+) -> Result<[Vec<Interval>; 2], Box<dyn std::error::Error>> {
+    let parts = merge_alike(&samples.windows)?;
+    let stratum = |part| {
+        let part: &ReuseProfile = part;
+        let weight = part.accesses() as f64;
+        Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
+    };
+    let strata: Vec<Stratum<'_>> = parts.iter().map(stratum).collect();
+    Ok([
+        bootstrap.stratified(&strata, StatStack::fit, sizes)?.average,
+        bootstrap.stratified(&strata, StatCache::fit, sizes)?.average,
     ])
 }

@@ -12,5 +12,5 @@ mod sets;
 
 pub use command::{Args, run};
 pub use evaluate::{Exact, PHASE_WINDOW, Settings, Stream, exact, samples};
-pub use fits::{Fit, Samples, fits};
+pub use fits::{Fit, Samples, fits, intervals};
 pub use sets::{Sets, sets};

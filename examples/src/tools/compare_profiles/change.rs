@@ -96,8 +96,9 @@ impl<'a> Side<'a> {
 fn figure(points: &[StoredPoint]) -> Option<Figure> {
     let n = points.len() as f64;
     let value = points.iter().map(|p| p.miss_ratio).sum::<f64>() / n;
-    // What each run leaves open, to the farther side.
-    let own = points.iter().map(|p| (p.high - p.miss_ratio).max(p.miss_ratio - p.low).powi(2)).sum::<f64>();
+    // What the samples of each run leave open, to the farther side. What the model gets wrong it does in both versions.
+    let reach = |p: &StoredPoint| (p.high - p.miss_ratio).max(p.miss_ratio - p.low);
+    let own = points.iter().map(|p| (reach(p).powi(2) - p.model_error.powi(2)).max(0.0)).sum::<f64>();
     let own = own.sqrt() / n;
     let between = match points.len() {
         0 => return None,
@@ -126,6 +127,7 @@ fn point(sizes: &[u64], points: &[StoredPoint], bytes: u64) -> Option<StoredPoin
         miss_ratio: mix(left.miss_ratio, right.miss_ratio),
         low: mix(left.low, right.low),
         high: mix(left.high, right.high),
+        model_error: mix(left.model_error, right.model_error),
     })
 }
 
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
 
     fn at(miss_ratio: f64, margin: f64) -> StoredPoint {
-        StoredPoint { miss_ratio, low: miss_ratio - margin, high: miss_ratio + margin }
+        StoredPoint { miss_ratio, low: miss_ratio - margin, high: miss_ratio + margin, model_error: 0.0 }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct Measured {
     pub windows: usize,
     /// Miss ratio by cache size.
     pub points: Vec<(CacheLines, f64)>,
-    /// What chance in the choice of samples leaves open at each of them, where that was asked for.
+    /// What chance in the choice of samples leaves open and the model gets wrong at each of them, where that was asked for.
     pub intervals: Option<Vec<Interval>>,
     /// Miss ratios of loads and of stores at each of them, where they can be told.
     pub kinds: Option<Vec<[Option<f64>; 2]>>,
@@ -183,6 +183,7 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
         miss_ratio,
         low: (miss_ratio - (drawn.miss_ratio - drawn.low)).clamp(0.0, miss_ratio),
         high: (miss_ratio + (drawn.high - drawn.miss_ratio)).clamp(miss_ratio, 1.0),
+        model_error: drawn.model_error,
     };
     let intervals = points.iter().zip(drawn.average).map(around).collect();
     Ok(Curve { points, intervals: Some(intervals), kinds, spots })

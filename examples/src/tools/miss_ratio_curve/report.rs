@@ -168,7 +168,7 @@ impl Report<'_> {
         if self.measured.intervals.is_some() {
             writeln!(
                 out,
-                "\nThe intervals tell what the choice of samples leaves open, not what the model gets wrong."
+                "\nThe intervals hold what the choice of samples leaves open and what the model got wrong on other programs."
             )?;
         }
         if let Some(spots) = &self.measured.spots {

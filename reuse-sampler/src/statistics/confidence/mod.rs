@@ -41,6 +41,9 @@ pub struct Interval {
     pub low: f64,
     /// Upper end, at most 1.
     pub high: f64,
+    /// How far either end would reach if all accesses had been measured: what the model itself gets wrong. The ends reach
+    /// as far as this and what the samples leave open together, in squares.
+    pub model_error: f64,
 }
 
 /// The quantile of a standard normal variable that leaves (1 - `level`) / 2 above it, within 5e-4.
