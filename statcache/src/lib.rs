@@ -8,3 +8,9 @@ mod model;
 
 pub use error::Error;
 pub use model::StatCache;
+// What signatures here take and return, so that one dependency is enough.
+#[doc(no_inline)]
+pub use reuse_sampler::{
+    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
+    ReuseProfile,
+};

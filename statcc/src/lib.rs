@@ -20,3 +20,9 @@ pub use program::Program;
 pub use sensitivity::Sensitivity;
 pub use solution::{Outlook, Prediction, Share, Solution};
 pub use solve::SolverSettings;
+// What signatures here take and return, so that one dependency is enough.
+#[doc(no_inline)]
+pub use reuse_sampler::{
+    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
+    ReuseProfile,
+};

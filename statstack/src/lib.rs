@@ -13,6 +13,12 @@ mod prepared;
 
 pub use error::Error;
 pub use model::StatStack;
+// What signatures here take and return, so that one dependency is enough.
 #[cfg(feature = "online")]
 #[cfg_attr(docsrs, doc(cfg(feature = "online")))]
 pub use online::{OnlineCurve, OnlineOptions};
+#[doc(no_inline)]
+pub use reuse_sampler::{
+    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
+    ReuseProfile,
+};
