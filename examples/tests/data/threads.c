@@ -10,12 +10,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(64) volatile long counters[8];
 static atomic_int next_task;
 static long queue[1 << 16];
+static pthread_barrier_t together;
+static int in_step; /* whether threads wait for each other, so that every run interleaves them alike */
 static atomic_long head, tail;
 static void walk(long *from, long lines, int passes, int random) {
     unsigned long state = 88172645463325252ul + (unsigned long)(from - shared_array);
     long sum = 0;
     for (int pass = 0; pass < passes; pass++)
         for (long i = 0; i < lines; i++) {
+            if (in_step && i % 256 == 0) pthread_barrier_wait(&together);
             state ^= state << 13, state ^= state >> 7, state ^= state << 17;
             sum += from[8 * (random ? (long)(state % (unsigned long)lines) : i)]++;
         }
@@ -47,6 +50,8 @@ int main(int count, char **arguments) {
     mode = arguments[1];
     shared_array = aligned_alloc(4096, 8ul << 20);
     memset(shared_array, 0, 8ul << 20);
+    pthread_barrier_init(&together, 0, THREADS);
+    in_step = !strcmp(mode, "shared") || !strcmp(mode, "private");
     pthread_t threads[THREADS];
     for (long i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, work, (void *)i);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
