@@ -15,6 +15,7 @@ use statstack::StatStack;
 
 use super::args::Model;
 use super::bursts::{Bursts, Part};
+use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
@@ -49,10 +50,27 @@ pub struct Measured {
     pub byte_ratios: Option<Vec<f64>>,
     /// The instructions that miss most, where they were asked for.
     pub spots: Option<Spots>,
+    /// What simulated sets say of caches of few ways, where the model was held against some.
+    pub sets: Vec<SetsSimulated>,
     /// Threads with windows of their own; 0 where threads are not distinguished.
     pub threads: usize,
     /// The run was interrupted.
     pub incomplete: bool,
+}
+
+impl Measured {
+    /// Keeps what simulated sets say; intervals that they contradict reach as far as the simulation.
+    pub fn hold_against(&mut self, sets: Vec<SetsSimulated>, line_size: LineSize) {
+        for simulated in sets.iter().filter(|sets| sets.flagged) {
+            let intervals = self.intervals.iter_mut().flatten();
+            for interval in intervals.filter(|interval| interval.size.bytes(line_size) == simulated.bytes) {
+                let reach = 2.0 * simulated.standard_error;
+                interval.low = interval.low.min(simulated.miss_ratio - reach).max(0.0);
+                interval.high = interval.high.max(simulated.miss_ratio + reach).min(1.0);
+            }
+        }
+        self.sets = sets;
+    }
 }
 
 /// How the run is watched over.

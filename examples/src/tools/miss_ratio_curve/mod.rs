@@ -4,6 +4,7 @@ mod args;
 mod bursts;
 mod measure;
 mod report;
+mod sets;
 mod source;
 mod spots;
 mod traced;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::args::{CacheSide, Model, Scope, Unit};
 use super::measure::Measured;
+use super::sets::SetsSimulated;
 use super::source::LEVEL;
 use super::spots::Spots;
 use crate::cli::Failure;
@@ -59,6 +60,9 @@ struct Object<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<f64>,
     points: Vec<Point>,
+    /// One set in eight or all, simulated beside a model of few ways.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    sets_simulated: &'a [SetsSimulated],
     #[serde(skip_serializing_if = "Option::is_none")]
     hot_spots: Option<&'a Spots>,
     /// The processes of a program, where they are distinguished.
@@ -121,12 +125,31 @@ impl Report<'_> {
             unit: self.unit.map(Unit::name),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
+            sets_simulated: &self.measured.sets,
             hot_spots: self.measured.spots.as_ref(),
             processes: self.processes,
         };
         let text = serde_json::to_string(&object).map_err(io::Error::other)?;
         writeln!(out, "{text}")?;
         out.flush()
+    }
+
+    /// Sizes at which lines fall on the sets otherwise than by chance.
+    fn write_uneven(&self, out: &mut dyn Write) -> io::Result<()> {
+        let flagged = self.measured.sets.iter().filter(|sets| sets.flagged);
+        let sizes: Vec<String> = flagged
+            .map(|sets| format!("{:.4} % at {}", 100.0 * sets.miss_ratio, bytes(sets.bytes)))
+            .collect();
+        if sizes.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "\nWARNING: lines do not fall on the sets by chance, as the model has it. Simulated sets miss {}; --model \
+             exact-{} simulates them all.",
+            sizes.join(", "),
+            if self.model == Model::Statcache { "random" } else { "lru" },
+        )
     }
 
     /// A table with a bar for each size.
@@ -171,6 +194,7 @@ impl Report<'_> {
                 "\nThe intervals hold what the choice of samples leaves open and what the model got wrong on other programs."
             )?;
         }
+        self.write_uneven(out)?;
         if let Some(spots) = &self.measured.spots {
             self.write_spots(spots, out)?;
         }

@@ -14,6 +14,7 @@ use reuse_sampler::{
 use super::args::{Args, CacheSide, Model, Scope, Unit};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru};
+use super::sets::{SetsTap, SomeSets};
 use super::spots::{Observer, Tap};
 use super::traced::{Merged, Traced};
 use crate::cli::{Failure, Progress};
@@ -222,7 +223,8 @@ impl<'a> Settings<'a> {
                 let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
                 let options = windows.line_size(line_size).seed(seed);
                 let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
-                let tapped = Tap::new(source, strides.clone());
+                let sets = self.some_sets();
+                let tapped = SetsTap::new(Tap::new(source, strides.clone()), sets.clone());
                 let mut measured = if self.scope == Scope::Shared {
                     let mut sampler = ReplaySampler::new(Merged(tapped), options).map_err(Failure::run)?;
                     Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
@@ -230,6 +232,10 @@ impl<'a> Settings<'a> {
                     let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
                     self.model(&mut sampler, watch, failed)?
                 };
+                // Of several threads with a private cache each, the sets of none were simulated.
+                if let Some(sets) = sets.filter(|_| measured.threads <= 1) {
+                    measured.hold_against(sets.borrow().against(&measured.points), line_size);
+                }
                 if let Some(spots) = &mut measured.spots {
                     spots.describe(locate, strides.map(|strides| strides.borrow().clone()).as_ref());
                 }
@@ -240,6 +246,13 @@ impl<'a> Settings<'a> {
             return Err(Failure::Run("no memory access was seen".to_owned()));
         }
         Ok(measured)
+    }
+
+    /// Some sets of caches of few ways, to hold the model against.
+    fn some_sets(&self) -> Option<Rc<RefCell<SomeSets>>> {
+        let random = (self.args.model == Model::Statcache).then_some(self.args.common.seed);
+        let sets = |ways| SomeSets::new(&self.sizes, ways, self.line_size, random);
+        self.args.ways.map(|ways| Rc::new(RefCell::new(sets(ways))))
     }
 
     /// Follows the strides of as many accesses as are sampled.

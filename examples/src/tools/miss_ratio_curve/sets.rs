@@ -1,0 +1,203 @@
+//! Whether a program's lines fall on the sets as evenly as the models take them to: sets are simulated beside them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::{Access, CacheLines, LineSize, SamplerError};
+use serde::Serialize;
+
+/// Of caches of more sets than this, those are simulated whose number leaves one of eight remainders when divided by 64.
+/// In fewer sets misses may sit in a few of them: all are simulated.
+const SMALL: u64 = 512;
+const MODULUS: usize = 64;
+const REMAINDERS: usize = 8;
+/// A simulation farther from the model than this, and than so many standard errors besides, is told: with eight groups of
+/// sets, five are exceeded by chance once in 600 times.
+const APART: f64 = 0.01;
+const ERRORS: f64 = 5.0;
+
+/// One set in eight of the caches of each size, simulated, or all of small ones.
+#[derive(Debug)]
+pub struct SomeSets {
+    line_size: LineSize,
+    chosen: [bool; MODULUS],
+    last: [u64; MODULUS], // the line touched last of each remainder: another touch of it hits everywhere
+    caches: Vec<SomeCache>,
+    accesses: u64,
+}
+
+#[derive(Debug)]
+struct SomeCache {
+    lines: CacheLines,
+    sets: u64, // a multiple of MODULUS unless all are simulated
+    ways: usize,
+    all: bool,
+    random: Option<u64>,    // state, for random replacement
+    slots: Vec<u64>,        // set by set, the youngest first under LRU
+    misses: [u64; MODULUS], // by remainder
+}
+
+/// What the simulated sets say of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SetsSimulated {
+    /// Size of the cache.
+    pub bytes: u64,
+    /// Miss ratio.
+    pub miss_ratio: f64,
+    /// Its standard error; 0 where all sets were simulated.
+    pub standard_error: f64,
+    /// It contradicts the model.
+    pub flagged: bool,
+}
+
+impl SomeSets {
+    /// Of caches of `sizes` with `ways` ways, under LRU or, with a seed, random replacement. Large sizes without a multiple
+    /// of 64 sets are left out.
+    pub fn new(sizes: &[CacheLines], ways: u32, line_size: LineSize, random: Option<u64>) -> Self {
+        let cache = |lines: &CacheLines| {
+            let sets = lines.0 / u64::from(ways);
+            let all = sets <= SMALL;
+            let whole = sets > 0 && lines.0 % u64::from(ways) == 0 && (all || sets % MODULUS as u64 == 0);
+            whole.then(|| SomeCache {
+                lines: *lines,
+                sets,
+                ways: ways as usize,
+                all,
+                random,
+                slots: vec![u64::MAX; lines.0 as usize],
+                misses: [0; MODULUS],
+            })
+        };
+        let mut chosen = [false; MODULUS];
+        // Apart by odd steps, so that no stride of a power of two meets all or none.
+        (0..REMAINDERS).for_each(|k| chosen[19 * k % MODULUS] = true);
+        let caches = sizes.iter().filter_map(cache).collect();
+        Self { line_size, chosen, last: [u64::MAX; MODULUS], caches, accesses: 0 }
+    }
+
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        let (first, last) = self.line_size.span(access);
+        for line in first..=last {
+            self.accesses += 1;
+            let remainder = (line % MODULUS as u64) as usize;
+            if std::mem::replace(&mut self.last[remainder], line) == line {
+                continue;
+            }
+            let chosen = self.chosen[remainder];
+            for cache in self.caches.iter_mut().filter(|cache| cache.all || chosen) {
+                cache.misses[remainder] += u64::from(cache.misses_line(line));
+            }
+        }
+    }
+
+    /// What they say, beside the model's `points`.
+    pub fn against(&self, points: &[(CacheLines, f64)]) -> Vec<SetsSimulated> {
+        let of = |cache: &SomeCache| {
+            let modelled = points.iter().find(|point| point.0 == cache.lines)?.1;
+            let ratio = |misses: &u64| (misses * MODULUS as u64) as f64 / self.accesses.max(1) as f64;
+            let simulated = cache.misses.iter().zip(&self.chosen).filter(|(_, chosen)| cache.all || **chosen);
+            let ratios: Vec<f64> = simulated.map(|(misses, _)| ratio(misses)).collect();
+            let n = ratios.len() as f64;
+            let miss_ratio = ratios.iter().sum::<f64>() / n;
+            let squares: f64 = ratios.iter().map(|ratio| (ratio - miss_ratio).powi(2)).sum();
+            let standard_error = (squares / (n - 1.0) / n * (1.0 - n / MODULUS as f64)).sqrt();
+            let flagged = (miss_ratio - modelled).abs() > APART + ERRORS * standard_error;
+            Some(SetsSimulated {
+                bytes: cache.lines.bytes(self.line_size),
+                miss_ratio,
+                standard_error,
+                flagged,
+            })
+        };
+        self.caches.iter().filter_map(of).collect()
+    }
+}
+
+impl SomeCache {
+    /// Touches `line`; whether it was not there.
+    fn misses_line(&mut self, line: u64) -> bool {
+        let start = (line % self.sets) as usize * self.ways;
+        let set = &mut self.slots[start..start + self.ways];
+        let at = set.iter().position(|&slot| slot == line);
+        match &mut self.random {
+            None => {
+                let at_most = at.unwrap_or(self.ways - 1);
+                set.copy_within(..at_most, 1);
+                set[0] = line;
+            }
+            Some(state) if at.is_none() => {
+                *state =
+                    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let free = set.iter().position(|&slot| slot == u64::MAX);
+                set[free.unwrap_or((*state >> 33) as usize % self.ways)] = line;
+            }
+            Some(_) => {}
+        }
+        at.is_none()
+    }
+}
+
+/// A source whose accesses are also shown to some sets.
+pub struct SetsTap<S> {
+    source: S,
+    sets: Option<Rc<RefCell<SomeSets>>>,
+}
+
+impl<S> SetsTap<S> {
+    /// Hands on what `source` tells.
+    pub const fn new(source: S, sets: Option<Rc<RefCell<SomeSets>>>) -> Self {
+        Self { source, sets }
+    }
+}
+
+impl<S: EventSource> EventSource for SetsTap<S> {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        let event = self.source.next_event()?;
+        if let (Some(sets), Some(Event::Access(access))) = (&self.sets, &event) {
+            sets.borrow_mut().access(access);
+        }
+        Ok(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machines::chip::{Cache, Geometry, Policy};
+
+    /// All sets of small caches, one in eight of large ones, against whole simulated caches.
+    #[test]
+    fn they_agree_with_whole_caches() {
+        let sizes = [CacheLines(256), CacheLines(8_192)];
+        let mut some = SomeSets::new(&sizes, 4, LineSize::B64, None);
+        let mut whole: Vec<_> = sizes
+            .iter()
+            .map(|size| Cache::new(Geometry::new(64 * size.0, 4, LineSize::B64).unwrap(), Policy::Lru))
+            .collect();
+        let (mut misses, mut state, accesses) = ([0_u64; 2], 1_u64, 400_000);
+        for _ in 0..accesses {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // A small part is used often.
+            let line = (state >> 40) % if state >> 63 == 0 { 300 } else { 20_000 };
+            some.access(&Access::load(64 * line, 4));
+            for (cache, misses) in whole.iter_mut().zip(&mut misses) {
+                if !cache.touch(line) {
+                    cache.insert(line);
+                    *misses += 1;
+                }
+            }
+        }
+        let truth = misses.map(|misses| misses as f64 / f64::from(accesses));
+        let found = some.against(&[(sizes[0], truth[0]), (sizes[1], truth[1])]);
+        assert_eq!((found[0].miss_ratio, found[0].standard_error), (truth[0], 0.0));
+        assert!(
+            (found[1].miss_ratio - truth[1]).abs() < 4.0 * found[1].standard_error,
+            "{found:?} {truth:?}"
+        );
+        assert!(found.iter().all(|sets| !sets.flagged));
+        assert!(some.against(&[(sizes[0], truth[0] - 0.011)])[0].flagged);
+    }
+}
