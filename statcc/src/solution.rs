@@ -4,6 +4,7 @@ use reuse_sampler::LineSize;
 
 /// What becomes of one program in one solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share {
     /// Cycles per instruction.
     pub cpi: f64,
@@ -26,6 +27,7 @@ impl Share {
 
 /// Speeds and miss ratios that agree with each other.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Solution {
     /// One entry per program, in their order.
     pub programs: Vec<Share>,
@@ -40,6 +42,7 @@ pub struct Solution {
 
 /// What can become of one program, all solutions and nearby cache sizes considered.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Outlook {
     /// Lowest CPI of the program in any solution at the size asked for or at the margins around it.
     pub lowest_cpi: f64,
@@ -51,12 +54,37 @@ pub struct Outlook {
 
 /// Answer of [`CoRun::solve`](crate::CoRun::solve).
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct Prediction {
     /// The solutions found, at least one. The first is the one reached from empty caches, with all programs
     /// missing; which of several a real run ends in depends on who warms up first.
     pub solutions: Vec<Solution>,
     /// One entry per program, in their order.
     pub outlook: Vec<Outlook>,
+}
+
+/// A prediction as it is read: not yet known to hold a solution.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    solutions: Vec<Solution>,
+    outlook: Vec<Outlook>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Prediction {
+    type Error = &'static str;
+
+    fn try_from(saved: Saved) -> Result<Self, Self::Error> {
+        let Saved { solutions, outlook } = saved;
+        if solutions.is_empty() {
+            return Err("a prediction has at least one solution");
+        }
+        if solutions.iter().any(|solution| solution.programs.len() != outlook.len()) {
+            return Err("every solution and the outlook have one entry per program");
+        }
+        Ok(Self { solutions, outlook })
+    }
 }
 
 impl Prediction {

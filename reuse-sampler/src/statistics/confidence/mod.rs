@@ -32,6 +32,7 @@ impl Bootstrap {
 
 /// A miss ratio and what it may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Interval {
     /// Cache size.
     pub size: CacheLines,
