@@ -8,19 +8,23 @@ use super::values::{line_size, not_negative};
 use super::{Failure, parse_bytes};
 use crate::machines::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy};
 
+/// Caches of the StatCC paper, in bytes.
+const PAPER_L1: u64 = 32 << 10;
+const PAPER_LLC: u64 = 2 << 20;
+
 /// The simulated chip: the machine of the StatCC paper unless told otherwise.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Simulated chip")]
 pub struct ChipArgs {
-    /// Size of each core's private cache
-    #[arg(long, value_name = "SIZE", default_value = "32KiB", value_parser = parse_bytes)]
-    l1_size: u64,
+    /// Size of each core's private cache [default: 32KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    l1_size: Option<u64>,
     /// Ways of each core's private cache
     #[arg(long, value_name = "N", default_value_t = 8)]
     l1_ways: u64,
-    /// Size of the shared cache
-    #[arg(long, value_name = "SIZE", default_value = "2MiB", value_parser = parse_bytes)]
-    llc_size: u64,
+    /// Size of the shared cache [default: 2MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    llc_size: Option<u64>,
     /// Ways of the shared cache
     #[arg(long, value_name = "N", default_value_t = 16)]
     llc_ways: u64,
@@ -76,6 +80,15 @@ enum Indexing {
 }
 
 impl ChipArgs {
+    /// An eighth of the paper's caches, if no size was given: for what must answer in seconds.
+    #[must_use]
+    pub fn small(mut self) -> Self {
+        if self.l1_size.is_none() && self.llc_size.is_none() {
+            (self.l1_size, self.llc_size) = (Some(PAPER_L1 / 8), Some(PAPER_LLC / 8));
+        }
+        self
+    }
+
     /// The chip; `seed` serves random replacement.
     ///
     /// # Errors
@@ -98,8 +111,9 @@ impl ChipArgs {
             return Err(Failure::Usage(format!("accesses that hit take no time: {remedy}")));
         }
         let mut settings = ChipSettings::paper().map_err(Failure::usage)?;
-        settings.l1 = cache("--l1-size", self.l1_size, self.l1_ways)?;
-        settings.shared = cache("--llc-size", self.llc_size, self.llc_ways)?.with_policy(policy);
+        settings.l1 = cache("--l1-size", self.l1_size.unwrap_or(PAPER_L1), self.l1_ways)?;
+        settings.shared =
+            cache("--llc-size", self.llc_size.unwrap_or(PAPER_LLC), self.llc_ways)?.with_policy(policy);
         let index = match self.index {
             Indexing::Modulo => Index::Modulo,
             Indexing::Hashed => Index::Hashed,

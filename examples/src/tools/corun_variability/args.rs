@@ -72,7 +72,7 @@ pub struct Args {
     pub(super) played: PlayedArgs,
     #[command(flatten)]
     pub(super) chip: ChipArgs,
-    /// Embedded programs, the target first
+    /// Embedded programs, the target first [default: paths and solver, on an eighth of the chip so that it takes seconds]
     #[arg(last = true, value_name = "NAME", conflicts_with_all = ["files", "profiles"])]
     pub(super) embedded: Vec<String>,
 }
@@ -90,6 +90,12 @@ impl Args {
             Replacement::Random => Model::Random,
             _ => Model::Age,
         })
+    }
+
+    /// Whether it is left to the command what to predict.
+    pub(super) fn names_nothing(&self) -> bool {
+        let named = !self.profiles.is_empty() || !self.traces.is_empty() || !self.embedded.is_empty();
+        !named && !self.evaluate && self.experiment.is_none()
     }
 }
 
