@@ -118,9 +118,14 @@ fn copies_of_a_program_share_equally() {
         let copies = 2 + usize::from(copies % 4);
         let prediction = corun(&vec![&drawn; copies]).solve(size(choice), StatStack::fit).unwrap();
         let shares = prediction.programs();
-        shares
-            .iter()
-            .all(|s| (s.cpi / shares[0].cpi - 1.0).abs() < 1e-3 && (s.lines - shares[0].lines).abs() <= 2.0)
+        let equal = |a: &statcc::Share| {
+            (a.cpi / shares[0].cpi - 1.0).abs() < 1e-3 && (a.lines - shares[0].lines).abs() <= 2.0
+        };
+        // Where a miss ratio jumps there may be no symmetric solution: what is told of each copy is then one range for all.
+        let within = |(a, told): (&statcc::Share, &statcc::Outlook)| {
+            *told == prediction.outlook[0] && told.lowest_cpi <= a.cpi && a.cpi <= told.highest_cpi
+        };
+        shares.iter().all(equal) || shares.iter().zip(&prediction.outlook).all(within)
     }
     // Symmetric programs may have unsymmetric solutions; from empty caches they must reach the symmetric one.
     QuickCheck::new().tests(300).quickcheck(equally as fn(Drawn, u8, u8) -> bool);

@@ -11,6 +11,8 @@ use serde::Serialize;
 /// In fewer sets misses may sit in a few of them: all are simulated.
 const SMALL: u64 = 512;
 const MODULUS: usize = 64;
+/// Lines of the largest cache that is simulated: 128 MiB of memory.
+const LARGEST: u64 = 1 << 24;
 const REMAINDERS: usize = 8;
 /// A simulation farther from the model than this, and than so many standard errors besides, is told: with eight groups of
 /// sets, five are exceeded by chance once in 600 times.
@@ -53,12 +55,15 @@ pub struct SetsSimulated {
 
 impl SomeSets {
     /// Of caches of `sizes` with `ways` ways, under LRU or, with a seed, random replacement. Large sizes without a multiple
-    /// of 64 sets are left out.
+    /// of 64 sets, and those of more than 2^24 lines, are left out.
     pub fn new(sizes: &[CacheLines], ways: u32, line_size: LineSize, random: Option<u64>) -> Self {
         let cache = |lines: &CacheLines| {
             let sets = lines.0 / u64::from(ways);
             let all = sets <= SMALL;
-            let whole = sets > 0 && lines.0 % u64::from(ways) == 0 && (all || sets % MODULUS as u64 == 0);
+            let whole = lines.0 <= LARGEST
+                && sets > 0
+                && lines.0 % u64::from(ways) == 0
+                && (all || sets % MODULUS as u64 == 0);
             whole.then(|| SomeCache {
                 lines: *lines,
                 sets,
