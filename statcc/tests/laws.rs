@@ -121,9 +121,9 @@ fn copies_of_a_program_share_equally() {
         let equal = |a: &statcc::Share| {
             (a.cpi / shares[0].cpi - 1.0).abs() < 1e-3 && (a.lines - shares[0].lines).abs() <= 2.0
         };
-        // Where a miss ratio jumps there may be no symmetric solution: what is told of each copy is then one range for all.
-        let within = |(a, told): (&statcc::Share, &statcc::Outlook)| {
-            *told == prediction.outlook[0] && told.lowest_cpi <= a.cpi && a.cpi <= told.highest_cpi
+        // Where a miss ratio jumps there may be no symmetric solution: all copies then have one outlook, which holds each.
+        let within = |(a, outlook): (&statcc::Share, &statcc::Outlook)| {
+            *outlook == prediction.outlook[0] && outlook.lowest_cpi <= a.cpi && a.cpi <= outlook.highest_cpi
         };
         shares.iter().all(equal) || shares.iter().zip(&prediction.outlook).all(within)
     }

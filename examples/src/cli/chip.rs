@@ -8,10 +8,6 @@ use super::values::{line_size, not_negative};
 use super::{Failure, parse_bytes};
 use crate::machines::chip::{CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy};
 
-/// Caches of the StatCC paper, in bytes.
-const PAPER_L1: u64 = 32 << 10;
-const PAPER_LLC: u64 = 2 << 20;
-
 /// The simulated chip: the machine of the StatCC paper unless told otherwise.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Simulated chip")]
@@ -80,20 +76,19 @@ enum Indexing {
 }
 
 impl ChipArgs {
-    /// An eighth of the paper's caches, if no size was given: for what must answer in seconds.
-    #[must_use]
-    pub fn small(mut self) -> Self {
-        if self.l1_size.is_none() && self.llc_size.is_none() {
-            (self.l1_size, self.llc_size) = (Some(PAPER_L1 / 8), Some(PAPER_LLC / 8));
-        }
-        self
-    }
-
     /// The chip; `seed` serves random replacement.
     ///
     /// # Errors
     /// [`Failure::Usage`] naming the value that makes no cache.
     pub fn settings(&self, seed: u64) -> Result<ChipSettings, Failure> {
+        self.scaled_down(1, seed)
+    }
+
+    /// The same with the paper's caches divided by `divisor`, if no size was given: for what must answer in seconds.
+    ///
+    /// # Errors
+    /// As [`settings`](Self::settings).
+    pub fn scaled_down(&self, divisor: u64, seed: u64) -> Result<ChipSettings, Failure> {
         let cache = |flag: &str, bytes, ways| {
             CacheSettings::lru(bytes, ways, self.line_size)
                 .map_err(|error| Failure::Usage(format!("{flag}: {error}")))
@@ -111,9 +106,12 @@ impl ChipArgs {
             return Err(Failure::Usage(format!("accesses that hit take no time: {remedy}")));
         }
         let mut settings = ChipSettings::paper().map_err(Failure::usage)?;
-        settings.l1 = cache("--l1-size", self.l1_size.unwrap_or(PAPER_L1), self.l1_ways)?;
+        let divisor = if self.l1_size.or(self.llc_size).is_none() { divisor } else { 1 };
+        let bytes =
+            |given: Option<u64>, paper: CacheSettings| given.unwrap_or(paper.geometry.bytes() / divisor);
+        settings.l1 = cache("--l1-size", bytes(self.l1_size, settings.l1), self.l1_ways)?;
         settings.shared =
-            cache("--llc-size", self.llc_size.unwrap_or(PAPER_LLC), self.llc_ways)?.with_policy(policy);
+            cache("--llc-size", bytes(self.llc_size, settings.shared), self.llc_ways)?.with_policy(policy);
         let index = match self.index {
             Indexing::Modulo => Index::Modulo,
             Indexing::Hashed => Index::Hashed,

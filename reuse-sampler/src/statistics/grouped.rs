@@ -176,8 +176,7 @@ impl<M: CacheModel> Grouped<M> {
     ) -> Result<Self, E> {
         let mut models = Vec::new();
         for profile in profiles.into_iter().filter(|profile| !profile.is_empty()) {
-            let accesses = if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() };
-            models.push((accesses as f64, fit(profile)?));
+            models.push((weight_of(profile), fit(profile)?));
         }
         Ok(Self::new(models)?)
     }
@@ -187,6 +186,11 @@ impl<M: CacheModel> Grouped<M> {
     pub fn parts(&self) -> &[(f64, M)] {
         &self.parts
     }
+}
+
+/// The accesses that a profile stands for, or what its samples weigh where these are not known.
+pub(super) fn weight_of(profile: &ReuseProfile) -> f64 {
+    (if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() }) as f64
 }
 
 impl<M: CacheModel> CacheModel for Grouped<M> {

@@ -46,8 +46,8 @@ pub struct Args {
     /// Compare caches of so many ways, too, under LRU, tree-PLRU, Nehalem's accessed bits and random replacement
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     ways: Vec<u32>,
-    /// Redraws of the samples for 95 % intervals of the models by merged windows, 100 or more; how often they hold the
-    /// exact value is told
+    /// Redraws of the samples for 95 % intervals of the models by merged windows, 100 or more: shows how often they hold
+    /// the exact value
     #[arg(long, value_name = "N")]
     draws: Option<usize>,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! The models that are compared, each under a name.
 
 use reuse_sampler::{
-    Bootstrap, CacheLines, CacheModel, Error, Grouped, Interval, Redraw, ReuseProfile, Stratum, merge_alike,
+    Bootstrap, CacheLines, CacheModel, Error, Grouped, Interval, ReuseProfile, Stratum, merge_alike,
 };
 use statcache::StatCache;
 use statstack::StatStack;
@@ -90,12 +90,7 @@ pub fn intervals(
     bootstrap: &Bootstrap,
 ) -> Result<[Vec<Interval>; 2], Box<dyn std::error::Error>> {
     let parts = merge_alike(&samples.windows)?;
-    let stratum = |part| {
-        let part: &ReuseProfile = part;
-        let weight = part.accesses() as f64;
-        Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
-    };
-    let strata: Vec<Stratum<'_>> = parts.iter().map(stratum).collect();
+    let strata: Vec<Stratum<'_>> = parts.iter().map(Stratum::sampled).collect();
     Ok([
         bootstrap.stratified(&strata, StatStack::fit, sizes)?.average,
         bootstrap.stratified(&strata, StatCache::fit, sizes)?.average,

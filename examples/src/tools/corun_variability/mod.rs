@@ -189,9 +189,7 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
 
 /// The chip.
 fn ground(args: &Args) -> Result<Ground, Failure> {
-    let chip = args.chip.clone();
-    let chip = if args.names_nothing() { chip.small() } else { chip };
-    let mut settings = chip.settings(args.common.seed)?;
+    let mut settings = args.chip.scaled_down(if args.names_nothing() { 8 } else { 1 }, args.common.seed)?;
     let line = f64::from(args.chip.line_size().bytes());
     settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / line);
     let threshold = args.played.phase_threshold;

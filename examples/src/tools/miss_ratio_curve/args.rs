@@ -59,7 +59,7 @@ pub struct Args {
     line_size: Option<LineSize>,
     /// Ways of each set, from 1 to 64 [default: fully associative]. Models take sets to be chosen at random, simulations
     /// take the lowest bits of the line's number. Where every access is read, some sets are simulated beside the model, and
-    /// sizes at which they contradict it are told
+    /// sizes at which they contradict it are named
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) ways: Option<u32>,
     /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals

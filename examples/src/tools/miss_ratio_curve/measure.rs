@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
-    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, LineSize, Redraw, ReuseProfile, Sampler,
+    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, LineSize, ReuseProfile, Sampler,
     SamplerError, SetAssociative, Stratum, WindowPlan,
 };
 use statcache::StatCache;
@@ -188,12 +188,7 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
     let Some(bootstrap) = &settings.bootstrap else {
         return Ok(Curve { points, intervals: None, kinds, spots });
     };
-    let stratum = |part| {
-        let part: &ReuseProfile = part;
-        let weight = if part.accesses() > 0 { part.accesses() } else { part.total_weight() } as f64;
-        Stratum { weight, windows: std::slice::from_ref(part), redraw: Redraw::Samples }
-    };
-    let strata: Vec<Stratum<'_>> = profiles().map(stratum).collect();
+    let strata: Vec<Stratum<'_>> = profiles().map(Stratum::sampled).collect();
     let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
     // Around the curve that is shown, which the redrawn models need not share.
     let around = |(&(size, miss_ratio), drawn): (&(CacheLines, f64), Interval)| Interval {

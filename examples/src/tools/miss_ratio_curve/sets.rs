@@ -1,11 +1,9 @@
 //! Whether a program's lines fall on the sets as evenly as the models take them to: sets are simulated beside them.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{Access, CacheLines, LineSize, SamplerError};
+use reuse_sampler::{Access, CacheLines, LineSize};
 use serde::Serialize;
+
+use crate::machines::chip::{Cache, Geometry, Policy};
 
 /// Of caches of more sets than this, those are simulated whose number leaves one of eight remainders when divided by 64.
 /// In fewer sets misses may sit in a few of them: all are simulated.
@@ -14,8 +12,8 @@ const MODULUS: usize = 64;
 /// Lines of the largest cache that is simulated: 128 MiB of memory.
 const LARGEST: u64 = 1 << 24;
 const REMAINDERS: usize = 8;
-/// A simulation farther from the model than this, and than so many standard errors besides, is told: with eight groups of
-/// sets, five are exceeded by chance once in 600 times.
+/// A simulation is reported if it differs from the model by more than this plus so many standard errors. With eight groups
+/// of sets, chance exceeds five of them once in 600 times.
 const APART: f64 = 0.01;
 const ERRORS: f64 = 5.0;
 
@@ -31,12 +29,8 @@ pub struct SomeSets {
 
 #[derive(Debug)]
 struct SomeCache {
-    lines: CacheLines,
-    sets: u64, // a multiple of MODULUS unless all are simulated
-    ways: usize,
-    all: bool,
-    random: Option<u64>,    // state, for random replacement
-    slots: Vec<u64>,        // set by set, the youngest first under LRU
+    cache: Cache,
+    all: bool, // or those of the chosen remainders: the number of sets is then a multiple of MODULUS
     misses: [u64; MODULUS], // by remainder
 }
 
@@ -54,25 +48,14 @@ pub struct SetsSimulated {
 }
 
 impl SomeSets {
-    /// Of caches of `sizes` with `ways` ways, under LRU or, with a seed, random replacement. Large sizes without a multiple
-    /// of 64 sets, and those of more than 2^24 lines, are left out.
-    pub fn new(sizes: &[CacheLines], ways: u32, line_size: LineSize, random: Option<u64>) -> Self {
+    /// Of caches of `sizes` with `ways` ways. Sizes that no whole number of sets makes, large ones without a multiple of 64
+    /// sets, and those of more than 2^24 lines, are left out.
+    pub fn new(sizes: &[CacheLines], ways: u32, line_size: LineSize, policy: Policy) -> Self {
         let cache = |lines: &CacheLines| {
-            let sets = lines.0 / u64::from(ways);
-            let all = sets <= SMALL;
-            let whole = lines.0 <= LARGEST
-                && sets > 0
-                && lines.0 % u64::from(ways) == 0
-                && (all || sets % MODULUS as u64 == 0);
-            whole.then(|| SomeCache {
-                lines: *lines,
-                sets,
-                ways: ways as usize,
-                all,
-                random,
-                slots: vec![u64::MAX; lines.0 as usize],
-                misses: [0; MODULUS],
-            })
+            let geometry = Geometry::new(lines.bytes(line_size), u64::from(ways), line_size).ok()?;
+            let all = geometry.sets() <= SMALL;
+            let whole = lines.0 <= LARGEST && (all || geometry.sets() % MODULUS as u64 == 0);
+            whole.then(|| SomeCache { cache: Cache::new(geometry, policy), all, misses: [0; MODULUS] })
         };
         let mut chosen = [false; MODULUS];
         // Apart by odd steps, so that no stride of a power of two meets all or none.
@@ -81,8 +64,9 @@ impl SomeSets {
         Self { line_size, chosen, last: [u64::MAX; MODULUS], caches, accesses: 0 }
     }
 
+    /// Plays an access.
     #[inline]
-    fn access(&mut self, access: &Access) {
+    pub fn access(&mut self, access: &Access) {
         let (first, last) = self.line_size.span(access);
         for line in first..=last {
             self.accesses += 1;
@@ -91,93 +75,43 @@ impl SomeSets {
                 continue;
             }
             let chosen = self.chosen[remainder];
-            for cache in self.caches.iter_mut().filter(|cache| cache.all || chosen) {
-                cache.misses[remainder] += u64::from(cache.misses_line(line));
+            for SomeCache { cache, misses, .. } in self.caches.iter_mut().filter(|some| some.all || chosen) {
+                if !cache.touch(line) {
+                    cache.insert(line);
+                    misses[remainder] += 1;
+                }
             }
         }
     }
 
     /// What they say, beside the model's `points`.
     pub fn against(&self, points: &[(CacheLines, f64)]) -> Vec<SetsSimulated> {
-        let of = |cache: &SomeCache| {
-            let modelled = points.iter().find(|point| point.0 == cache.lines)?.1;
+        let of = |some: &SomeCache| {
+            let geometry = some.cache.geometry();
+            let modelled = points.iter().find(|point| point.0 == geometry.lines())?.1;
             let ratio = |misses: &u64| (misses * MODULUS as u64) as f64 / self.accesses.max(1) as f64;
-            let simulated = cache.misses.iter().zip(&self.chosen).filter(|(_, chosen)| cache.all || **chosen);
+            let simulated = some.misses.iter().zip(&self.chosen).filter(|(_, chosen)| some.all || **chosen);
             let ratios: Vec<f64> = simulated.map(|(misses, _)| ratio(misses)).collect();
             let n = ratios.len() as f64;
             let miss_ratio = ratios.iter().sum::<f64>() / n;
             let squares: f64 = ratios.iter().map(|ratio| (ratio - miss_ratio).powi(2)).sum();
             let standard_error = (squares / (n - 1.0) / n * (1.0 - n / MODULUS as f64)).sqrt();
             let flagged = (miss_ratio - modelled).abs() > APART + ERRORS * standard_error;
-            Some(SetsSimulated {
-                bytes: cache.lines.bytes(self.line_size),
-                miss_ratio,
-                standard_error,
-                flagged,
-            })
+            Some(SetsSimulated { bytes: geometry.bytes(), miss_ratio, standard_error, flagged })
         };
         self.caches.iter().filter_map(of).collect()
-    }
-}
-
-impl SomeCache {
-    /// Touches `line`; whether it was not there.
-    fn misses_line(&mut self, line: u64) -> bool {
-        let start = (line % self.sets) as usize * self.ways;
-        let set = &mut self.slots[start..start + self.ways];
-        let at = set.iter().position(|&slot| slot == line);
-        match &mut self.random {
-            None => {
-                let at_most = at.unwrap_or(self.ways - 1);
-                set.copy_within(..at_most, 1);
-                set[0] = line;
-            }
-            Some(state) if at.is_none() => {
-                *state =
-                    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let free = set.iter().position(|&slot| slot == u64::MAX);
-                set[free.unwrap_or((*state >> 33) as usize % self.ways)] = line;
-            }
-            Some(_) => {}
-        }
-        at.is_none()
-    }
-}
-
-/// A source whose accesses are also shown to some sets.
-pub struct SetsTap<S> {
-    source: S,
-    sets: Option<Rc<RefCell<SomeSets>>>,
-}
-
-impl<S> SetsTap<S> {
-    /// Hands on what `source` tells.
-    pub const fn new(source: S, sets: Option<Rc<RefCell<SomeSets>>>) -> Self {
-        Self { source, sets }
-    }
-}
-
-impl<S: EventSource> EventSource for SetsTap<S> {
-    #[inline]
-    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
-        let event = self.source.next_event()?;
-        if let (Some(sets), Some(Event::Access(access))) = (&self.sets, &event) {
-            sets.borrow_mut().access(access);
-        }
-        Ok(event)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machines::chip::{Cache, Geometry, Policy};
 
     /// All sets of small caches, one in eight of large ones, against whole simulated caches.
     #[test]
     fn they_agree_with_whole_caches() {
         let sizes = [CacheLines(256), CacheLines(8_192)];
-        let mut some = SomeSets::new(&sizes, 4, LineSize::B64, None);
+        let mut some = SomeSets::new(&sizes, 4, LineSize::B64, Policy::Lru);
         let mut whole: Vec<_> = sizes
             .iter()
             .map(|size| Cache::new(Geometry::new(64 * size.0, 4, LineSize::B64).unwrap(), Policy::Lru))

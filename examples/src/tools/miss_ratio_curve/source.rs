@@ -2,19 +2,18 @@
 
 use std::cell::RefCell;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
-    Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
+    Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
 };
 
 use super::args::{Args, CacheSide, Model, Scope, Unit};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru};
-use super::sets::{SetsTap, SomeSets};
+use super::sets::SomeSets;
 use super::spots::{Observer, Tap};
 use super::traced::{Merged, Traced};
 use crate::cli::{Failure, Progress};
@@ -224,7 +223,14 @@ impl<'a> Settings<'a> {
                 let options = windows.line_size(line_size).seed(seed);
                 let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
                 let sets = self.some_sets();
-                let tapped = SetsTap::new(Tap::new(source, strides.clone()), sets.clone());
+                let tapped = Tap::new(source, |access: &Access| {
+                    if let Some(strides) = &strides {
+                        strides.borrow_mut().access(access);
+                    }
+                    if let Some(sets) = &sets {
+                        sets.borrow_mut().access(access);
+                    }
+                });
                 let mut measured = if self.scope == Scope::Shared {
                     let mut sampler = ReplaySampler::new(Merged(tapped), options).map_err(Failure::run)?;
                     Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
@@ -233,11 +239,11 @@ impl<'a> Settings<'a> {
                     self.model(&mut sampler, watch, failed)?
                 };
                 // Of several threads with a private cache each, the sets of none were simulated.
-                if let Some(sets) = sets.filter(|_| measured.threads <= 1) {
+                if let Some(sets) = sets.as_ref().filter(|_| measured.threads <= 1) {
                     measured.hold_against(sets.borrow().against(&measured.points), line_size);
                 }
                 if let Some(spots) = &mut measured.spots {
-                    spots.describe(locate, strides.map(|strides| strides.borrow().clone()).as_ref());
+                    spots.describe(locate, strides.as_ref().map(|strides| strides.borrow().clone()).as_ref());
                 }
                 measured
             }
@@ -249,16 +255,16 @@ impl<'a> Settings<'a> {
     }
 
     /// Some sets of caches of few ways, to hold the model against.
-    fn some_sets(&self) -> Option<Rc<RefCell<SomeSets>>> {
-        let random = (self.args.model == Model::Statcache).then_some(self.args.common.seed);
-        let sets = |ways| SomeSets::new(&self.sizes, ways, self.line_size, random);
-        self.args.ways.map(|ways| Rc::new(RefCell::new(sets(ways))))
+    fn some_sets(&self) -> Option<RefCell<SomeSets>> {
+        let seed = self.args.common.seed;
+        let policy = if self.args.model == Model::Statcache { Policy::Random { seed } } else { Policy::Lru };
+        self.args.ways.map(|ways| RefCell::new(SomeSets::new(&self.sizes, ways, self.line_size, policy)))
     }
 
     /// Follows the strides of as many accesses as are sampled.
-    fn strides(&self) -> Result<Rc<RefCell<Strides>>, Failure> {
+    fn strides(&self) -> Result<RefCell<Strides>, Failure> {
         let gap = SampleGap::mean(1.0 / self.args.sample_rate()).map_err(Failure::usage)?;
-        Ok(Rc::new(RefCell::new(Strides::new(gap, self.args.common.seed))))
+        Ok(RefCell::new(Strides::new(gap, self.args.common.seed)))
     }
 
     /// Samples to the end and fits the model.

@@ -1,13 +1,11 @@
 //! Which code misses: loads and stores apart, and the instructions that miss most in a cache of one size.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use reuse_sampler::replay::{Event, EventSource, Strides};
 use reuse_sampler::{
-    AccessKind, CacheLines, CacheModel, Grouped, HotSpot, HotSpots, LineSize, ReuseProfile, SamplerError,
-    Window,
+    Access, AccessKind, CacheLines, CacheModel, Grouped, HotSpot, HotSpots, LineSize, ReuseProfile,
+    SamplerError, Window,
 };
 use serde::Serialize;
 
@@ -184,25 +182,25 @@ impl Spots {
     }
 }
 
-/// A source whose accesses are also shown to [`Strides`].
-pub struct Tap<S> {
+/// A source whose accesses are also shown to `watch`.
+pub struct Tap<S, F> {
     source: S,
-    strides: Option<Rc<RefCell<Strides>>>,
+    watch: F,
 }
 
-impl<S> Tap<S> {
-    /// Hands on what `source` tells.
-    pub const fn new(source: S, strides: Option<Rc<RefCell<Strides>>>) -> Self {
-        Self { source, strides }
+impl<S, F: FnMut(&Access)> Tap<S, F> {
+    /// Passes on the events of `source`.
+    pub const fn new(source: S, watch: F) -> Self {
+        Self { source, watch }
     }
 }
 
-impl<S: EventSource> EventSource for Tap<S> {
+impl<S: EventSource, F: FnMut(&Access)> EventSource for Tap<S, F> {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
         let event = self.source.next_event()?;
-        if let (Some(strides), Some(Event::Access(access))) = (&self.strides, &event) {
-            strides.borrow_mut().access(access);
+        if let Some(Event::Access(access)) = &event {
+            (self.watch)(access);
         }
         Ok(event)
     }

@@ -6,6 +6,7 @@
 
 use super::{Bootstrap, Interval, of_counts, poisson, quantile, widening};
 use crate::engine::random::Random;
+use crate::statistics::grouped::weight_of;
 use crate::{CacheLines, CacheModel, Error, ReuseProfile};
 
 /// Deviations of draws are smaller than those from the truth by this factor, since the parts were chosen to suit the samples
@@ -34,6 +35,15 @@ pub struct Stratum<'a> {
     pub windows: &'a [ReuseProfile],
     /// What is redrawn.
     pub redraw: Redraw,
+}
+
+impl<'a> Stratum<'a> {
+    /// A part that was observed throughout: it stands for its accesses, or for what its samples weigh where these are not
+    /// known.
+    #[must_use]
+    pub fn sampled(profile: &'a ReuseProfile) -> Self {
+        Self { weight: weight_of(profile), windows: std::slice::from_ref(profile), redraw: Redraw::Samples }
+    }
 }
 
 /// Intervals of all parts of a run and of the whole.
@@ -143,11 +153,10 @@ impl Bootstrap {
     ) -> Result<Drawn, E> {
         let windows: Vec<&ReuseProfile> = stratum.windows.iter().filter(|w| !w.is_empty()).collect();
         let whole = merged(windows.iter().copied())?;
-        let ratios = |profile: &ReuseProfile| -> Result<Vec<f64>, E> {
-            Ok(fit(profile)?.curve(sizes).points.into_iter().map(|point| point.1).collect())
-        };
+        let ratios =
+            |model: &M| -> Vec<f64> { model.curve(sizes).points.iter().map(|point| point.1).collect() };
         let fitted = fit(&whole)?;
-        let miss_ratios: Vec<f64> = fitted.curve(sizes).points.into_iter().map(|point| point.1).collect();
+        let miss_ratios = ratios(&fitted);
         let model = sizes.iter().map(|&size| fitted.standard_error(size)).collect();
         let n = windows.len();
         let (factor, covered) = match stratum.redraw {
@@ -171,7 +180,7 @@ impl Bootstrap {
             // A draw of nothing at all, from a handful of samples, says nothing.
             match drawn.filter(|drawn| !drawn.is_empty()) {
                 Some(drawn) => {
-                    let redrawn = ratios(&drawn)?.into_iter().zip(&miss_ratios);
+                    let redrawn = ratios(&fit(&drawn)?).into_iter().zip(&miss_ratios);
                     deviations.extend(redrawn.map(|(drawn, ratio)| factor * (drawn - ratio)));
                 }
                 None => deviations.extend(sizes.iter().map(|_| 0.0)),
