@@ -7,8 +7,8 @@ use std::error::Error;
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::online::PrivateHistories;
 use phase_detect::{
-    Classification, Clusterer, CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId,
-    RunLengthMarkov, Signature,
+    Classification, Clusterer, CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, Ppm,
+    Signature,
 };
 
 /// One phase for each entry that was ever the largest.
@@ -45,7 +45,7 @@ impl Clusterer for Hottest {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut own = Detector::new(Hottest::default(), PrivateHistories::new(RunLengthMarkov::default()));
+    let mut own = Detector::new(Hottest::default(), PrivateHistories::new(Ppm::default()));
     let mut reference = LeaderFollower::new(LeaderFollowerConfig::default())?;
     let mut code = CodeVector::new(32, 1)?;
     let (mut mine, mut theirs, mut predicted, mut right) = (Vec::new(), Vec::new(), None, 0);

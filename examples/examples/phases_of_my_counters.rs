@@ -13,7 +13,7 @@ use std::io;
 
 use phase_detect::metrics::phases_for_coverage;
 use phase_detect::signature::CounterVector;
-use phase_detect::{Clusterer, Pop, PopConfig, Predictor, RunLengthMarkov};
+use phase_detect::{Clusterer, Pop, PopConfig, Ppm, Predictor};
 
 /// Requests, cache misses, bytes written: serving, and every tenth minute a compaction.
 fn made_up() -> Vec<String> {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => made_up(),
     };
     let mut phases = Pop::new(PopConfig { threshold: 0.2, ..PopConfig::default() })?;
-    let mut next = RunLengthMarkov::default();
+    let mut next = Ppm::default();
     let (mut labels, mut predicted, mut right) = (Vec::new(), None, 0);
     for (number, scrape) in scrapes.iter().enumerate() {
         let counts = scrape.split(',').map(|count| count.trim().parse()).collect::<Result<Vec<u64>, _>>()?;

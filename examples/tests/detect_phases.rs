@@ -129,7 +129,7 @@ fn bounds_replace_phases() {
 fn predictions_are_scored_as_they_were_told() {
     let folder = tempfile::tempdir().unwrap();
     let bb = write(&folder, "loops.bb", as_bb(&loops().0));
-    for predictor in ["run-length", "last-value", "scored"] {
+    for predictor in ["ppm", "run-length", "last-value", "scored"] {
         let (found, summary) = json(&["--bbv", &bb, "--threshold", "0.3", "--predictor", predictor]);
         // Windows in transition, the first two of each phase, are not predicted.
         let settled = |window: &Value| window.get("transition").is_none();
@@ -153,7 +153,7 @@ fn predictions_are_scored_as_they_were_told() {
         for (index, window) in found.iter().enumerate() {
             let keys: Vec<&String> = window.as_object().unwrap().keys().collect();
             assert_eq!(window["window"], index);
-            let expected = ["confidence", "phase", "predicted_next", "transition", "window"];
+            let expected = ["change_within", "confidence", "phase", "predicted_next", "transition", "window"];
             assert!(keys.iter().all(|key| expected.contains(&key.as_str())), "{keys:?}");
             match window["predicted_next"].is_null() {
                 true => assert!(window["confidence"].is_null() && !settled(window)),
@@ -251,7 +251,7 @@ fn the_report_stands_alone() {
     assert_eq!(text("projection.svg").matches("<circle").count(), 240);
     assert_eq!(text("phases.svg").matches("<title>phase").count(), 48); // one for each turn
     assert_eq!(text("windows.csv").lines().count(), 241);
-    assert_eq!(text("windows.csv").lines().nth(1), Some("0,0,0,,,true"));
+    assert_eq!(text("windows.csv").lines().nth(1), Some("0,0,0,,,true,"));
 }
 
 #[test]

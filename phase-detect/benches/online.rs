@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use phase_detect::online::PrivateHistories;
 use phase_detect::signature::{StrideConfig, StrideScope, StrideVector, WorkingSet, WorkingSetForm};
 use phase_detect::{
-    Clusterer, CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig,
+    Clusterer, CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop, PopConfig, Ppm,
     Predictor, RunLengthMarkov, Signature, Wavelet, WaveletConfig,
 };
 
@@ -74,6 +74,13 @@ fn predictor(c: &mut Criterion) {
             runs.predict()
         });
     });
+    let mut matching = Ppm::default();
+    c.bench_function("partial matching: observe and predict", |b| {
+        b.iter(|| {
+            matching.observe(black_box(turn.next().unwrap()));
+            matching.predict()
+        });
+    });
 }
 
 fn build(c: &mut Criterion) {
@@ -119,7 +126,7 @@ fn wavelet_signature(wavelet: &mut Wavelet) -> Signature {
 fn detector(c: &mut Criterion) {
     let signatures = code_signatures(32);
     let config = LeaderFollowerConfig { threshold: 0.1, ..LeaderFollowerConfig::default() };
-    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let histories = PrivateHistories::new(Ppm::default());
     let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories);
     let mut turn = signatures.iter().cycle();
     c.bench_function("detector: observe, 32 entries, 32 phases, 4 threads", |b| {

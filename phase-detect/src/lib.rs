@@ -26,7 +26,7 @@ pub use cluster::{
 pub use error::Error;
 pub use online::{Action, Detection, Detector, Guidance, Guide, GuideConfig};
 pub use phase::PhaseId;
-pub use predict::{LastValue, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
+pub use predict::{LastValue, Ppm, Prediction, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
 pub use signature::{CodeVector, Signature, SignatureKind};
 pub use simpoint::{SimPoint, SimPointConfig};
 pub use wavelet::{Wavelet, WaveletConfig};

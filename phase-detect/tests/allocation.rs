@@ -10,8 +10,8 @@ use phase_detect::signature::{
     StrideVector, WorkingSet, WorkingSetForm,
 };
 use phase_detect::{
-    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, Pop, PopConfig, Predictor, RunLengthMarkov,
-    Signature, Wavelet, WaveletConfig,
+    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, Pop, PopConfig, Ppm, Predictor,
+    RunLengthMarkov, Signature, Wavelet, WaveletConfig,
 };
 
 struct Counting;
@@ -63,13 +63,16 @@ fn building_classifying_and_predicting() {
     let mut signature = Signature::frequency(vec![1.0; 32]).unwrap();
     let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
     let mut predictor = RunLengthMarkov::default();
+    let mut next = Ppm::new(64).unwrap(); // of its full size from the beginning
     assert_frugal("code vector to prediction", |number| {
         for i in 0..50 {
             code.add(number % 4 * 4096 + i * 16, 10.0);
         }
         code.finish_into(&mut signature).unwrap();
-        predictor.observe(clusterer.classify(&signature).unwrap().phase);
-        assert!(predictor.predict().is_some());
+        let phase = clusterer.classify(&signature).unwrap().phase;
+        predictor.observe(phase);
+        next.observe(phase);
+        assert!(predictor.predict().is_some() && next.predict().is_some());
     });
 }
 

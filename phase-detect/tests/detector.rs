@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use phase_detect::online::{DynamicRateConfig, Histories, PrivateHistories, SharedHistories};
 use phase_detect::{
     Classification, Clusterer, Detection, Detector, Error, LastValue, LeaderFollower, LeaderFollowerConfig,
-    PhaseId, Predictor, RunLengthMarkov, Signature,
+    PhaseId, Ppm, Predictor, Signature,
 };
 
 /// A window that is all in one of 8 entries.
@@ -27,7 +27,7 @@ fn blend(from: u8, to: u8, share: f64) -> Signature {
 /// Every cluster is a phase from its first window on.
 fn without_transitions(threshold: f64) -> Detector {
     let config = LeaderFollowerConfig { threshold, transition_threshold: 0, ..Default::default() };
-    Detector::new(LeaderFollower::new(config).unwrap(), PrivateHistories::new(RunLengthMarkov::default()))
+    Detector::new(LeaderFollower::new(config).unwrap(), PrivateHistories::new(Ppm::default()))
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn equals_a_shared_clusterer_and_a_predictor_per_thread() {
     fn law(windows: Vec<(u8, u8)>) -> bool {
         let mut detector = Detector::default();
         let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
-        let mut predictors = [(); 3].map(|()| RunLengthMarkov::default());
+        let mut predictors = [(); 3].map(|()| Ppm::default());
         let mut last = [None; 3];
         let mut counts = [0; 3];
         windows.into_iter().all(|(thread, entry)| {
@@ -99,7 +99,7 @@ fn a_reduced_rate_matches_and_does_not_learn() {
 #[test]
 fn a_matched_phase_is_not_replaced_as_unused() {
     let config = LeaderFollowerConfig { capacity: Some(2), transition_threshold: 0, ..Default::default() };
-    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let histories = PrivateHistories::new(Ppm::default());
     let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories)
         .with_dynamic_rate(DynamicRateConfig::default())
         .unwrap();
@@ -169,7 +169,7 @@ fn a_forgotten_thread_starts_anew() {
 fn threads_learn_together_or_alone() {
     let [a, b] = [0, 1].map(PhaseId::new);
     let mut shared: SharedHistories = SharedHistories::default();
-    let mut private: PrivateHistories<RunLengthMarkov> = PrivateHistories::new(RunLengthMarkov::default());
+    let mut private: PrivateHistories<Ppm> = PrivateHistories::new(Ppm::default());
     let mut all: [&mut dyn Histories<u64>; 2] = [&mut shared, &mut private];
     for histories in &mut all {
         for phase in [a, a, a, b, a, a, a, b, a, a, a, b, a, a, a] {

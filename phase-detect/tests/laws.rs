@@ -9,7 +9,7 @@ use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::simpoint::SimPointConfig;
 use phase_detect::{
     Classification, Clusterer, Error, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
-    PopConfig, Prediction, Predictor, RunLengthMarkov, Signature, SignatureKind, laws,
+    PopConfig, Ppm, Prediction, Predictor, RunLengthMarkov, Signature, SignatureKind, laws,
 };
 
 #[test]
@@ -37,7 +37,10 @@ fn predictors_keep_them() {
     for seed in 0..50 {
         laws::predictor(LastValue::new, seed).unwrap();
         laws::predictor(RunLengthMarkov::default, seed).unwrap();
-        let all = || vec![AnyPredictor::from(LastValue::new()), RunLengthMarkov::default().into()];
+        laws::predictor(Ppm::default, seed).unwrap();
+        let all = || -> Vec<AnyPredictor> {
+            vec![LastValue::new().into(), RunLengthMarkov::default().into(), Ppm::default().into()]
+        };
         laws::predictor(|| ScoredPredictors::new(all(), 16).unwrap(), seed).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use phase_detect::metrics::{
 use phase_detect::online::{DynamicRateConfig, PrivateHistories};
 use phase_detect::{
     Clusterer, CodeVector, Detector, Distance, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig,
-    PhaseId, RunLengthMarkov, Signature, SimPointConfig, Wavelet, WaveletConfig,
+    PhaseId, Ppm, RunLengthMarkov, Signature, SimPointConfig, Wavelet, WaveletConfig,
 };
 use support::{Program, Random};
 
@@ -142,8 +142,8 @@ fn the_dynamic_rate_saves_samples() {
         let mut program = Program::new(3 + seed as usize % 6, 800, seed);
         let fixed = classify(&program.signatures(200), 0.4);
         let config = LeaderFollowerConfig { threshold: SAMPLED_THRESHOLD, ..Default::default() };
-        let histories = PrivateHistories::new(RunLengthMarkov::default());
-        let mut detector: Detector = Detector::new(LeaderFollower::new(config).unwrap(), histories)
+        let histories = PrivateHistories::new(Ppm::default());
+        let mut detector = Detector::new(LeaderFollower::new(config).unwrap(), histories)
             .with_dynamic_rate(DynamicRateConfig::default())
             .unwrap();
         let mut code = CodeVector::new(32, seed).unwrap();

@@ -7,7 +7,7 @@ use phase_detect::online::{DynamicRateConfig, Histories, SharedHistories};
 use phase_detect::predict::ScoredPredictors;
 use phase_detect::{
     Clusterer, CodeVector, Detection, Detector, Frozen, LastValue, LeaderFollower, LeaderFollowerConfig,
-    PhaseId, Predictor, RunLengthMarkov, Signature,
+    PhaseId, Ppm, Predictor, RunLengthMarkov, Signature,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -29,10 +29,13 @@ fn a_clusterer_and_a_predictor_go_on_where_they_were() {
         LeaderFollower::new(LeaderFollowerConfig { capacity: Some(4), ..LeaderFollowerConfig::default() })
             .unwrap();
     let mut predictor = RunLengthMarkov::default();
+    let mut next = Ppm::default();
     for t in 0..100 {
-        predictor.observe(clusterer.classify(&window(t)).unwrap().phase);
+        let phase = clusterer.classify(&window(t)).unwrap().phase;
+        predictor.observe(phase);
+        next.observe(phase);
     }
-    let (mut clusterer2, mut predictor2) = (again(&clusterer), again(&predictor));
+    let (mut clusterer2, mut predictor2, mut next2) = (again(&clusterer), again(&predictor), again(&next));
     for t in 100..200 {
         let (a, b) = (clusterer.classify(&window(t)).unwrap(), clusterer2.classify(&window(t)).unwrap());
         assert_eq!((a.phase, a.members, a.replaced), (b.phase, b.members, b.replaced));
@@ -41,6 +44,9 @@ fn a_clusterer_and_a_predictor_go_on_where_they_were() {
         predictor.observe(a.phase);
         predictor2.observe(b.phase);
         assert_eq!(predictor.predict(), predictor2.predict());
+        next.observe(a.phase);
+        next2.observe(b.phase);
+        assert_eq!(next, next2);
     }
 }
 
@@ -58,8 +64,8 @@ fn a_detector_goes_on_where_it_was() {
         let public = |d: &Detection| (d.window, d.phase, d.changed, d.prediction, d.sample_factor);
         assert_eq!(public(&a), public(&b));
     }
-    let later = serde_json::to_string(&original).unwrap().replace("\"format\":2", "\"format\":3");
-    assert!(serde_json::from_str::<Detector>(&later).unwrap_err().to_string().contains("format 3"));
+    let later = serde_json::to_string(&original).unwrap().replace("\"format\":3", "\"format\":4");
+    assert!(serde_json::from_str::<Detector>(&later).unwrap_err().to_string().contains("format 4"));
 }
 
 #[test]
@@ -112,6 +118,22 @@ fn damaged_states_are_refused() {
         assert!(good.contains(from), "{from} not in {good}");
         let damaged = good.replace(from, to);
         assert!(serde_json::from_str::<LeaderFollower>(&damaged).is_err(), "{from} -> {to} was accepted");
+    }
+    let mut next = Ppm::default();
+    (0..40).for_each(|t| next.observe(PhaseId::new(t / 3 % 4)));
+    let good = serde_json::to_string(&next).unwrap();
+    assert!(serde_json::from_str::<Ppm>(&good).is_ok());
+    for (from, to) in [
+        ("\"places\":256", "\"places\":255"),
+        ("\"places\":256", "\"places\":16384"),
+        ("\"most\":8192", "\"most\":128"),
+        ("\"stayed\":2.0", "\"stayed\":-2.0"),
+        ("\"stayed\":2.0", "\"stayed\":1e9"),
+        ("\"balance\":", "\"balance\":1"),
+    ] {
+        assert!(good.contains(from), "{from} not in {good}");
+        let damaged = good.replace(from, to);
+        assert!(serde_json::from_str::<Ppm>(&damaged).is_err(), "{from} -> {to} was accepted");
     }
     assert!(serde_json::from_str::<Signature>(r#"{"kind":"Frequency","values":[-1.0]}"#).is_err());
 }

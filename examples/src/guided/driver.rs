@@ -7,7 +7,7 @@ use phase_detect::online::PrivateHistories;
 use phase_detect::signature::DEFAULT_ENTRIES;
 use phase_detect::{
     Action, CodeVector, Detector, Guidance, Guide, GuideConfig, LeaderFollower, LeaderFollowerConfig,
-    PhaseId, RunLengthMarkov,
+    PhaseId, Ppm,
 };
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex, WindowPlan};
 
@@ -64,7 +64,7 @@ struct Owner {
 pub struct PhaseGuide {
     options: GuidedOptions,
     vector: CodeVector,
-    guide: Guide<LeaderFollower, PrivateHistories<RunLengthMarkov, ThreadId>, ThreadId>,
+    guide: Guide<LeaderFollower, PrivateHistories<Ppm, ThreadId>, ThreadId>,
     windows: Vec<WindowRecord>,
     phases: Vec<PhaseRecord>,
     owners: HashMap<WindowIndex, Owner>,
@@ -80,7 +80,7 @@ impl PhaseGuide {
     /// [`phase_detect::Error`] if a parameter of the detector is out of its range.
     pub fn new(options: GuidedOptions) -> Result<Self, phase_detect::Error> {
         let config = LeaderFollowerConfig { threshold: options.threshold, ..Default::default() };
-        let histories = PrivateHistories::new(RunLengthMarkov::default());
+        let histories = PrivateHistories::new(Ppm::default());
         let detector = Detector::new(LeaderFollower::new(config)?, histories);
         Ok(Self {
             vector: CodeVector::new(options.entries, options.guide.seed)?,

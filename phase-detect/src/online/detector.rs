@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::{DynamicRate, DynamicRateConfig, Histories, PrivateHistories};
 use crate::{
-    Classification, Clusterer, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Prediction,
-    RunLengthMarkov, Signature,
+    Classification, Clusterer, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Ppm, Prediction,
+    Signature,
 };
 
 /// What the detector says about one window of one thread.
@@ -51,7 +51,7 @@ type Callback<T> = Box<dyn FnMut(&Detection<T>) + Send>;
 /// ```
 /// use phase_detect::{CodeVector, Detector};
 ///
-/// let mut detector = Detector::default(); // leader-follower, run lengths, 64-bit thread numbers
+/// let mut detector = Detector::default(); // leader-follower, partial matching, 64-bit thread numbers
 /// detector.on_phase_change(|d| println!("thread {} is in phase {:?}", d.thread, d.phase));
 /// let mut code = CodeVector::new(128, 1)?;
 /// for window in 0..10_u64 {
@@ -74,7 +74,7 @@ type Callback<T> = Box<dyn FnMut(&Detection<T>) + Send>;
 /// # References
 /// Sembrant, Eklöv, Hagersten, *Efficient Software-based Online Phase Classification*, IISWC 2011, I.7; for threads:
 /// Sembrant, Black-Schaffer, Hagersten, IISWC 2012, II.5.
-pub struct Detector<C = LeaderFollower, H = PrivateHistories<RunLengthMarkov>, T = u64> {
+pub struct Detector<C = LeaderFollower, H = PrivateHistories<Ppm>, T = u64> {
     clusterer: C,
     histories: H,
     // the controller a new thread starts with
@@ -97,11 +97,11 @@ struct Thread {
 }
 
 impl Default for Detector {
-    /// Leader-follower clustering and a run-length predictor for each thread, with their default parameters.
+    /// Leader-follower clustering and prediction by partial matching for each thread, with their default parameters.
     fn default() -> Self {
         Self::new(
             LeaderFollower::with_checked(LeaderFollowerConfig::default()),
-            PrivateHistories::new(RunLengthMarkov::default()),
+            PrivateHistories::new(Ppm::default()),
         )
     }
 }
@@ -252,7 +252,7 @@ where
 
 /// Version of the saved form.
 #[cfg(feature = "serde")]
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize)]

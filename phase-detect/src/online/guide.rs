@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::gaps::Gaps;
 use super::{Detection, Detector, Histories, PrivateHistories};
-use crate::{Clusterer, Distance, Error, LeaderFollower, PhaseId, RunLengthMarkov, Signature};
+use crate::{Clusterer, Distance, Error, LeaderFollower, PhaseId, Ppm, Signature};
 
 /// Profiled windows of a phase that are followed for the full [`GuideConfig::follow`] windows.
 const FOLLOWED_FAR: u64 = 2;
@@ -105,7 +105,7 @@ pub struct Guidance<T = u64> {
 /// # References
 /// Sembrant, Black-Schaffer, Hagersten, *Phase Guided Profiling for Fast Cache Modeling*, CGO 2012, section 4; gaps within
 /// a phase: 4.3.
-pub struct Guide<C = LeaderFollower, H = PrivateHistories<RunLengthMarkov>, T = u64> {
+pub struct Guide<C = LeaderFollower, H = PrivateHistories<Ppm>, T = u64> {
     detector: Detector<C, H, T>,
     config: GuideConfig,
     gaps: Gaps,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::predict::{RunLengthHistory, RunLengthTable};
+use crate::predict::{PpmTable, SharedTable};
 use crate::{PhaseId, Prediction, Predictor};
 
 /// Predicts the next phase of each of many threads.
@@ -15,6 +15,12 @@ pub trait Histories<T> {
 
     /// The phase of the next window of `thread`; `None` before the first was observed.
     fn predict(&self, thread: T) -> Option<Prediction>;
+
+    /// Windows within which the phase of `thread` changes: see [`Predictor::windows_to_change`].
+    fn windows_to_change(&self, thread: T, quantile: f64) -> Option<u32> {
+        let _ = (thread, quantile);
+        None
+    }
 
     /// Forgets a thread that has ended.
     fn forget(&mut self, thread: T);
@@ -57,45 +63,52 @@ impl<P: Predictor + Clone, T: Copy + Ord> Histories<T> for PrivateHistories<P, T
         self.threads.get(&thread)?.predict()
     }
 
+    fn windows_to_change(&self, thread: T, quantile: f64) -> Option<u32> {
+        self.threads.get(&thread)?.windows_to_change(quantile)
+    }
+
     fn forget(&mut self, thread: T) {
         self.threads.remove(&thread);
     }
 }
 
-/// Threads share one run-length table: what one has gone through, the others need not learn again.
+/// Threads share one table: what one has gone through, the others need not learn again.
 ///
 /// # References
 /// Sembrant, Black-Schaffer, Hagersten, *Phase Behavior in Serial and Parallel Applications*, IISWC 2012, II.5 (which
 /// found no advantage over private tables).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "SavedShared<T>", into = "SavedShared<T>"))]
+#[cfg_attr(
+    feature = "serde",
+    serde(from = "SavedShared<L, L::History, T>", into = "SavedShared<L, L::History, T>")
+)]
 #[cfg_attr(
     feature = "serde",
     serde(bound(
-        serialize = "T: Copy + Ord + serde::Serialize",
-        deserialize = "T: Copy + Ord + serde::Deserialize<'de>"
+        serialize = "L: Clone + serde::Serialize, L::History: Clone + serde::Serialize, T: Copy + Ord + serde::Serialize",
+        deserialize = "L: serde::Deserialize<'de>, L::History: serde::Deserialize<'de>, T: Copy + Ord + serde::Deserialize<'de>"
     ))
 )]
-pub struct SharedHistories<T = u64> {
-    table: RunLengthTable,
-    threads: BTreeMap<T, RunLengthHistory>,
+pub struct SharedHistories<L: SharedTable = PpmTable, T = u64> {
+    table: L,
+    threads: BTreeMap<T, L::History>,
 }
 
-impl<T: Copy + Ord> SharedHistories<T> {
+impl<L: SharedTable, T: Copy + Ord> SharedHistories<L, T> {
     /// All threads learn into `table`.
-    pub fn new(table: RunLengthTable) -> Self {
+    pub fn new(table: L) -> Self {
         Self { table, threads: BTreeMap::new() }
     }
 }
 
-impl<T: Copy + Ord> Default for SharedHistories<T> {
+impl<T: Copy + Ord> Default for SharedHistories<PpmTable, T> {
     fn default() -> Self {
-        Self::new(RunLengthTable::default())
+        Self::new(PpmTable::default())
     }
 }
 
-impl<T: Copy + Ord> Histories<T> for SharedHistories<T> {
+impl<L: SharedTable, T: Copy + Ord> Histories<T> for SharedHistories<L, T> {
     fn observe(&mut self, thread: T, phase: PhaseId) {
         self.table.observe(self.threads.entry(thread).or_default(), phase);
     }
@@ -134,21 +147,21 @@ impl<P, T: Ord> From<SavedPrivate<P, T>> for PrivateHistories<P, T> {
 
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
-struct SavedShared<T> {
-    table: RunLengthTable,
-    threads: Vec<(T, RunLengthHistory)>,
+struct SavedShared<L, H, T> {
+    table: L,
+    threads: Vec<(T, H)>,
 }
 
 #[cfg(feature = "serde")]
-impl<T> From<SharedHistories<T>> for SavedShared<T> {
-    fn from(histories: SharedHistories<T>) -> Self {
+impl<L: SharedTable, T> From<SharedHistories<L, T>> for SavedShared<L, L::History, T> {
+    fn from(histories: SharedHistories<L, T>) -> Self {
         Self { table: histories.table, threads: histories.threads.into_iter().collect() }
     }
 }
 
 #[cfg(feature = "serde")]
-impl<T: Ord> From<SavedShared<T>> for SharedHistories<T> {
-    fn from(saved: SavedShared<T>) -> Self {
+impl<L: SharedTable, T: Ord> From<SavedShared<L, L::History, T>> for SharedHistories<L, T> {
+    fn from(saved: SavedShared<L, L::History, T>) -> Self {
         Self { table: saved.table, threads: saved.threads.into_iter().collect() }
     }
 }

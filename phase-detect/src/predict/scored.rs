@@ -3,7 +3,7 @@
 //! No predictor is best for every program, nor for all of one program. All see all phases; each prediction is
 //! scored when the window it was made for has ended, with a memory that fades.
 
-use super::{LastValue, Prediction, Predictor, RunLengthMarkov};
+use super::{LastValue, Ppm, Prediction, Predictor, RunLengthMarkov};
 use crate::metrics::PredictionScore;
 use crate::{Error, PhaseId};
 
@@ -16,6 +16,8 @@ pub enum AnyPredictor {
     LastValue(LastValue),
     /// The run-length Markov table.
     RunLength(RunLengthMarkov),
+    /// Prediction by partial matching.
+    Ppm(Box<Ppm>),
 }
 
 impl From<LastValue> for AnyPredictor {
@@ -30,11 +32,18 @@ impl From<RunLengthMarkov> for AnyPredictor {
     }
 }
 
+impl From<Ppm> for AnyPredictor {
+    fn from(predictor: Ppm) -> Self {
+        Self::Ppm(Box::new(predictor))
+    }
+}
+
 impl Predictor for AnyPredictor {
     fn observe(&mut self, phase: PhaseId) {
         match self {
             Self::LastValue(p) => p.observe(phase),
             Self::RunLength(p) => p.observe(phase),
+            Self::Ppm(p) => p.observe(phase),
         }
     }
 
@@ -42,6 +51,14 @@ impl Predictor for AnyPredictor {
         match self {
             Self::LastValue(p) => p.predict(),
             Self::RunLength(p) => p.predict(),
+            Self::Ppm(p) => p.predict(),
+        }
+    }
+
+    fn windows_to_change(&self, quantile: f64) -> Option<u32> {
+        match self {
+            Self::LastValue(_) | Self::RunLength(_) => None,
+            Self::Ppm(p) => p.windows_to_change(quantile),
         }
     }
 }
@@ -146,6 +163,13 @@ impl<P: Predictor> Predictor for ScoredPredictors<P> {
 
     fn predict(&self) -> Option<Prediction> {
         self.entries[self.best].predictor.predict()
+    }
+
+    /// What the best of those say that foresee changes at all.
+    fn windows_to_change(&self, quantile: f64) -> Option<u32> {
+        let mut ranked: Vec<&Scored<P>> = self.entries.iter().collect();
+        ranked.sort_by(|a, b| b.recent.total_cmp(&a.recent));
+        ranked.iter().find_map(|entry| entry.predictor.windows_to_change(quantile))
     }
 }
 

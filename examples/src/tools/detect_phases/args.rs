@@ -17,8 +17,9 @@ use crate::target::{Backend, ChildProcesses};
 /// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
 ///
 /// The object of a window is {"window": its number from 0, "phase": its phase, "predicted_next": the phase predicted for
-/// the next window of its thread, "confidence": 0 to 1}; the last two are null while there is nothing to predict from. A
-/// "thread" follows for all threads but the first. The last line is {"summary": {...}}.
+/// the next window of its thread, "confidence": 0 to 1, "change_within": windows within which the phase changes with a
+/// probability of a half}; the last three are null while nothing is foreseen. A "thread" follows for all threads but the
+/// first. The last line is {"summary": {...}}.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "detect_phases", version)]
 pub struct Args {
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub(super) max_phases: Option<usize>,
     /// What predicts the next phase
-    #[arg(long, value_enum, default_value_t = PredictorName::RunLength)]
+    #[arg(long, value_enum, default_value_t = PredictorName::Ppm)]
     pub(super) predictor: PredictorName,
     /// simpoint: with --out also write the points of the largest phases that hold this percentage of the windows, 1 to
     /// 100, as phases.simpoints.lptP and phases.weights.lptP, P being the share
@@ -117,11 +118,13 @@ impl ClustererName {
 /// What predicts the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PredictorName {
+    /// Partial matching over runs of windows
+    Ppm,
     /// The run-length Markov table (ScarPhase)
     RunLength,
     /// The phase of the last window
     LastValue,
-    /// Both, scored while they run; the better one is believed
+    /// All, scored while they run; the best one is believed
     Scored,
 }
 
@@ -130,6 +133,7 @@ impl PredictorName {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Ppm => "ppm",
             Self::RunLength => "run-length",
             Self::LastValue => "last-value",
             Self::Scored => "scored",

@@ -8,7 +8,7 @@ use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::simpoint::{BlockVector, SimPointConfig};
 use phase_detect::{
     Clusterer, CodeVector, Error, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
-    PopConfig, Prediction, RunLengthMarkov, Signature, SignatureKind, SimPoint,
+    PopConfig, Ppm, Prediction, RunLengthMarkov, Signature, SignatureKind, SimPoint,
 };
 
 use super::args::{Args, ClustererName, PredictorName};
@@ -31,6 +31,8 @@ pub struct Told {
     /// The phase had been seen in too few windows to be one.
     pub in_transition: bool,
     pub prediction: Option<Prediction>,
+    /// Windows within which the phase changes with a probability of a half.
+    pub change_within: Option<u32>,
 }
 
 /// What is known of one phase.
@@ -156,7 +158,8 @@ impl Detection {
         let predictors = match args.predictor {
             PredictorName::LastValue => vec![last],
             PredictorName::RunLength => vec![runs],
-            PredictorName::Scored => vec![last, runs],
+            PredictorName::Ppm => vec![Ppm::default().into()],
+            PredictorName::Scored => vec![last, runs, Ppm::default().into()],
         };
         let transition_threshold = match args.clusterer {
             ClustererName::LeaderFollower => LeaderFollowerConfig::default().transition_threshold,
@@ -293,7 +296,8 @@ impl Detection {
         }
         let prediction = self.histories.predict(thread);
         before.1 = prediction.map(|p| p.phase);
-        let told = Told { window, thread, phase, in_transition, prediction };
+        let change_within = self.histories.windows_to_change(thread, 0.5);
+        let told = Told { window, thread, phase, in_transition, prediction, change_within };
         self.found.told.push(told);
         told
     }

@@ -17,13 +17,14 @@ use crate::output::OutputDir;
 use crate::report::{Cell, DistinctView, PhaseTable, ProcessRow, Table, count, percent, process_table};
 
 /// The object for one window. `thread` is left out for the first thread, and
-/// `predicted_next` and `confidence` are null while there is nothing to predict from.
+/// `predicted_next`, `confidence` and `change_within` are null while there is nothing to predict from.
 pub fn write_line(told: &Told, out: &mut dyn Write) -> io::Result<()> {
     let line = Line {
         window: told.window,
         phase: told.phase.number(),
         predicted_next: told.prediction.map(|p| p.phase.number()),
         confidence: told.prediction.map(|p| p.confidence),
+        change_within: told.change_within,
         transition: told.in_transition.then_some(true),
         thread: (told.thread != 0).then_some(told.thread),
     };
@@ -37,6 +38,7 @@ struct Line {
     phase: u32,
     predicted_next: Option<u32>,
     confidence: Option<f64>,
+    change_within: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transition: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -249,13 +251,14 @@ impl Report<'_> {
     }
 
     fn write_windows(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "window,thread,phase,predicted_next,confidence,transition")?;
+        writeln!(out, "window,thread,phase,predicted_next,confidence,transition,change_within")?;
         for told in &self.found.told {
             let predicted = told.prediction.map_or(String::new(), |p| p.phase.to_string());
+            let within = told.change_within.map_or(String::new(), |windows| windows.to_string());
             let confidence = told.prediction.map_or(String::new(), |p| p.confidence.to_string());
             writeln!(
                 out,
-                "{},{},{},{predicted},{confidence},{}",
+                "{},{},{},{predicted},{confidence},{},{within}",
                 told.window, told.thread, told.phase, told.in_transition
             )?;
         }

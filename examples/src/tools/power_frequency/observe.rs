@@ -4,9 +4,7 @@ use std::convert::Infallible;
 
 use phase_detect::cluster::SAMPLED_THRESHOLD;
 use phase_detect::signature::SAMPLED_ENTRIES;
-use phase_detect::{
-    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
-};
+use phase_detect::{Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Ppm, Predictor};
 use powersleuth::Hertz;
 use powersleuth::multiplex::{
     Collector, CollectorError, Count, CounterGroups, CounterSource, Reading, Record, Rotation,
@@ -78,7 +76,7 @@ pub fn multiplexed(
 ) -> Result<Record<PhaseId>, CollectorError<Infallible>> {
     let counters = SimulatedCounters { intervals: run.intervals.iter(), clock, events: Vec::new() };
     let mut collector = Collector::new(counters, groups, rotation);
-    let mut predictor = RunLengthMarkov::default();
+    let mut predictor = Ppm::default();
     for &phase in phases {
         collector.begin(predictor.predict().map(|prediction| prediction.phase))?;
         collector.end(phase)?;

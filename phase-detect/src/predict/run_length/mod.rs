@@ -10,7 +10,7 @@ use table::MAX_HISTORY;
 pub use table::{RunLengthHistory, RunLengthTable};
 
 use super::confidence::Confidence;
-use super::{Prediction, Predictor};
+use super::{Prediction, Predictor, SharedTable};
 use crate::{Error, PhaseId};
 
 /// Parameters of [`RunLengthMarkov`]; checked by [`RunLengthMarkov::new`].

@@ -2,7 +2,7 @@
 
 use super::RunLengthMarkovConfig;
 use crate::predict::confidence::Confidence;
-use crate::predict::{LastValue, Prediction, Predictor};
+use crate::predict::{LastValue, Prediction, Predictor, SharedTable};
 use crate::rng::mix;
 use crate::{Error, PhaseId};
 
@@ -88,8 +88,16 @@ impl RunLengthTable {
         &self.config
     }
 
-    /// Learns that `phase` followed `history`, and appends it to the history.
-    pub fn observe(&mut self, history: &mut RunLengthHistory, phase: PhaseId) {
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        hash as usize & (self.entries.len() - 1)
+    }
+}
+
+impl SharedTable for RunLengthTable {
+    type History = RunLengthHistory;
+
+    fn observe(&mut self, history: &mut RunLengthHistory, phase: PhaseId) {
         if let Some(last) = history.last.last() {
             let place = self.place(history.hash);
             let slot = &mut self.entries[place];
@@ -107,19 +115,13 @@ impl RunLengthTable {
         history.advance(phase, self.config.history);
     }
 
-    /// What follows `history`.
-    pub fn predict(&self, history: &RunLengthHistory) -> Option<Prediction> {
+    fn predict(&self, history: &RunLengthHistory) -> Option<Prediction> {
         if let Some(entry) = &self.entries[self.place(history.hash)] {
             if entry.tag == history.runs && entry.confidence.count() >= self.config.min_confidence {
                 return Some(Prediction { phase: entry.next, confidence: entry.confidence.share() });
             }
         }
         history.last.predict()
-    }
-
-    #[inline]
-    fn place(&self, hash: u64) -> usize {
-        hash as usize & (self.entries.len() - 1)
     }
 }
 
