@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use phase_detect::online::{Histories, PrivateHistories};
 use phase_detect::signature::CounterVector;
-use phase_detect::{Detector, Pop, PopConfig, Ppm};
+use phase_detect::{Detector, PhaseId, Pop, PopConfig, Ppm};
 
 const WINDOW: u64 = 1000;
 
@@ -48,7 +48,7 @@ fn work(
                 println!(
                     "worker {worker}, window {}: phase {}, {left}",
                     seen.window,
-                    seen.phase.map_or(0, |p| p.number())
+                    seen.phase.map_or(0, PhaseId::number)
                 );
             }
         }
