@@ -42,6 +42,10 @@ fn classify(c: &mut Criterion) {
     c.bench_function("leader-follower: classify, 32 entries, 32 phases", |b| {
         b.iter(|| clusterer.classify(black_box(turn.next().unwrap())).unwrap());
     });
+    let mut turn = signatures.iter().flat_map(|s| std::iter::repeat_n(s, 8)).cycle();
+    c.bench_function("leader-follower: classify, 32 entries, 32 phases, 8 windows in a row", |b| {
+        b.iter(|| clusterer.classify(black_box(turn.next().unwrap())).unwrap());
+    });
     let frozen = clusterer.freeze().unwrap();
     let mut turn = signatures.iter().cycle();
     c.bench_function("frozen: nearest, 32 entries, 32 phases", |b| {

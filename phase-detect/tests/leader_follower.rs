@@ -107,6 +107,40 @@ fn leader_follower_equals_the_naive_one() {
     QuickCheck::new().tests(400).quickcheck(law as fn(Vec<Vec<u8>>, u8, u8) -> TestResult);
 }
 
+/// Programs that stay in a phase, drift there, leave it for one nearby or far away, and come back: where the search is cut
+/// short it must have found the nearest.
+#[test]
+fn staying_in_a_phase_equals_the_naive_one() {
+    for seed in 1..=12_u64 {
+        let mut state = seed;
+        let mut below = move |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let phases: Vec<[u64; 7]> = (0..3 + seed % 6).map(|_| [(); 7].map(|()| below(200))).collect();
+        let (mut now, mut drift, mut windows) = (0, 0, Vec::new());
+        for window in 0..1500_u64 {
+            if below(20) == 0 {
+                now = below(phases.len() as u64) as usize;
+                drift = below(3);
+            }
+            let moved = drift * (window % 100) / 3;
+            let noise = 1 + seed * 3;
+            windows
+                .push(phases[now].iter().map(|&v| (v / 2 + moved + below(noise)).min(255) as u8).collect());
+        }
+        let threshold = [0.05, 0.15, 0.4][seed as usize % 3];
+        let capacity = if seed % 2 == 0 { 3 } else { 1000 };
+        let config =
+            LeaderFollowerConfig { threshold, capacity: Some(capacity), ..LeaderFollowerConfig::default() };
+        let (distance, scale, phases) = (Distance::Manhattan, 0.5, Vec::new());
+        let naive = Naive { threshold, capacity, distance, scale, phases, next: 0, window: 0 };
+        let mut clusterer = LeaderFollower::new(config).unwrap();
+        let make = |values: Vec<f64>| Signature::frequency(values).ok();
+        assert!(agree(&mut clusterer, naive, &windows, make), "seed {seed}");
+    }
+}
+
 #[test]
 fn pop_equals_the_naive_one() {
     fn law(windows: Vec<Vec<u8>>, threshold: u8, capacity: u8) -> TestResult {

@@ -7,6 +7,10 @@
 //! `f32` is enough to *rank* centres (its rounding moves a distance by about 1e-6 of its range); the distance to the
 //! winner, which is compared with the threshold and reported, is recomputed from an exact `f64` copy, and so is the
 //! mean. If two centres are equally near within 1e-5, either may win.
+//!
+//! Programs stay in a phase: while they do, one distance is enough. Of a distance that obeys the triangle's inequality, a
+//! centre less than half as far from the window as from every other centre is the nearest. How far the centres are apart is
+//! measured now and then, and how far they have moved since is added up.
 
 use super::distance::{percentage, sum_over};
 
@@ -19,6 +23,12 @@ const STRETCH: usize = 16;
 /// How much a score may be off by rounding.
 const ROUNDING: f32 = 1e-5;
 
+/// Windows of a phase after which the distance of its centre from the others is measured anew.
+const REMEASURED: u64 = 64;
+
+/// How much sums of distances may be off by rounding, with room to spare.
+const CARE: f64 = 1e-6;
+
 /// A distance as the search sees it: a score that grows with nearness, and the exact value.
 pub(crate) trait Metric {
     /// Whether an entry of 0 adds nothing to the score.
@@ -27,6 +37,9 @@ pub(crate) trait Metric {
     fn bound(top: f32, left: f32) -> f32;
     /// Adds the score of one entry for all lanes.
     fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]);
+    /// Whether `exact` obeys the triangle's inequality, and moves by `d / n` when a window at distance `d` joins a mean as the
+    /// `n`th.
+    const IS_METRIC: bool;
     /// The exact distance, in the unit of the clusterer's threshold.
     fn exact(signature: &[f64], centre: &[f64]) -> f64;
 }
@@ -39,6 +52,7 @@ pub(crate) struct Share;
 
 impl Metric for Share {
     const SKIPS_ZEROS: bool = true;
+    const IS_METRIC: bool = true;
 
     #[inline]
     fn bound(top: f32, left: f32) -> f32 {
@@ -65,6 +79,7 @@ pub(crate) struct Percentage;
 
 impl Metric for Percentage {
     const SKIPS_ZEROS: bool = false;
+    const IS_METRIC: bool = false;
 
     #[inline]
     fn bound(top: f32, _left: f32) -> f32 {
@@ -99,6 +114,12 @@ pub(crate) struct Centres {
     members: Vec<u64>,
     // the centre joined or replaced last; below members.len() if there are centres
     recent: usize,
+    // whether the window before joined that centre, too
+    stays: bool,
+    // how far all centres have moved, added up
+    moved: f64,
+    // one per centre: every other centre is farther away than this less `moved`
+    apart: Vec<f64>,
 }
 
 impl Centres {
@@ -129,6 +150,8 @@ impl Centres {
         }
         self.exact.extend_from_slice(values);
         self.members.push(members);
+        self.apart.push(0.0);
+        self.apart.fill(0.0); // the new one may be near to any
         self.copy_to_lanes(self.len() - 1);
     }
 
@@ -137,18 +160,39 @@ impl Centres {
         self.exact[index * self.entries..][..self.entries].copy_from_slice(values);
         self.members[index] = 1;
         self.recent = index;
+        self.stays = false;
+        self.apart.fill(0.0);
         self.copy_to_lanes(index);
     }
 
-    /// Moves a centre to the mean of its members and this one.
-    pub(crate) fn join(&mut self, index: usize, values: &[f64]) {
+    /// Moves a centre to the mean of its members and this one, at `distance`.
+    pub(crate) fn join<M: Metric>(&mut self, index: usize, values: &[f64], distance: f64) {
         self.members[index] += 1;
+        self.stays = self.recent == index;
         self.recent = index;
         let weight = 1.0 / self.members[index] as f64;
         for (centre, value) in self.exact[index * self.entries..][..self.entries].iter_mut().zip(values) {
             *centre += (value - *centre) * weight;
         }
         self.copy_to_lanes(index);
+        if M::IS_METRIC {
+            self.moved += distance * weight;
+            let members = self.members[index];
+            if self.stays && (members % REMEASURED == 0 || members.is_power_of_two()) {
+                let centre = self.centre(index);
+                let others = (0..self.len()).filter(|&other| other != index);
+                let least = others.map(|other| M::exact(centre, self.centre(other))).fold(1.0, f64::min);
+                self.apart[index] = least + self.moved;
+            }
+        }
+    }
+
+    /// The distance to the centre joined last, if that must be the nearest.
+    #[inline]
+    fn stayed<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
+        let apart = self.apart.get(self.recent).filter(|_| M::IS_METRIC && self.stays)? - self.moved;
+        let distance = M::exact(values, self.centre(self.recent));
+        (2.0 * distance + CARE < apart).then_some((self.recent, distance))
     }
 
     fn copy_to_lanes(&mut self, index: usize) {
@@ -161,6 +205,9 @@ impl Centres {
 
     /// The nearest centre and its exact distance.
     pub(crate) fn nearest<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
+        if let Some(found) = self.stayed::<M>(values) {
+            return Some(found);
+        }
         let size = self.entries * LANES;
         let blocks = self.len().div_ceil(LANES);
         let first = self.recent / LANES;

@@ -51,7 +51,7 @@ impl Table {
         let values = signature.values();
         match self.centres.nearest::<M>(values) {
             Some((index, distance)) if distance <= threshold => {
-                self.centres.join(index, values);
+                self.centres.join::<M>(index, values, distance);
                 self.mark_used(index);
                 let members = self.centres.members(index);
                 Ok(Classification {
