@@ -130,6 +130,7 @@ fn damaged_states_are_refused() {
         ("\"stayed\":2.0", "\"stayed\":-2.0"),
         ("\"stayed\":2.0", "\"stayed\":1e9"),
         ("\"balance\":", "\"balance\":1"),
+        ("\"change\":0.", "\"change\":7."),
     ] {
         assert!(good.contains(from), "{from} not in {good}");
         let damaged = good.replace(from, to);

@@ -58,6 +58,7 @@ impl Entry {
 /// What is expected after a past.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "SavedOutlook"))]
 pub(super) struct Outlook {
     /// Chance that the run ends.
     change: f64,
@@ -186,7 +187,10 @@ impl PpmTable {
             change = (changes + change) / (changes + f64::from(entry.stayed) + 1.0);
             let followers = entry.changed.iter().filter(|follower| follower.1 > 0.0);
             let kinds = followers.clone().count() as f64;
-            shares[..used].iter_mut().for_each(|share| share.1 *= kinds / (changes + kinds).max(1.0));
+            if kinds == 0.0 {
+                continue;
+            }
+            shares[..used].iter_mut().for_each(|share| share.1 *= kinds / (changes + kinds));
             for &(phase, count) in followers {
                 let share = f64::from(count) / (changes + kinds);
                 if let Some(known) = shares[..used].iter_mut().find(|share| share.0 == phase) {
@@ -288,6 +292,26 @@ impl From<PpmTable> for Saved {
             changes: table.changes,
             balance: table.balance,
         }
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct SavedOutlook {
+    change: f64,
+    next: Option<(u32, f64)>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<SavedOutlook> for Outlook {
+    type Error = Error;
+    fn try_from(saved: SavedOutlook) -> Result<Self, Error> {
+        let chances = [saved.change, saved.next.map_or(0.0, |next| next.1)];
+        // shares are sums, and may be more than 1 by rounding
+        if chances.iter().all(|chance| (0.0..=1.0 + 1e-9).contains(chance)) {
+            return Ok(Self { change: saved.change.min(1.0), next: saved.next });
+        }
+        Err(DAMAGED)
     }
 }
 
