@@ -4,7 +4,9 @@ use std::convert::Infallible;
 
 use phase_detect::cluster::SAMPLED_THRESHOLD;
 use phase_detect::signature::SAMPLED_ENTRIES;
-use phase_detect::{Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Ppm, Predictor};
+use phase_detect::{
+    Clusterer, CodeVector, LeaderFollower, LeaderFollowerConfig, PhaseId, Predictor, RunLengthMarkov,
+};
 use powersleuth::Hertz;
 use powersleuth::multiplex::{
     Collector, CollectorError, Count, CounterGroups, CounterSource, Reading, Record, Rotation,
@@ -76,7 +78,7 @@ pub fn multiplexed(
 ) -> Result<Record<PhaseId>, CollectorError<Infallible>> {
     let counters = SimulatedCounters { intervals: run.intervals.iter(), clock, events: Vec::new() };
     let mut collector = Collector::new(counters, groups, rotation);
-    let mut predictor = Ppm::default();
+    let mut predictor = RunLengthMarkov::default();
     for &phase in phases {
         collector.begin(predictor.predict().map(|prediction| prediction.phase))?;
         collector.end(phase)?;

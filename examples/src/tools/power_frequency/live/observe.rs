@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use phase_detect::cluster::SAMPLED_THRESHOLD;
 use phase_detect::online::PrivateHistories;
-use phase_detect::{CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, Ppm};
+use phase_detect::{CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, RunLengthMarkov};
 use powersleuth::linux::{EnergyMeter, Files};
 use powersleuth::multiplex::{Collector, CollectorError, PerPhase, Record};
 use powersleuth::{Error, Joules};
@@ -69,8 +69,8 @@ where
     let mut collector = Collector::new(Supplied::new(source, choice), groups, rotation);
     let mut vector = CodeVector::new(phase_detect::signature::SAMPLED_ENTRIES, seed)?;
     let config = LeaderFollowerConfig { threshold: SAMPLED_THRESHOLD, ..LeaderFollowerConfig::default() };
-    let histories = PrivateHistories::new(Ppm::default());
-    let mut detector: Detector = Detector::new(LeaderFollower::new(config)?, histories);
+    let histories = PrivateHistories::new(RunLengthMarkov::default());
+    let mut detector: Detector<_, _> = Detector::new(LeaderFollower::new(config)?, histories);
     let (mut code, mut predicted, mut next) = (CodeOf::new(), [0, 0], None);
     let begin = Instant::now();
     while !interrupted.load(Ordering::Relaxed) {
