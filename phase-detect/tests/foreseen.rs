@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
+#[path = "support/random.rs"]
+mod random;
+
 use std::collections::HashMap;
 
 use phase_detect::metrics::{PredictionScore, score_predictor};
 use phase_detect::{Error, LastValue, PhaseId, Ppm, Predictor, RunLengthMarkov};
+use random::Random;
 
 /// Programs that no constant of the predictor was chosen on.
 const HELD_OUT: [&str; 5] = ["cc1", "bzip2", "python3", "sqlite3", "sort"];
@@ -103,11 +107,10 @@ fn changes_come_within_the_windows_given() {
 fn what_repeats_is_foreseen() {
     let round = [(0, 3), (1, 7), (2, 1), (0, 5), (3, 4), (1, 2)];
     for (noise, least) in [(0, 0.9), (1, 0.5)] {
-        let (mut state, mut phases) = (1_u64, Vec::new());
+        let (mut random, mut phases) = (Random(1), Vec::new());
         for _ in 0..40 {
             for (phase, windows) in round {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let change = [-1, 0, 0, 0, 1][(state >> 33) as usize % 5] * noise;
+                let change = [-1, 0, 0, 0, 1][random.below(5)] * noise;
                 phases.extend((0..(windows + change).max(1)).map(|_| PhaseId::new(phase)));
             }
         }
@@ -120,17 +123,13 @@ fn what_repeats_is_foreseen() {
 #[test]
 fn chance_is_not_mistaken_for_order() {
     for seed in 1..=20_u64 {
-        let mut state = seed;
-        let mut next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 33
-        };
-        let stays = 1 + seed % 13;
+        let mut random = Random(seed);
+        let stays = 1 + seed as usize % 13;
         let mut phase = 0;
         let phases: Vec<PhaseId> = (0..5000)
             .map(|_| {
-                if next() % stays == 0 {
-                    phase = (next() % 6) as u32;
+                if random.below(stays) == 0 {
+                    phase = random.below(6) as u32;
                 }
                 PhaseId::new(phase)
             })

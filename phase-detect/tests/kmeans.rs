@@ -2,22 +2,22 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "support/random.rs"]
+mod random;
+
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::{Clusterer, Error, KMeans, PhaseId, Signature};
+use random::Random;
 
 /// 200 windows around 4 corners, 10 apart and disturbed by at most 1.
 fn corners() -> (Vec<Signature>, Vec<usize>) {
-    let mut state = 7_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1_u64 << 31) as f64
-    };
+    let mut random = Random(7);
     let truth: Vec<usize> = (0..200).map(|w| w * 7 / 3 % 4).collect();
     let windows = truth
         .iter()
         .map(|&c| {
             let corner = [[0.0, 0.0, 0.0], [10.0, 0.0, 0.0], [0.0, 10.0, 0.0], [0.0, 0.0, 10.0]][c];
-            Signature::raw(corner.map(|v| v + next()).to_vec()).unwrap()
+            Signature::raw(corner.map(|v| v + random.next()).to_vec()).unwrap()
         })
         .collect();
     (windows, truth)

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
+#[path = "support/random.rs"]
+mod random;
+
 use phase_detect::{
     Classification, Clusterer, Distance, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
     PopConfig, Signature,
 };
 use quickcheck::{QuickCheck, TestResult};
+use random::Random;
 
 /// The algorithm as the papers tell it: keeps all members and recomputes every mean.
 struct Naive {
@@ -112,11 +116,8 @@ fn leader_follower_equals_the_naive_one() {
 #[test]
 fn staying_in_a_phase_equals_the_naive_one() {
     for seed in 1..=12_u64 {
-        let mut state = seed;
-        let mut below = move |limit: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % limit
-        };
+        let mut random = Random(seed);
+        let mut below = move |limit: u64| random.below(limit as usize) as u64;
         let phases: Vec<[u64; 7]> = (0..3 + seed % 6).map(|_| [(); 7].map(|()| below(200))).collect();
         let (mut now, mut drift, mut windows) = (0, 0, Vec::new());
         for window in 0..1500_u64 {

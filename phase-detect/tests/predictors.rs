@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
+#[path = "support/random.rs"]
+mod random;
+
 use std::collections::HashMap;
 
 use phase_detect::{Error, LastValue, PhaseId, Predictor, RunLengthMarkov, RunLengthMarkovConfig};
+use random::Random;
 
 /// The rules written over an unlimited map of run-length histories computed from the whole sequence.
 fn naive_prediction(seen: &[u32], depth: usize) -> Option<u32> {
@@ -97,16 +101,12 @@ fn a_loop_over_phases_is_learned() {
 #[test]
 fn never_much_worse_than_last_value() {
     for seed in 1..=20_u64 {
-        let mut state = seed;
-        let mut next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 33
-        };
+        let mut random = Random(seed);
         let mut phase = 0;
         let sequence: Vec<u32> = (0..20_000)
             .map(|_| {
-                if next() % 12 == 0 {
-                    phase = (next() % 6) as u32;
+                if random.below(12) == 0 {
+                    phase = random.below(6) as u32;
                 }
                 phase
             })

@@ -3,12 +3,16 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "support/random.rs"]
+mod random;
+
 use phase_detect::online::{DynamicRateConfig, Histories, SharedHistories};
 use phase_detect::predict::ScoredPredictors;
 use phase_detect::{
     Clusterer, CodeVector, Detection, Detector, Frozen, LastValue, LeaderFollower, LeaderFollowerConfig,
     PhaseId, Ppm, Predictor, RunLengthMarkov, Signature,
 };
+use random::Random;
 use serde::{Serialize, de::DeserializeOwned};
 
 fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
@@ -47,6 +51,24 @@ fn a_clusterer_and_a_predictor_go_on_where_they_were() {
         next.observe(a.phase);
         next2.observe(b.phase);
         assert_eq!(next, next2);
+    }
+}
+
+/// What a predictor has counted and faded for long is not mistaken for damage.
+#[test]
+fn a_predictor_can_be_stored_after_any_window() {
+    for seed in 1..=20 {
+        let (mut random, mut predictor) = (Random(seed), Ppm::default());
+        let mut phase = 0;
+        for window in 0..1500 {
+            if random.below(1 + seed as usize % 7) == 0 {
+                phase = random.below(4) as u32;
+            }
+            predictor.observe(PhaseId::new(phase));
+            if window % 10 == 0 {
+                assert_eq!(again(&predictor), predictor, "seed {seed}, window {window}");
+            }
+        }
     }
 }
 

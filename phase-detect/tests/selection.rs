@@ -2,15 +2,16 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "support/random.rs"]
+mod random;
+
 use phase_detect::selection::{CounterSelection, ForestConfig};
 use phase_detect::{Error, Signature};
+use random::Random;
 
 fn random(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1_u64 << 31) as f64
-    }
+    let mut random = Random(seed);
+    move || random.next()
 }
 
 const COUNTERS: usize = 10;

@@ -3,19 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
+#[path = "support/random.rs"]
+mod random;
+
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::simpoint::{
     BlockVector, Projection, SimPoint, SimPointConfig, bb_windows, read_labels, read_points, read_simpoints,
     simpoints_file, weights_file, write_bb,
 };
 use phase_detect::{Clusterer, Error, PhaseId, Signature};
+use random::Random;
 
 fn random(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1_u64 << 31) as f64
-    }
+    let mut random = Random(seed);
+    move || random.next()
 }
 
 fn read_bb(file: &[u8]) -> Result<Vec<BlockVector>, Error> {

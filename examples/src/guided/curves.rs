@@ -18,6 +18,24 @@ pub enum Replacement {
     Random,
 }
 
+/// The positions beside `size` among `sizes` in rising order, and how far it is from the first to the second over the
+/// logarithm. The same position twice where it is among them, nothing outside them.
+#[must_use]
+pub fn beside(sizes: impl IntoIterator<Item = u64>, size: f64) -> Option<(usize, usize, f64)> {
+    let mut left = None;
+    for (position, next) in sizes.into_iter().map(|next| next as f64).enumerate() {
+        if next == size {
+            return Some((position, position, 0.0));
+        }
+        if next > size {
+            let (left, from): (usize, f64) = left?;
+            return Some((left, position, (size.log2() - from) / (next.log2() - from)));
+        }
+        left = Some((position, next.log2()));
+    }
+    None
+}
+
 /// Miss ratio at one size, with the bounds that unresolved samples leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {

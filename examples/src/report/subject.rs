@@ -8,7 +8,7 @@ use phase_detect::metrics::{DistinctCode, Transition, TransitionConfig, distinct
 use reuse_sampler::LineSize;
 
 use super::{ProcessRow, percent};
-use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves};
+use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves, beside};
 use crate::machines::host::DataCaches;
 
 /// Everything a report is made of.
@@ -176,15 +176,8 @@ impl<'a> Subject<'a> {
     #[must_use]
     pub fn at(&self, curve: &PhaseCurve, bytes: u64) -> Option<CurvePoint> {
         let lines = bytes as f64 / f64::from(self.run.line_size.bytes());
-        let sizes = &self.curves.sizes;
-        let after = sizes.partition_point(|size| (size.0 as f64) < lines);
-        let right = curve.points.get(after)?;
-        if sizes[after].0 as f64 == lines {
-            return Some(*right);
-        }
-        let left = curve.points.get(after.checked_sub(1)?)?;
-        let (from, to) = ((sizes[after - 1].0 as f64).log2(), (sizes[after].0 as f64).log2());
-        let t = (lines.log2() - from) / (to - from);
+        let (left, right, t) = beside(self.curves.sizes.iter().map(|size| size.0), lines)?;
+        let (left, right) = (curve.points.get(left)?, curve.points.get(right)?);
         let mix = |a: f64, b: f64| a + t * (b - a);
         Some(CurvePoint {
             miss_ratio: mix(left.miss_ratio, right.miss_ratio),

@@ -188,7 +188,7 @@ impl<M: CacheModel> Grouped<M> {
     }
 }
 
-/// The accesses that a profile stands for, or what its samples weigh where these are not known.
+/// A profile's accesses, or its samples' weight where those are unknown.
 pub(super) fn weight_of(profile: &ReuseProfile) -> f64 {
     (if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() }) as f64
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Run;
 use super::align::align;
+use crate::guided::beside;
 use crate::machines::host::CacheLevel;
 use crate::report::{StoredCurves, StoredPoint};
 
@@ -114,14 +115,11 @@ fn figure(points: &[StoredPoint]) -> Option<Figure> {
 /// The point of a curve at `bytes`: in straight lines over the logarithm of the size. Beyond the largest size, nothing
 /// changes any more.
 fn point(sizes: &[u64], points: &[StoredPoint], bytes: u64) -> Option<StoredPoint> {
-    let after = sizes.partition_point(|&size| size < bytes);
-    let Some(right) = points.get(after) else { return points.last().copied() };
-    if sizes[after] == bytes {
-        return Some(*right);
+    if sizes.last().is_some_and(|&largest| largest < bytes) {
+        return points.last().copied();
     }
-    let left = points.get(after.checked_sub(1)?)?;
-    let log = |size: u64| (size as f64).log2();
-    let t = (log(bytes) - log(sizes[after - 1])) / (log(sizes[after]) - log(sizes[after - 1]));
+    let (left, right, t) = beside(sizes.iter().copied(), bytes as f64)?;
+    let (left, right) = (points.get(left)?, points.get(right)?);
     let mix = |a: f64, b: f64| a + t * (b - a);
     Some(StoredPoint {
         miss_ratio: mix(left.miss_ratio, right.miss_ratio),

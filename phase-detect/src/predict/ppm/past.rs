@@ -26,11 +26,16 @@ impl Past {
         (self.runs[0].length > 0).then_some(self.runs[0].phase)
     }
 
-    pub(super) fn advance(&mut self, phase: u32) {
+    /// Whether the keys are others now.
+    pub(super) fn advance(&mut self, phase: u32) -> bool {
         if self.phase() == Some(phase) {
-            self.runs[0].length = self.runs[0].length.saturating_add(1);
+            let length = &mut self.runs[0].length;
+            let before = rounded(*length);
+            *length = length.saturating_add(1);
+            rounded(*length) != before
         } else {
             self.runs = [Run { phase, length: 1 }, self.runs[0], self.runs[1]];
+            true
         }
     }
 
@@ -66,7 +71,7 @@ mod tests {
         }
     }
 
-    /// Each part tells two pasts apart from its own key on, and not before.
+    /// Two pasts that differ in one part have different keys from that part's on, and equal ones before it.
     #[test]
     fn longer_keys_see_more() {
         let past = |phases: &[u32]| {

@@ -215,17 +215,19 @@ impl PpmTable {
     /// which are whole windows: half of the runs may end with their first.
     ///
     /// # Cost
-    /// That of a prediction for each window.
+    /// That of a prediction for each run length told apart: at most 16, and 8 for each doubling after it.
     pub fn windows_to_change(&self, history: &PpmHistory, quantile: f64) -> Option<u32> {
         let mut past = history.past;
         let phase = past.phase()?;
-        let mut stays = 1.0;
+        let (mut stays, mut change) = (1.0, self.outlook(&past).change);
         for window in 1..=Self::HORIZON {
-            stays *= 1.0 - self.outlook(&past).change;
+            stays *= 1.0 - change;
             if 1.0 - stays >= quantile {
                 return Some(window);
             }
-            past.advance(phase);
+            if past.advance(phase) {
+                change = self.outlook(&past).change;
+            }
         }
         None
     }

@@ -38,8 +38,7 @@ pub struct Stratum<'a> {
 }
 
 impl<'a> Stratum<'a> {
-    /// A part that was observed throughout: it stands for its accesses, or for what its samples weigh where these are not
-    /// known.
+    /// A part that was observed throughout, weighted by its accesses, or by its samples' weight where those are unknown.
     #[must_use]
     pub fn sampled(profile: &'a ReuseProfile) -> Self {
         Self { weight: weight_of(profile), windows: std::slice::from_ref(profile), redraw: Redraw::Samples }
