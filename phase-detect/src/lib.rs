@@ -4,6 +4,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cluster;
+mod cores;
 mod error;
 #[cfg(feature = "laws")]
 #[cfg_attr(docsrs, doc(cfg(feature = "laws")))]

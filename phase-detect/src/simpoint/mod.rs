@@ -16,6 +16,7 @@ pub use projection::Projection;
 
 use crate::cluster::kmeans::{Fit, Points, Seeding, at_least_one, lloyd, restart_seed};
 use crate::cluster::{Classification, Clusterer, Distance, Frozen, Shape};
+use crate::cores::on_all_cores;
 use crate::rng::{SplitMix64, mix};
 use crate::{Error, PhaseId, Signature, SignatureKind};
 
@@ -155,7 +156,8 @@ impl SimPointConfig {
     /// among the windows.
     ///
     /// # Cost
-    /// Memory: 8 bytes for each window and dimension.
+    /// Memory: 8 bytes for each window and dimension. The restarts run on all cores; their number does not change the
+    /// result.
     pub fn fit_blocks<W: Borrow<BlockVector>>(
         &self,
         windows: impl IntoIterator<Item = Result<W, Error>>,
@@ -200,14 +202,14 @@ impl SimPointConfig {
         let mut scores = Vec::new();
         let mut fits: Vec<Fit> = Vec::new();
         for clusters in 1..=most {
-            let runs = seedings.iter_mut().filter_map(|seeding| {
+            let runs = on_all_cores(seedings.iter_mut(), |seeding| {
                 // a seeding that has run out of different points has nothing new to offer
                 (seeding.chosen() >= clusters || seeding.choose()).then(|| {
                     let fit = lloyd(points, seeding, self.max_iterations);
                     (bic::score(&fit, points.len(), self.dimensions, floor), fit)
                 })
             });
-            let Some((score, fit)) = runs.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            let Some((score, fit)) = runs.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)) else {
                 break;
             };
             scores.push(BicScore { clusters, score });

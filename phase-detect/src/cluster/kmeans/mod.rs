@@ -12,6 +12,7 @@ pub(crate) use points::Points;
 pub(crate) use seeding::Seeding;
 
 use super::{Distance, Frozen, Shape};
+use crate::cores::on_all_cores;
 use crate::rng::mix;
 use crate::{Error, PhaseId, Signature};
 
@@ -72,7 +73,8 @@ impl KMeans {
     /// entries are so large that squared distances overflow.
     ///
     /// # Cost
-    /// A few iterations of at most windows times phases distances; bounds on distances (Hamerly) avoid most of them.
+    /// A few iterations of at most windows times phases distances; bounds on distances (Hamerly) avoid most of them. The
+    /// restarts run on all cores; their number does not change the result.
     ///
     /// # References
     /// Arthur, Vassilvitskii, *k-means++: the advantages of careful seeding*, SODA 2007; Hamerly, *Making k-means even
@@ -104,15 +106,12 @@ impl KMeans {
     }
 
     fn best(&self, points: &Points) -> Fit {
-        let mut best: Option<Fit> = None;
-        for restart in 0..self.restarts {
+        let fits = on_all_cores(0..self.restarts, |restart| {
             let mut seeding = Seeding::new(points, restart_seed(self.seed, restart));
             while seeding.chosen() < self.clusters && seeding.choose() {}
-            let fit = lloyd(points, &seeding, self.max_iterations);
-            if best.as_ref().is_none_or(|b| fit.inertia() < b.inertia()) {
-                best = Some(fit);
-            }
-        }
+            lloyd(points, &seeding, self.max_iterations)
+        });
+        let best = fits.into_iter().min_by(|a, b| a.inertia().total_cmp(&b.inertia()));
         best.unwrap_or_else(|| lloyd(points, &Seeding::new(points, self.seed), self.max_iterations))
     }
 }
