@@ -107,6 +107,58 @@ fn chosen_counters_do_not_depend_on_the_machine() {
     assert_eq!(number(detected, &["few"], "phases"), number(detected, &["few"], "phases, other"));
 }
 
+/// The verdict over embedded programs: the same on every run, intervals about their means, and what theory says of STAB.
+#[test]
+fn a_verdict_has_intervals_and_says_what_holds() {
+    let arguments = ["--workload", "dual,few,phased,layouts", "--limit", "60", "--experiment", "verdict"];
+    let found = tables(&arguments);
+    let (ranking, claims) = (&found["verdict_embedded"], &found["claims"]);
+    let title = ranking["title"].as_str().unwrap();
+    assert_eq!(title, "4 embedded programs: dual, few, phased, layouts");
+    let columns = ranking["columns"].as_array().unwrap();
+    let at = |name: &str| columns.iter().position(|column| column == name).unwrap();
+    for row in ranking["rows"].as_array().unwrap() {
+        for name in ["CCoV CPI", "STAB ppm", "STAB ppm, twice", "sigma left"] {
+            let (value, range) = (row[at(name)].as_f64().unwrap(), &row[at(name) + 1]);
+            let (low, high) = (range[0].as_f64().unwrap(), range[1].as_f64().unwrap());
+            assert!(low <= value && value <= high, "{name}: {row}");
+        }
+        // a floor can only add, and adds at most two windows a phase: their mean over programs, not that of logarithms
+        let (plain, twice) =
+            (row[at("STAB ppm")].as_f64().unwrap(), row[at("STAB ppm, twice")].as_f64().unwrap());
+        assert!(plain <= twice, "{row}");
+        assert!(
+            row[at("phases")].as_f64().unwrap() * row[at("windows a phase")].as_f64().unwrap() <= 60.0 + 1e-9
+        );
+    }
+    for row in claims["rows"].as_array().unwrap() {
+        let (value, low, high) =
+            (row[3].as_f64().unwrap(), row[4][0].as_f64().unwrap(), row[4][1].as_f64().unwrap());
+        assert!(low <= high && value > 0.0, "{row}");
+        let holds = row[5].as_str().unwrap();
+        let limit = if row[2] == "1.55" { 1.55 } else { 1.0 };
+        let expected = if high <= limit {
+            "yes"
+        } else if low > limit {
+            "no"
+        } else {
+            "open"
+        };
+        assert_eq!(holds, expected, "{row}");
+    }
+    // the figures are those of the experiment `detectors`
+    let detectors = tables(&["--workload", "layouts", "--limit", "60"]);
+    let sigma = |signature| number(&detectors["detectors"], &[signature, "k-means 10"], "sigma misses");
+    let alone = tables(&["--workload", "layouts", "--limit", "60", "--experiment", "verdict"]);
+    let ratio = number(
+        &alone["claims"],
+        &["wavelets", "sigma of wavelets, of that of all blocks"],
+        "embedded programs",
+    );
+    assert!((ratio / (sigma("wavelet") / sigma("BBV")) - 1.0).abs() < 1e-12);
+    assert!(alone["claims"]["rows"][0][4].is_null(), "an interval from one program");
+}
+
 /// A lackey trace of two loops whose misses can be counted by hand: four windows of 1,600 instructions of a loop that
 /// touches one line, then four of one that touches a new line with every fourth instruction.
 #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use examples::tools::phase_guided_vs_periodic::{
     self as pipeline, Args, Guided, Periodic, Recorder, Recording, RecordingOptions, Score, thin,
 };
-use examples::workloads::Workload;
+use examples::workloads::{Sink, Workload};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use reuse_sampler::reference::ExactLru;

@@ -36,6 +36,8 @@ pub enum Cell {
     Shares(f64, f64),
     /// Anything else.
     Number(f64),
+    /// Anything else that is known to lie between two.
+    Numbers(f64, f64),
     /// Ready to be shown, as a number is.
     Figure(String),
     /// Not known, or it makes no sense here.
@@ -73,6 +75,9 @@ impl Cell {
             Self::Number(number) if number.abs() >= 100.0 => format!("{number:.0}"),
             Self::Number(number) if number.abs() >= 0.1 => format!("{number:.2}"),
             Self::Number(number) => format!("{number:.2e}"),
+            Self::Numbers(low, high) => {
+                format!("{}..{}", Self::Number(*low).shown(), Self::Number(*high).shown())
+            }
             Self::None => "-".to_owned(),
         }
     }
@@ -82,7 +87,7 @@ impl Cell {
             Self::Text(text) | Self::Figure(text) | Self::Key(text, _) => json!(text),
             Self::Count(count) => json!(count),
             Self::Share(number) | Self::Number(number) => json!(number),
-            Self::Shares(low, high) => json!([low, high]),
+            Self::Shares(low, high) | Self::Numbers(low, high) => json!([low, high]),
             Self::None => Value::Null,
         }
     }

@@ -5,10 +5,12 @@
 
 mod compression;
 mod running;
+mod sources;
 mod zstd;
 
 pub use compression::{Compression, decompress};
 pub use running::{notes_on, trace_program};
+pub use sources::{Limits, RunEnd, Source, SourceArgs, Windows};
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};

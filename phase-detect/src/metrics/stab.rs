@@ -12,6 +12,10 @@ const NORMAL_INSTRUCTIONS: f64 = 100e9;
 /// more the phase varies. All those windows together, in instructions, are STAB. It rewards short windows, few phases
 /// and stable phases alike. Lower is better.
 ///
+/// In the paper's form a phase that does not vary costs nothing, and one of a single window cannot vary: splitting phases
+/// lowers STAB to 0. With [`fewest`](Self::fewest) at 2 every phase has to be measured twice, the least that says anything
+/// of its variation; then a phase more is worth its price only where it makes others steadier.
+///
 /// ```
 /// use phase_detect::metrics::Stab;
 ///
@@ -23,22 +27,24 @@ const NORMAL_INSTRUCTIONS: f64 = 100e9;
 /// ```
 ///
 /// # Formula
-/// `interval * sum_i (Z * CoV_i / error)^2 / 100e9`
+/// `interval * sum_i max(fewest, (Z * CoV_i / error)^2) / 100e9`
 ///
 /// # References
-/// The POP detector paper, section IV.B.
+/// The POP detector paper, section IV.B; `fewest` is ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stab {
     /// Z value of the confidence: 1.96 for 95 %.
     pub z: f64,
     /// Tolerated relative error of the mean: 0.05 for 5 %.
     pub error: f64,
+    /// Windows of each phase to be measured at least; 0 in the paper's form. Not negative, finite.
+    pub fewest: f64,
 }
 
 impl Default for Stab {
     /// 95 % confidence, 5 % error: the paper's STAB 95,5.
     fn default() -> Self {
-        Self { z: 1.96, error: 0.05 }
+        Self { z: 1.96, error: 0.05, fewest: 0.0 }
     }
 }
 
@@ -48,7 +54,7 @@ impl Stab {
     ///
     /// # Errors
     /// As [`statistics`](super::statistics); [`Error::Parameter`] if z, the error or the interval is not positive
-    /// and finite.
+    /// and finite, or the fewest windows are negative or not finite.
     pub fn of<P: Copy + Ord>(&self, labels: &[P], values: &[f64], interval: f64) -> Result<f64, Error> {
         positive("interval", interval)?;
         let windows: f64 = self.baseline(labels, values)?;
@@ -60,8 +66,13 @@ impl Stab {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn baseline<P: Copy + Ord>(&self, labels: &[P], values: &[f64]) -> Result<f64, Error> {
+        if !(0.0..f64::INFINITY).contains(&self.fewest) {
+            let limit = "it must be finite and not negative";
+            return Err(Error::Parameter { name: "fewest", value: self.fewest, limit });
+        }
         let phases = statistics(labels, values)?;
-        phases.iter().map(|p| baseline_windows(self.z, self.error, p.variation())).sum()
+        let windows = |variation| Ok(baseline_windows(self.z, self.error, variation)?.max(self.fewest));
+        phases.iter().map(|p| windows(p.variation())).sum()
     }
 }
 
@@ -121,12 +132,25 @@ mod tests {
         assert!((short / long - 0.9).abs() < 1e-9);
     }
 
+    /// Steady phases cost nothing in the paper's form, however many; with a floor, their number tells.
+    #[test]
+    fn with_a_floor_phases_are_paid_for() {
+        let floor = Stab { fewest: 2.0, ..Stab::default() };
+        let each: Vec<u32> = (0..10).collect();
+        assert_eq!(Stab::default().baseline(&each, &varying(0.5)).unwrap(), 0.0);
+        assert_eq!(floor.baseline(&each, &varying(0.5)).unwrap(), 20.0);
+        let (one, plain) =
+            (floor.baseline(&[0; 10], &varying(0.5)), Stab::default().baseline(&[0; 10], &varying(0.5)));
+        assert_eq!(one.unwrap(), plain.unwrap());
+    }
+
     #[test]
     fn parameters_are_checked() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(Stab::default().of(&[0], &[1.0], bad).is_err());
-            assert!(Stab { z: bad, error: 0.05 }.of(&[0], &[1.0], 1.0).is_err());
-            assert!(Stab { z: 1.96, error: bad }.of(&[0], &[1.0], 1.0).is_err());
+            assert!(Stab { z: bad, ..Stab::default() }.of(&[0], &[1.0], 1.0).is_err());
+            assert!(Stab { error: bad, ..Stab::default() }.of(&[0], &[1.0], 1.0).is_err());
+            assert!(bad == 0.0 || Stab { fewest: bad, ..Stab::default() }.of(&[0], &[1.0], 1.0).is_err());
         }
     }
 }

@@ -1,21 +1,17 @@
 //! The command line.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
 use clap::Parser;
-use reuse_sampler::trace::TraceFormat;
 
-use crate::cli::{CommandLine, Common, Failure, trace_formats};
+use crate::cli::{CommandLine, Common, Failure};
 use crate::target::EMBEDDED_WINDOW;
-use crate::traces::format_of;
+use crate::traces::{Source, SourceArgs};
 
 /// Compares all phase detectors and all signatures on the same windows.
 ///
 /// Every program is recorded once: blocks, accesses, misses of the wavelet paper's caches (16 KiB 2-way L1 with 32-byte
 /// lines, 1 MiB 4-way L2 with 64-byte lines), cycles of the reference chip. Then all detectors see the same windows.
-/// Embedded workloads run by default; PROGRAM runs under qemu-user, which tells every access; threads take turns. Ctrl-C ends the recording, and what was
-/// recorded is compared.
+/// Embedded workloads run by default; programs run under qemu-user, which tells every access; threads take turns. Ctrl-C
+/// ends the recording, and what was recorded is compared.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "compare_detectors", version)]
 pub struct Args {
@@ -24,19 +20,6 @@ pub struct Args {
     /// What to compare; several after commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "detectors", value_name = "NAME")]
     pub(super) experiment: Vec<Experiment>,
-    /// Embedded workloads, after commas
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "few,phased,layouts",
-          conflicts_with_all = ["program", "trace"])]
-    pub(super) workload: Vec<String>,
-    /// How many times as long the embedded workloads' phases are
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["program", "trace"])]
-    pub(super) scale: u32,
-    /// Read this trace instead; plain, .gz, .xz or .zst by its content; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "program")]
-    pub(super) trace: Option<PathBuf>,
-    /// Format of the trace: one that tells executed code [default: by the file's name, as in x.lackey.gz]
-    #[arg(long, value_parser = trace_formats(), requires = "trace")]
-    format: Option<TraceFormat>,
     /// Instructions in a window [default: 500000 for embedded workloads, 1000000 otherwise]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(80..))]
     window: Option<u64>,
@@ -52,9 +35,8 @@ pub struct Args {
     /// Entries of the large stride vectors (10000 in the paper)
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(super) stride_entries: usize,
-    /// The program to run, with its arguments
-    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
-    pub(super) program: Vec<OsString>,
+    #[command(flatten)]
+    pub(super) sources: SourceArgs,
 }
 
 impl CommandLine for Args {
@@ -63,6 +45,9 @@ impl CommandLine for Args {
     }
 }
 
+/// Instructions in a window of a program or a trace, where the user does not say.
+const PROGRAM_WINDOW: u64 = 1_000_000;
+
 /// What can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Experiment {
@@ -70,6 +55,8 @@ pub enum Experiment {
     Detectors,
     /// Error and CCoV against samples per window for each code vector (ScarPhase, figures I.4 and I.5)
     Samples,
+    /// All of them over all programs, with 95 % intervals, and whether the papers' claims hold
+    Verdict,
     /// The dynamic sample rate: samples, unclassified windows, CCoV (ScarPhase, figures I.8 and I.9)
     Rate,
     /// CPI from one window per phase against periodic sampling (ScarPhase, figures I.11 to I.13)
@@ -93,8 +80,9 @@ pub enum Experiment {
 
 impl Experiment {
     /// Those on recordings, in the order in which they are reported.
-    pub(super) const EACH: [Self; 8] = [
+    pub(super) const EACH: [Self; 9] = [
         Self::Detectors,
+        Self::Verdict,
         Self::Samples,
         Self::Rate,
         Self::Profiling,
@@ -106,21 +94,22 @@ impl Experiment {
 }
 
 impl Args {
-    pub(super) fn window(&self) -> u64 {
-        let embedded = self.trace.is_none() && self.program.is_empty();
-        self.window.unwrap_or(if embedded { EMBEDDED_WINDOW } else { 1_000_000 })
+    /// Instructions in a window of the first program.
+    pub(super) fn window(&self) -> Result<u64, Failure> {
+        Ok(self.sources()?.first().map_or(EMBEDDED_WINDOW, |(_, window)| *window))
+    }
+
+    /// The programs, each with the length of its windows.
+    pub(super) fn sources(&self) -> Result<Vec<(Source, u64)>, Failure> {
+        let with_window = |source: Source| {
+            let default = if source.is_embedded() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW };
+            (source, self.window.unwrap_or(default))
+        };
+        Ok(self.sources.list(&["few", "phased", "layouts"])?.into_iter().map(with_window).collect())
     }
 
     pub(super) fn asks_for(&self, experiment: Experiment) -> bool {
         self.experiment.iter().any(|&asked| asked == experiment || asked == Experiment::All)
-    }
-
-    pub(super) fn trace_format(&self) -> Result<TraceFormat, Failure> {
-        match (self.format, &self.trace) {
-            (Some(format), _) => Ok(format),
-            (None, Some(path)) => format_of(path).map_err(Failure::usage),
-            (None, None) => Err(Failure::usage("no trace")),
-        }
     }
 }
 

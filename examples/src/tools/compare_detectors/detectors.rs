@@ -112,6 +112,7 @@ impl Outcome {
 /// How good phases are.
 #[derive(Clone, Copy, Debug)]
 pub struct Scores {
+    pub windows: usize,
     pub phases: usize,
     /// Phases that hold 90 % of the windows.
     pub cover: usize,
@@ -120,10 +121,13 @@ pub struct Scores {
     pub ccov: f64,
     /// The same of misses of the second level per access, corrected.
     pub ccov_misses: f64,
-    /// STAB at 95 % and 5 %, of CPI.
+    /// STAB at 95 % and 5 %, of CPI: in the paper's form, and with every phase measured twice at least.
     pub stab: f64,
-    /// Weighted standard deviation of misses of the second level per window.
+    pub stab_twice: f64,
+    /// Weighted standard deviation of misses of the second level per window, and its share of that of all windows as one
+    /// phase; 0 where that is 0.
     pub sigma: f64,
+    pub sigma_left: f64,
     /// Share of windows predicted right, by run lengths and by the last value.
     pub predicted: Option<f64>,
     pub last_value: Option<f64>,
@@ -134,15 +138,21 @@ impl Scores {
         let values = |value: fn(&Window) -> f64| windows.iter().map(value).collect::<Vec<f64>>();
         let cpi = values(Window::cpi);
         let known: Vec<PhaseId> = labels.iter().copied().flatten().collect();
+        let misses = values(|w| w.l2_misses as f64);
+        let sigma = weighted_standard_deviation(labels, &misses)?;
+        let whole = weighted_standard_deviation(&vec![(); misses.len()], &misses)?;
         let runs = score_predictor(&mut RunLengthMarkov::default(), known.iter().copied());
         Ok(Self {
+            windows: windows.len(),
             phases: known.iter().collect::<BTreeSet<_>>().len(),
             cover: phases_for_coverage(labels, 0.9)?,
             cov: per_phase_variation(labels, &cpi)?,
             ccov: corrected_variation(labels, &cpi)?,
             ccov_misses: corrected_variation(labels, &values(Window::miss_ratio))?,
             stab: Stab::default().of(labels, &cpi, interval as f64)?,
-            sigma: weighted_standard_deviation(labels, &values(|w| w.l2_misses as f64))?,
+            stab_twice: Stab { fewest: 2.0, ..Stab::default() }.of(labels, &cpi, interval as f64)?,
+            sigma,
+            sigma_left: if whole > 0.0 { sigma / whole } else { 0.0 },
             predicted: runs.accuracy(),
             last_value: last_value(&runs),
         })

@@ -48,21 +48,22 @@ pub fn run_until(
             args.threshold
         )));
     }
+    let window = args.window()?;
     let asked: Vec<Experiment> = Experiment::EACH.into_iter().filter(|&e| args.asks_for(e)).collect();
     let mut tables = Vec::new();
     let mut incomplete = false;
     if args.asks_for(Experiment::Threads) {
-        let (threads, whole) = parallel::run(args.window(), args.common.seed, interrupted)?;
+        let (threads, whole) = parallel::run(window, args.common.seed, interrupted)?;
         tables.extend(threads);
         incomplete |= !whole;
     }
     if args.experiment.contains(&Experiment::RealThreads) {
-        let (threads, whole) = threaded::run(args.window(), args.limit, args.common.seed, interrupted)?;
+        let (threads, whole) = threaded::run(window, args.limit, args.common.seed, interrupted)?;
         tables.extend(threads);
         incomplete |= !whole;
     }
     // A program's code needs no trace of its accesses.
-    let code_only = !args.program.is_empty() && asked == [Experiment::Agreement];
+    let code_only = args.sources.only_program() && asked == [Experiment::Agreement];
     if code_only {
         let (program, interrupted) = source::code(args, interrupted)?;
         incomplete |= interrupted;
@@ -90,7 +91,7 @@ pub fn run_until(
         |folder| write_files(&tables, incomplete, folder),
         |out| {
             let tables: Vec<_> = tables.iter().map(Table::json).collect();
-            let (seed, window) = (args.common.seed, args.window());
+            let seed = args.common.seed;
             let object = json!({"seed": seed, "window": window, "incomplete": incomplete, "tables": tables});
             writeln!(out, "{object}")
         },

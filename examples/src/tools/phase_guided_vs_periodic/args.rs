@@ -1,15 +1,13 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::Parser;
-use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{CacheLines, LineSize};
 
 use super::compare::paper_sizes;
-use super::source::Source;
-use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
+use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
+use crate::traces::{Source, SourceArgs};
 
 /// Instructions in a window where the user does not say.
 const EMBEDDED_WINDOW: u64 = 200_000;
@@ -29,23 +27,8 @@ pub struct Args {
     /// What to do
     #[arg(long, value_enum, default_value = "compare")]
     pub(super) experiment: Experiment,
-    /// Embedded workloads to compare on, separated by commas [default: phased, multi, same_code]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    workload: Vec<String>,
-    /// How many times as long the phases of embedded workloads are
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    scale: u32,
-    /// Trace to compare on, may be repeated. Plain, .gz, .xz or .zst by its content
-    #[arg(long, value_name = "FILE")]
-    trace: Vec<PathBuf>,
-    /// Format of the traces [default: by each file's name, as in x.din or x.lackey.gz]
-    #[arg(long, value_parser = trace_formats(), requires = "trace")]
-    format: Option<TraceFormat>,
-    /// Command to compare on, its words separated by spaces, may be repeated: several programs in one table
-    #[arg(long, value_name = "COMMAND")]
-    command: Vec<String>,
-    /// Instructions in a window (accesses where a trace tells no code) [default: 1000000 for programs and traces, 200000 for embedded
-    /// workloads]
+    /// Instructions in a window, accesses where a trace tells no code [default: 1000000 for programs and traces, 200000
+    /// for embedded workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Windows to record of each program, at most
@@ -69,9 +52,8 @@ pub struct Args {
     /// For spread: repetitions
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(super) repetitions: u32,
-    /// The program to run, with its arguments
-    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
+    #[command(flatten)]
+    sources: SourceArgs,
 }
 
 impl CommandLine for Args {
@@ -80,7 +62,7 @@ impl CommandLine for Args {
     }
 
     fn program(&self) -> &[OsString] {
-        &self.program
+        self.sources.program()
     }
 }
 
@@ -104,38 +86,11 @@ impl std::ops::Deref for Args {
 impl Args {
     /// The programs, each with the length of its windows.
     pub(super) fn sources(&self) -> Result<Vec<(Source, u64)>, Failure> {
-        let mut sources = Vec::new();
-        let embedded = self.window.unwrap_or(EMBEDDED_WINDOW);
-        let long = self.window.unwrap_or(PROGRAM_WINDOW);
-        for name in self.workloads() {
-            sources.push((Source::Workload(name, self.scale), embedded));
-        }
-        for path in &self.trace {
-            sources.push((Source::Trace(path.clone(), self.format), long));
-        }
-        for command in &self.command {
-            let words: Vec<OsString> = command.split_whitespace().map(OsString::from).collect();
-            if words.is_empty() {
-                return Err(Failure::usage("--command is empty: give a program with its arguments"));
-            }
-            sources.push((Source::Program(words), long));
-        }
-        if !self.program.is_empty() {
-            sources.push((Source::Program(self.program.clone()), long));
-        }
-        Ok(sources)
-    }
-
-    /// Embedded workloads: those named, or the default where nothing else is named either.
-    pub(super) fn workloads(&self) -> Vec<String> {
-        let nothing = self.workload.is_empty()
-            && self.trace.is_empty()
-            && self.command.is_empty()
-            && self.program.is_empty();
-        if nothing {
-            return ["phased", "multi", "same_code"].map(str::to_owned).to_vec();
-        }
-        self.workload.clone()
+        let with_window = |source: Source| {
+            let default = if source.is_embedded() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW };
+            (source, self.window.unwrap_or(default))
+        };
+        Ok(self.sources.list(&["phased", "multi", "same_code"])?.into_iter().map(with_window).collect())
     }
 
     /// Line size.

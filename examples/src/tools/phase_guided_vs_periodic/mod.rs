@@ -7,7 +7,6 @@ mod intra;
 mod recording;
 mod report;
 mod score;
-mod source;
 mod spread;
 mod strategies;
 mod thinning;
@@ -23,8 +22,8 @@ pub use score::{Score, samples_for};
 pub use strategies::{Estimate, Guided, Periodic};
 pub use thinning::thin;
 
-use self::source::Limits;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::traces::Limits;
 use reuse_sampler::reference::SpatialRate;
 
 /// Rates at which SHARDS is shown.
@@ -89,6 +88,7 @@ fn compare_all(args: &Args, watch: &Watch<'_>) -> Result<Vec<Compared>, Failure>
         watch,
         output_to_stderr: args.common.claims_stdout(),
         seed: args.common.seed,
+        line_size: options.line_size,
     };
     let mut compared = Vec::new();
     for (source, window) in args.sources()? {
@@ -96,7 +96,7 @@ fn compare_all(args: &Args, watch: &Watch<'_>) -> Result<Vec<Compared>, Failure>
             break;
         }
         options.window = window;
-        let recording = source.record(&options, limits)?;
+        let recording = Recording::of(&source, &options, limits)?;
         let instructions = if recording.by_instructions { window as f64 } else { 2.5 * window as f64 };
         let plan = Plan { window: instructions, seeds: args.seeds(), sweep: !args.brief };
         compared.push(compare(&recording, &plan)?);

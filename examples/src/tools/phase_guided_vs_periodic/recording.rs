@@ -9,7 +9,10 @@
 use reuse_sampler::replay::Event;
 use reuse_sampler::{CacheLines, Line, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
+use crate::cli::Failure;
 use crate::guided::CodeCounts;
+use crate::traces::{Limits, Source, Windows};
+use crate::workloads::Sink;
 use reuse_sampler::reference::{ExactLru, LineIds};
 use reuse_sampler::reference::{Shards, SpatialRate, spatial_hash};
 
@@ -78,6 +81,29 @@ pub struct ShardsRun {
 }
 
 impl Recording {
+    /// Runs a program to its end and keeps what there is to know about it.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be run or read, or is over before it has two windows.
+    pub fn of(source: &Source, options: &RecordingOptions, limits: Limits<'_>) -> Result<Self, Failure> {
+        let mut recorder = Recorder::new(options.clone());
+        let end = source.observe(&mut recorder, limits)?;
+        let mut recording = recorder.finish(source.name(), end.stopped, end.notes);
+        if matches!(source, Source::Trace(..)) && !recording.by_instructions {
+            let note = "the trace tells no code, so that all windows are of one phase and count accesses";
+            recording.notes.push(note.to_owned());
+        }
+        if recording.windows.len() < 2 {
+            return Err(Failure::Run(format!(
+                "{} makes {} window of {}: give shorter windows with --window",
+                recording.name,
+                recording.windows.len(),
+                options.window
+            )));
+        }
+        Ok(recording)
+    }
+
     /// Accesses of all windows.
     #[must_use]
     pub fn accesses(&self) -> u64 {
@@ -152,33 +178,6 @@ impl Recorder {
             accesses: 0,
             before: 0,
             early: 0,
-        }
-    }
-
-    /// Windows so far.
-    #[must_use]
-    pub fn windows(&self) -> usize {
-        self.windows.len()
-    }
-
-    /// Takes the next event. Threads are not told apart: they share the cache, and a window is one of the process.
-    #[inline]
-    pub fn event(&mut self, event: Event) {
-        match event {
-            Event::Access(access) => {
-                for line in self.options.line_size.lines(&access) {
-                    self.access(line);
-                }
-            }
-            Event::Block { address, instructions } => {
-                self.by_instructions.get_or_insert(true);
-                if self.early + self.instructions >= self.options.window {
-                    self.end_window();
-                }
-                *self.code.entry(address).or_default() += u64::from(instructions);
-                self.instructions += u64::from(instructions);
-            }
-            _ => {}
         }
     }
 
@@ -271,5 +270,34 @@ impl Recorder {
             by_instructions,
             notes,
         }
+    }
+}
+
+impl Sink for Recorder {
+    // Threads are not told apart: they share the cache, and a window is one of the process.
+    #[inline]
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Access(access) => {
+                for line in self.options.line_size.lines(&access) {
+                    self.access(line);
+                }
+            }
+            Event::Block { address, instructions } => {
+                self.by_instructions.get_or_insert(true);
+                if self.early + self.instructions >= self.options.window {
+                    self.end_window();
+                }
+                *self.code.entry(address).or_default() += u64::from(instructions);
+                self.instructions += u64::from(instructions);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Windows for Recorder {
+    fn windows(&self) -> usize {
+        self.windows.len()
     }
 }

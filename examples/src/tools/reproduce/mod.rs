@@ -11,7 +11,7 @@ use clap::Parser;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::studies::{STUDIES, Study};
+use self::studies::{Effort, STUDIES, Study, verdicts};
 use crate::cli::{CommandLine, Common, Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::output::OutputDir;
 use crate::report::Table;
@@ -31,6 +31,10 @@ pub struct Args {
     /// All programs and repetitions: hours
     #[arg(long)]
     full: bool,
+    /// A real program that phase detectors are compared on beside the embedded ones: a command, its words separated by
+    /// spaces, may be repeated; needs qemu-user
+    #[arg(long, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 impl CommandLine for Args {
@@ -53,10 +57,12 @@ impl Args {
 /// A figure of a paper beside ours.
 #[derive(Debug, Serialize)]
 struct Row {
-    technique: &'static str,
-    figure: &'static str,
-    paper: &'static str,
+    technique: String,
+    figure: String,
+    paper: String,
     ours: String,
+    /// Whether the paper's claim holds: yes, no, or open; where that is asked.
+    holds: Option<String>,
     command: String,
 }
 
@@ -75,9 +81,10 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         if watch.is_interrupted() {
             break;
         }
-        let command = study.command(level, args.common.seed);
+        let effort = Effort { level, seed: args.common.seed, commands: &args.command };
+        let command = study.command(effort);
         watch.tell(command.clone());
-        let found = study.run(level, args.common.seed).and_then(|found| rows_of(study, &command, &found));
+        let found = study.run(effort).and_then(|found| rows_of(study, &command, &found));
         match found {
             Ok(found) => rows.extend(found),
             Err(_) if watch.is_interrupted() => break,
@@ -100,9 +107,8 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
             writeln!(out, "{object}")
         },
         |out| {
-            let header = ["technique", "figure", "paper", "ours"].map(str::to_owned).to_vec();
-            let cells =
-                |row: &Row| [row.technique, row.figure, row.paper, &row.ours].map(str::to_owned).to_vec();
+            let header = ["technique", "figure", "paper", "ours", "holds"].map(str::to_owned).to_vec();
+            let cells = |row: &Row| row.cells().map(str::to_owned).to_vec();
             let table: Vec<Vec<String>> = std::iter::once(header).chain(rows.iter().map(cells)).collect();
             write!(out, "{}", Table::from(table).text())?;
             writeln!(out, "\nThe commands: {}", folder.path().join("RESULTS.md").display())
@@ -117,18 +123,37 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     if failures.is_empty() { Ok(0) } else { Err(Failure::Run(failures.join("; "))) }
 }
 
+impl Row {
+    fn cells(&self) -> [&str; 5] {
+        [&self.technique, &self.figure, &self.paper, &self.ours, self.holds.as_deref().unwrap_or("")]
+    }
+}
+
 fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Failure> {
     let row = |figure: &studies::Figure| {
         let missing = || Failure::Run(format!("{command}: the JSON has no {}", figure.what));
         Ok(Row {
-            technique: study.technique,
-            figure: figure.what,
-            paper: figure.paper,
+            technique: study.technique.to_owned(),
+            figure: figure.what.to_owned(),
+            paper: figure.paper.to_owned(),
             ours: (figure.ours)(found).ok_or_else(missing)?,
+            holds: None,
             command: command.to_owned(),
         })
     };
-    study.figures.iter().map(row).collect()
+    let mut rows: Vec<Row> = study.figures.iter().map(row).collect::<Result<_, _>>()?;
+    if study.verdict {
+        let missing = || Failure::Run(format!("{command}: the JSON has no claims"));
+        rows.extend(verdicts(found).ok_or_else(missing)?.into_iter().map(|verdict| Row {
+            technique: verdict.paper,
+            figure: verdict.claim,
+            paper: verdict.stated,
+            ours: verdict.ours,
+            holds: Some(verdict.holds),
+            command: command.to_owned(),
+        }));
+    }
+    Ok(rows)
 }
 
 /// By what, when and where the figures were computed.
@@ -166,14 +191,15 @@ fn markdown(rows: &[Row], provenance: &str, incomplete: bool) -> String {
     let mut text = format!(
         "# Results\n\nFigures of the papers, and ours by the commands below (`reproduce`: {provenance}). The papers ran \
          SPEC CPU2006 on real machines or on a simulator of theirs; ours are embedded programs on the simulated machines \
-         of this repository, and shorter. What compares is the size of an error, and which method wins.\n\n"
+         of this repository, and shorter. What compares is the size of an error, and which method wins. A claim holds (yes) if the whole \
+         95 % interval over programs is on its side, and does not (no) if none of it is; else it is open.\n\n"
     );
     if incomplete {
         text += "Incomplete: studies that are missing were interrupted or failed.\n\n";
     }
-    text += "| technique | figure | paper | ours |\n|---|---|---|---|\n";
+    text += "| technique | figure | paper | ours | holds |\n|---|---|---|---|---|\n";
     for row in rows {
-        let _ = writeln!(text, "| {} | {} | {} | {} |", row.technique, row.figure, row.paper, row.ours);
+        let _ = writeln!(text, "| {} |", row.cells().join(" | "));
     }
     text += "\n```sh\n";
     let mut last = "";

@@ -19,6 +19,8 @@ pub struct Study {
     arguments: [&'static str; 3],
     /// What its JSON shows.
     pub figures: &'static [Figure],
+    /// Whether it tells which claims hold, too, and takes the user's programs.
+    pub verdict: bool,
     tool: fn(Vec<String>, &mut Vec<u8>, &mut Vec<u8>) -> u8,
 }
 
@@ -32,20 +34,41 @@ pub struct Figure {
     pub ours: fn(&Value) -> Option<String>,
 }
 
+/// How much is run, with which seed, on which programs of the user's.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort<'a> {
+    /// 0 to 2.
+    pub level: usize,
+    pub seed: u64,
+    /// Each a command, its words separated by spaces.
+    pub commands: &'a [String],
+}
+
 impl Study {
-    fn words(&self, level: usize, seed: u64) -> Vec<String> {
-        let words = self.arguments[level].split_whitespace().map(str::to_owned);
-        words.chain(["--seed".to_owned(), seed.to_string()]).collect()
+    fn words(&self, effort: Effort<'_>) -> Vec<String> {
+        let mut words: Vec<String> =
+            self.arguments[effort.level].split_whitespace().map(str::to_owned).collect();
+        words.extend(["--seed".to_owned(), effort.seed.to_string()]);
+        if self.verdict {
+            words
+                .extend(effort.commands.iter().flat_map(|command| ["--command".to_owned(), command.clone()]));
+        }
+        words
     }
 
     /// The command as a person would type it.
-    pub fn command(&self, level: usize, seed: u64) -> String {
-        format!("cargo run --release --example {} -- {}", self.name, self.words(level, seed).join(" "))
+    pub fn command(&self, effort: Effort<'_>) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:".contains(c);
+        let quoted = |word: &String| {
+            if word.chars().all(plain) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        };
+        let words: Vec<String> = self.words(effort).iter().map(quoted).collect();
+        format!("cargo run --release --example {} -- {}", self.name, words.join(" "))
     }
 
     /// Its JSON.
-    pub fn run(&self, level: usize, seed: u64) -> Result<Value, Failure> {
-        let mut words = self.words(level, seed);
+    pub fn run(&self, effort: Effort<'_>) -> Result<Value, Failure> {
+        let mut words = self.words(effort);
         words.insert(0, self.name.to_owned());
         words.push("--json".to_owned());
         let (mut out, mut messages) = (Vec::new(), Vec::new());
@@ -55,6 +78,39 @@ impl Study {
             Failure::Run(format!("{} ended with status {status}: {}; {error}", self.name, said.trim()))
         })
     }
+}
+
+/// A claim of a paper, and whether it holds.
+pub struct Verdict {
+    pub paper: String,
+    pub claim: String,
+    pub stated: String,
+    pub ours: String,
+    pub holds: String,
+}
+
+/// The claims in the JSON of a verdict, one for each group of programs.
+pub fn verdicts(found: &Value) -> Option<Vec<Verdict>> {
+    let table = found["tables"].as_array()?.iter().find(|table| table["name"] == "claims")?;
+    let groups = table["columns"].as_array()?.get(3..)?;
+    let text = |cell: &Value| cell.as_str().map(str::to_owned);
+    let mut verdicts = Vec::new();
+    for row in table["rows"].as_array()?.iter().filter_map(Value::as_array) {
+        for (group, cells) in groups.iter().step_by(3).zip(row.get(3..)?.chunks_exact(3)) {
+            let range = match (cells[1][0].as_f64(), cells[1][1].as_f64()) {
+                (Some(low), Some(high)) => format!(" ({low:.2} to {high:.2})"),
+                _ => String::new(),
+            };
+            verdicts.push(Verdict {
+                paper: text(&row[0])?,
+                claim: format!("{}; {}", row[1].as_str()?, group.as_str()?),
+                stated: text(&row[2])?,
+                ours: cells[0].as_f64().map_or_else(|| "-".to_owned(), |value| format!("{value:.2}{range}")),
+                holds: text(&cells[2])?,
+            });
+        }
+    }
+    Some(verdicts)
 }
 
 macro_rules! tool {
@@ -139,6 +195,19 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(percent(cell(found, "profiling", "window: static")?, 0)),
             },
         ],
+        verdict: false,
+        tool: tool!(compare_detectors),
+    },
+    Study {
+        technique: "phase detectors",
+        name: "compare_detectors",
+        arguments: [
+            "--workload dual,few --limit 40 --experiment verdict",
+            "--workload few,phased,layouts --experiment verdict",
+            "--workload few,phased,layouts,multi,same_code --experiment verdict --stride-entries 10000",
+        ],
+        figures: &[],
+        verdict: true,
         tool: tool!(compare_detectors),
     },
     Study {
@@ -167,6 +236,7 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(points(model_error(found, "StatCache")?)),
             },
         ],
+        verdict: false,
         tool: |words, out, messages| invoke(words, out, messages, accuracy::run),
     },
     Study {
@@ -194,6 +264,7 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(format!("{:.1}", found["mean"]["overhead_ratio"].as_f64()?)),
             },
         ],
+        verdict: false,
         tool: tool!(phase_guided_vs_periodic),
     },
     Study {
@@ -216,6 +287,7 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(percent(found["pair_errors"]["median"].as_f64()?, 1)),
             },
         ],
+        verdict: false,
         tool: tool!(statcc_accuracy),
     },
     Study {
@@ -231,6 +303,7 @@ pub const STUDIES: &[Study] = &[
             paper: "0.2 points",
             ours: |found| Some(points(100.0 * over_curves(found, "/fetch_error/0")?)),
         }],
+        verdict: false,
         tool: tool!(cache_pirate),
     },
     Study {
@@ -253,6 +326,7 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(percent(by_phase(found, "largest_error")?, 1)),
             },
         ],
+        verdict: false,
         tool: tool!(corun_variability),
     },
     Study {
@@ -276,6 +350,7 @@ pub const STUDIES: &[Study] = &[
                 ours: |found| Some(percent(over_programs(found, "/power/cross/mean")?, 1)),
             },
         ],
+        verdict: false,
         tool: tool!(power_frequency),
     },
 ];
@@ -289,9 +364,10 @@ mod tests {
 
     fn accepts<A: Parser>(study: &Study) {
         for level in 0..3 {
-            let words = study.words(level, 3);
-            let all = std::iter::once(study.name.to_owned()).chain(words);
-            assert!(A::try_parse_from(all).is_ok(), "{}", study.command(level, 3));
+            let commands = ["ls -l".to_owned()];
+            let effort = Effort { level, seed: 3, commands: &commands };
+            let all = std::iter::once(study.name.to_owned()).chain(study.words(effort));
+            assert!(A::try_parse_from(all).is_ok(), "{}", study.command(effort));
         }
     }
 

@@ -7,7 +7,7 @@ use phase_detect::{Error, Signature};
 
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Outcome, Scores, scarphase};
-use super::super::recording::{COUNTERS, Recording, Window};
+use super::super::recording::{COUNTERS, PARTS, Recording, Window};
 use super::{Setting, mean};
 use crate::report::{Cell, Table};
 
@@ -49,16 +49,11 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
     let mut tables = Vec::new();
     let mut all: Vec<Vec<(Outcome, Scores)>> = Vec::new();
     for recording in recordings {
-        let windows = recording.windows();
-        let mut scored = Vec::new();
-        for outcome in outcomes(recording, &windows, setting)? {
-            let scores = outcome.scores(&windows, recording.window)?;
-            scored.push((outcome, scores));
-        }
+        let scored = scored(recording, setting)?;
         let title = format!(
             "{}: {} windows of {} instructions{}",
             recording.name,
-            windows.len(),
+            recording.parts.len() / PARTS,
             recording.window,
             if recording.incomplete { " (interrupted: incomplete)" } else { "" }
         );
@@ -72,6 +67,18 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
         tables.push(summary(&all)?);
     }
     Ok(tables)
+}
+
+/// Every detector on every signature it can be used with, and how good its phases are.
+pub(super) fn scored(recording: &Recording, setting: Setting) -> Result<Vec<(Outcome, Scores)>, Error> {
+    let windows = recording.windows();
+    let outcomes = outcomes(recording, &windows, setting)?.into_iter();
+    outcomes
+        .map(|outcome| {
+            let scores = outcome.scores(&windows, recording.window)?;
+            Ok((outcome, scores))
+        })
+        .collect()
 }
 
 fn row(outcome: &Outcome, scores: &Scores) -> Vec<Cell> {
@@ -96,7 +103,6 @@ fn microseconds(seconds: Option<f64>) -> Cell {
     seconds.map_or(Cell::None, |seconds| Cell::Number(seconds * 1e6))
 }
 
-/// Every detector on every signature it can be used with.
 fn outcomes(recording: &Recording, windows: &[Window], setting: Setting) -> Result<Vec<Outcome>, Error> {
     let Setting { samples, threshold, seed } = setting;
     let counted = Method::LeaderFollower(threshold);
@@ -140,7 +146,7 @@ fn outcomes(recording: &Recording, windows: &[Window], setting: Setting) -> Resu
 }
 
 /// POP's counts of a window, per instruction.
-fn counters(window: &Window) -> Option<Signature> {
+pub(super) fn counters(window: &Window) -> Option<Signature> {
     let counts: Vec<f64> = COUNTERS
         .iter()
         .zip(window.counters[0])

@@ -8,6 +8,7 @@ mod profiling;
 mod rate;
 mod reconstruction;
 mod samples;
+mod verdict;
 mod wavelet;
 
 use phase_detect::Error;
@@ -31,6 +32,7 @@ impl Experiment {
     pub(super) fn run(self, recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
         match self {
             Self::Detectors => detectors::run(recordings, setting),
+            Self::Verdict => verdict::run(recordings, setting),
             Self::Samples => samples::run(recordings, setting),
             Self::Rate => rate::run(recordings, setting),
             Self::Profiling => profiling::run(recordings, setting),

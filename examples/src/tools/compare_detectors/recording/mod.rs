@@ -15,6 +15,7 @@ use reuse_sampler::{Access, AccessKind};
 use truth::{Machine, MachineEvents, TwoLevels};
 
 use crate::cli::Failure;
+use crate::traces::Windows;
 use crate::workloads::Sink;
 
 /// Short windows in one window: experiments on the length of windows put them together differently.
@@ -111,6 +112,8 @@ impl Window {
 /// A whole run.
 pub struct Recording {
     pub name: String,
+    /// Whether it is an embedded workload.
+    pub embedded: bool,
     pub blocks: Vec<Block>,
     /// Windows, each in [`PARTS`] parts of about equal length.
     pub parts: Vec<Window>,
@@ -156,6 +159,7 @@ pub struct RecordingOptions {
     pub window: u64,
     pub stride_entries: usize,
     pub seed: u64,
+    pub embedded: bool,
     /// Wavelets of many sizes instead of the usual signatures.
     pub grid: bool,
 }
@@ -163,10 +167,11 @@ pub struct RecordingOptions {
 impl Recorder {
     /// A recorder that has seen nothing.
     pub fn new(name: &str, options: RecordingOptions) -> Result<Self, Failure> {
-        let RecordingOptions { window, stride_entries, seed, grid } = options;
+        let RecordingOptions { window, stride_entries, seed, embedded, grid } = options;
         Ok(Self {
             recording: Recording {
                 name: name.to_owned(),
+                embedded,
                 blocks: Vec::new(),
                 parts: Vec::new(),
                 window,
@@ -271,11 +276,6 @@ impl Recorder {
         }
     }
 
-    /// Windows so far.
-    pub fn windows(&self) -> usize {
-        self.recording.parts.len() / PARTS
-    }
-
     /// Ends the run. A window that was begun and not finished is left out.
     pub fn finish(mut self, incomplete: bool) -> Result<Recording, Failure> {
         if self.current.instructions >= self.part {
@@ -295,6 +295,12 @@ impl Recorder {
         self.recording.memory = self.builders.into_signatures();
         self.recording.incomplete = incomplete;
         Ok(self.recording)
+    }
+}
+
+impl Windows for Recorder {
+    fn windows(&self) -> usize {
+        self.recording.parts.len() / PARTS
     }
 }
 

@@ -27,6 +27,7 @@ use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
 use crate::report::{Table, bytes, count, write_document};
 use crate::target::TargetError;
+use crate::traces::Source;
 use crate::workloads::Workload;
 use reuse_sampler::reference::ExactLru;
 
@@ -84,7 +85,8 @@ pub fn run(
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let names = args.workloads();
+    let sources = args.sources()?.into_iter().map(|(source, _)| source);
+    let names: Vec<String> = sources.filter(Source::is_embedded).map(|source| source.name()).collect();
     if names.is_empty() {
         return Err(Failure::usage("--experiment spread runs embedded workloads: give --workload NAME"));
     }
