@@ -209,7 +209,7 @@ impl Table {
                 .map(|cell| match cell {
                     Cell::Text(text) | Cell::Figure(text) | Cell::Key(text, _) => quoted(text),
                     Cell::None => String::new(),
-                    other => other.plain().to_string(),
+                    other => quoted(&other.plain().to_string()),
                 })
                 .collect();
             csv += &(cells.join(",") + "\n");
@@ -309,7 +309,7 @@ mod tests {
         let mut table = Table::new("t", "Title".into(), "", &["a, b", "n"]);
         table.rows.push(vec![Cell::Key("<x>".into(), 9), Cell::Shares(0.0, 0.031)]);
         assert_eq!(table.text(), "Title\n\na, b  n\n<x>   0.0..3.10 %\n");
-        assert_eq!(table.csv(), "\"a, b\",n\n<x>,[0.0,0.031]\n");
+        assert_eq!(table.csv(), "\"a, b\",n\n<x>,\"[0.0,0.031]\"\n");
         assert_eq!(table.json()["rows"][0][1][1], 0.031);
         assert!(table.html().contains("var(--rest)") && table.html().contains("&lt;x&gt;"));
     }

@@ -190,7 +190,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 fn markdown(rows: &[Row], provenance: &str, incomplete: bool) -> String {
     let mut text = format!(
         "# Results\n\nFigures of the papers, and ours by the commands below (`reproduce`: {provenance}). The papers ran \
-         SPEC CPU2006 on real machines or on a simulator of theirs; ours are embedded programs on the simulated machines \
+         SPEC CPU2006 on real machines or on a simulator of theirs; ours are embedded programs, or real ones where a row says so, on the simulated machines \
          of this repository, and shorter. What compares is the size of an error, and which method wins. A claim holds (yes) if the whole \
          95 % interval over programs is on its side, and does not (no) if none of it is; else it is open.\n\n"
     );

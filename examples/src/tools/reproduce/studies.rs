@@ -203,7 +203,7 @@ pub const STUDIES: &[Study] = &[
         name: "compare_detectors",
         arguments: [
             "--workload dual,few --limit 40 --experiment verdict",
-            "--workload few,phased,layouts --experiment verdict",
+            "--workload few,phased,layouts,multi,same_code --limit 600 --experiment verdict --stride-entries 10000",
             "--workload few,phased,layouts,multi,same_code --experiment verdict --stride-entries 10000",
         ],
         figures: &[],
