@@ -202,7 +202,7 @@ impl SimPointConfig {
         let mut scores = Vec::new();
         let mut fits: Vec<Fit> = Vec::new();
         for clusters in 1..=most {
-            let runs = on_all_cores(seedings.iter_mut(), |seeding| {
+            let runs = on_all_cores(points.len(), seedings.iter_mut(), |seeding| {
                 // a seeding that has run out of different points has nothing new to offer
                 (seeding.chosen() >= clusters || seeding.choose()).then(|| {
                     let fit = lloyd(points, seeding, self.max_iterations);

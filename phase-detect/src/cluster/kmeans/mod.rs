@@ -106,7 +106,7 @@ impl KMeans {
     }
 
     fn best(&self, points: &Points) -> Fit {
-        let fits = on_all_cores(0..self.restarts, |restart| {
+        let fits = on_all_cores(points.len(), 0..self.restarts, |restart| {
             let mut seeding = Seeding::new(points, restart_seed(self.seed, restart));
             while seeding.chosen() < self.clusters && seeding.choose() {}
             lloyd(points, &seeding, self.max_iterations)
