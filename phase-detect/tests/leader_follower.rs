@@ -6,6 +6,7 @@
 #[path = "support/random.rs"]
 mod random;
 
+use phase_detect::cluster::DEFAULT_CAPACITY;
 use phase_detect::{
     Classification, Clusterer, Distance, Error, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
     PopConfig, Signature,
@@ -175,8 +176,31 @@ fn phases(clusterer: &mut LeaderFollower, corners: &[usize]) -> Vec<Classificati
 }
 
 /// More phases than one block of lanes holds, each found again.
+/// A program that never repeats itself: memory does not grow with its windows, and each window has a phase of its own.
 #[test]
-fn unbounded_keeps_every_phase() {
+fn by_default_phases_are_bounded() {
+    let mut phases = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
+    let mut windows = 0;
+    for a in 0..40 {
+        for b in 0..a {
+            for c in 0..b {
+                let values: Vec<f64> =
+                    (0..40).map(|k| if [a, b, c].contains(&k) { 1.0 } else { 0.0 }).collect();
+                let seen = phases.classify(&Signature::frequency(values).unwrap()).unwrap();
+                assert_eq!((seen.founded, seen.phase), (true, PhaseId::new(windows)));
+                let full = windows as usize >= DEFAULT_CAPACITY;
+                // the one seen longest ago makes room
+                assert_eq!(seen.replaced, full.then(|| PhaseId::new(windows - DEFAULT_CAPACITY as u32)));
+                windows += 1;
+            }
+        }
+    }
+    assert_eq!(windows, 9_880);
+    assert_eq!(phases.phases().count(), DEFAULT_CAPACITY);
+}
+
+#[test]
+fn phases_are_kept_and_found_again() {
     let mut clusterer = LeaderFollower::new(LeaderFollowerConfig::default()).unwrap();
     let all: Vec<usize> = (0..128).collect();
     for (i, c) in phases(&mut clusterer, &all).iter().enumerate() {

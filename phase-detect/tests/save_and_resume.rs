@@ -134,7 +134,7 @@ fn damaged_states_are_refused() {
         ("\"next\":2", "\"next\":1"),
         ("\"id\":1", "\"id\":0"),
         ("\"threshold\":0.1", "\"threshold\":4.0"),
-        ("\"capacity\":null", "\"capacity\":1"),
+        ("\"capacity\":4096", "\"capacity\":1"),
         ("\"clock\":2", "\"clock\":1"),
     ] {
         assert!(good.contains(from), "{from} not in {good}");

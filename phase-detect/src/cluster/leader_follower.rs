@@ -28,6 +28,10 @@ pub const SAMPLED_THRESHOLD: f64 = 0.4;
 /// (an embedded run of five kernels, xz, perl): 94, 99 and 90 %.
 pub const DEFAULT_TRANSITION_THRESHOLD: u64 = 3;
 
+/// Phases kept by default: more than any program measured so far has (200, a compiler), few enough that a program that never
+/// repeats itself takes 7 MB, with signatures of 128 entries, and not memory and time for each window it ever had.
+pub const DEFAULT_CAPACITY: usize = 4096;
+
 /// Parameters of [`LeaderFollower`]; checked by [`LeaderFollower::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -42,11 +46,11 @@ pub struct LeaderFollowerConfig {
 }
 
 impl Default for LeaderFollowerConfig {
-    /// For signatures that count every block: threshold 0.1, no bound, transitions below 3 windows.
+    /// For signatures that count every block: threshold 0.1, 4,096 phases at most, transitions below 3 windows.
     fn default() -> Self {
         Self {
             threshold: DEFAULT_THRESHOLD,
-            capacity: None,
+            capacity: Some(DEFAULT_CAPACITY),
             transition_threshold: DEFAULT_TRANSITION_THRESHOLD,
         }
     }

@@ -15,7 +15,8 @@ pub use distance::Distance;
 pub use frozen::Frozen;
 pub use kmeans::{Batch, KMeans};
 pub use leader_follower::{
-    DEFAULT_THRESHOLD, DEFAULT_TRANSITION_THRESHOLD, LeaderFollower, LeaderFollowerConfig, SAMPLED_THRESHOLD,
+    DEFAULT_CAPACITY, DEFAULT_THRESHOLD, DEFAULT_TRANSITION_THRESHOLD, LeaderFollower, LeaderFollowerConfig,
+    SAMPLED_THRESHOLD,
 };
 pub use pop::{Pop, PopConfig};
 

@@ -111,22 +111,18 @@ impl Table {
         if self.len() == 0 {
             self.centres = Centres::new(values.len());
         }
-        let oldest = (0..self.len()).min_by_key(|&i| self.used[i]);
-        match oldest {
-            Some(index) if Some(self.len()) == self.capacity => {
-                self.centres.replace(index, values);
-                let replaced = std::mem::replace(&mut self.ids[index], phase);
-                self.mark_used(index);
-                Ok((phase, Some(replaced)))
-            }
-            _ => {
-                self.centres.push(values, 1);
-                self.ids.push(phase);
-                self.used.push(0);
-                self.mark_used(self.len() - 1);
-                Ok((phase, None))
-            }
+        let full = Some(self.len()) == self.capacity;
+        if let Some(index) = (0..self.len()).filter(|_| full).min_by_key(|&i| self.used[i]) {
+            self.centres.replace(index, values);
+            let replaced = std::mem::replace(&mut self.ids[index], phase);
+            self.mark_used(index);
+            return Ok((phase, Some(replaced)));
         }
+        self.centres.push(values, 1);
+        self.ids.push(phase);
+        self.used.push(0);
+        self.mark_used(self.len() - 1);
+        Ok((phase, None))
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Args {
     /// pop: an average percentage difference, 0 to 2 [default: 0.2]. The others have none
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// leader-follower, pop: phases kept at once, the least recently used one makes room [default: no bound; 32 for
+    /// leader-follower, pop: phases kept at once, the least recently used one makes room [default: 4096; 32 for
     /// pop]. k-means: phases wanted [default: 10]. simpoint: most phases tried [default: 30]
     #[arg(long, value_name = "N")]
     pub(super) max_phases: Option<usize>,

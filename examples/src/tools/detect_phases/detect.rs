@@ -131,8 +131,8 @@ impl Detection {
         let batch = |clusterer| Kind::Batch { clusterer, waiting: Vec::new() };
         let (clusterer, kind) = match args.clusterer {
             ClustererName::LeaderFollower => {
-                let config =
-                    LeaderFollowerConfig { threshold, capacity: args.max_phases, ..Default::default() };
+                let mut config = LeaderFollowerConfig { threshold, ..Default::default() };
+                config.capacity = args.max_phases.or(config.capacity);
                 let clusterer = LeaderFollower::new(config).map_err(Failure::usage)?;
                 (online(Box::new(clusterer)), SignatureKind::Frequency)
             }

@@ -115,13 +115,13 @@ fn ranking(group: &str, names: &[&str], programs: &[Program], seed: u64) -> Tabl
         "phases",
         "windows a phase",
         "CCoV CPI",
-        "95 %",
+        "CCoV 95 %",
         "STAB ppm",
-        "95 %",
+        "STAB 95 %",
         "STAB ppm, twice",
-        "95 %",
+        "twice 95 %",
         "sigma left",
-        "95 %",
+        "sigma 95 %",
         "cost ns",
     ];
     let plural = if names.len() == 1 { "" } else { "s" };
@@ -396,7 +396,7 @@ fn claims(groups: &[(&str, Vec<Program>)], seed: u64) -> Table {
     let mut table =
         Table::new("claims", "What the papers claim".to_owned(), CLAIMS_NOTE, &["paper", "claim", "stated"]);
     for (name, _) in groups {
-        table.columns.extend([format!("{name} programs"), "95 %".to_owned(), "holds".to_owned()]);
+        table.columns.extend([format!("{name} programs"), format!("{name} 95 %"), format!("holds, {name}")]);
     }
     for claim in CLAIMS {
         let mut row = vec![claim.paper.into(), claim.figure.into(), claim.stated.into()];
