@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use reuse_sampler::qemu::{Children, QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{AccessCount, ProcessRecord, Sampler, WindowPlan};
@@ -213,12 +215,17 @@ fn stopping_ends_what_outlives_the_program() {
     sampler.stop().unwrap();
     while sampler.next_window(&off()).unwrap().is_some() {}
     assert_eq!(sampler.exit_status(), Some(TargetExit::Code(5)));
+    // A killed process closes its files, which is what ended the run, before it is a zombie.
+    let is_over = |pid| match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.contains(") Z") || stat.contains(") X"),
+        Err(_) => true,
+    };
+    let patience = Instant::now() + Duration::from_secs(20);
     for process in sampler.processes() {
-        let lives = Path::new(&format!("/proc/{}", process.pid)).exists();
-        let is_reaped = || {
-            fs::read_to_string(format!("/proc/{}/stat", process.pid)).is_ok_and(|stat| stat.contains(") Z"))
-        };
-        assert!(!lives || is_reaped(), "{process:?}");
+        while !is_over(process.pid) {
+            assert!(Instant::now() < patience, "{process:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
