@@ -7,9 +7,12 @@ use reuse_sampler::auto::{self, AutoOptions, AutoSampler, Choice};
 use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{Children, Clock, LineSize, Sampler, SamplerError};
+use reuse_sampler::trace::Side;
+use reuse_sampler::{Children, Clock, LineSize, Sampler, SamplerError, file};
 
+use crate::cli::Failure;
 use crate::report::ProcessRow;
+use crate::traces::{Merged, Traced};
 use crate::workloads::{self, EventStream, Workload};
 
 /// Length of a window in instructions where the user does not say: embedded workloads are short.
@@ -34,6 +37,15 @@ pub struct TargetOptions {
     pub backend: Backend,
     /// What becomes of processes that a program starts.
     pub children: ChildProcesses,
+}
+
+impl TargetOptions {
+    /// The same for a stream of events.
+    fn replay(&self) -> ReplayOptions {
+        ReplayOptions::windows_of(WindowLength::Instructions(self.window))
+            .line_size(self.line_size)
+            .seed(self.seed)
+    }
 }
 
 /// What becomes of processes that a program starts.
@@ -95,6 +107,33 @@ impl From<Backend> for Choice {
     }
 }
 
+/// Whose cache a curve is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scope {
+    /// One for each thread; what others invalidate is not counted
+    #[default]
+    Private,
+    /// One for all threads of the program, whose accesses are interleaved as they ran under the emulator
+    Shared,
+}
+
+impl Scope {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.in_files().name()
+    }
+
+    /// The same in a profile.
+    #[must_use]
+    pub const fn in_files(self) -> file::Scope {
+        match self {
+            Self::Private => file::Scope::Private,
+            Self::Shared => file::Scope::Shared,
+        }
+    }
+}
+
 /// A target under observation.
 pub struct Target {
     name: String,
@@ -104,6 +143,8 @@ pub struct Target {
 enum Kind {
     Embedded(Box<ReplaySampler<EventStream>>),
     Program(Box<AutoSampler>),
+    /// Every access of a program, its threads as one.
+    Shared(Box<ReplaySampler<Merged<Traced>>>, Traced),
 }
 
 impl fmt::Debug for Target {
@@ -207,11 +248,8 @@ impl Target {
     /// # Errors
     /// [`TargetError`] if there is no thread for it.
     pub fn workload(name: &str, workload: &Workload, options: TargetOptions) -> Result<Self, TargetError> {
-        let replay = ReplayOptions::windows_of(WindowLength::Instructions(options.window))
-            .line_size(options.line_size)
-            .seed(options.seed);
         let events = workload.events().map_err(TargetError::Thread)?;
-        let sampler = ReplaySampler::new(events, replay).map_err(SamplerError::from)?;
+        let sampler = ReplaySampler::new(events, options.replay()).map_err(SamplerError::from)?;
         Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
     }
 
@@ -231,6 +269,22 @@ impl Target {
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command_name(command);
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
+    }
+
+    /// A program with its arguments whose threads share one cache: the emulator hands out every access, and windows,
+    /// distances and samples are those of the process. Its children run unobserved.
+    ///
+    /// # Errors
+    /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
+    pub fn shared(command: &[OsString], options: TargetOptions) -> Result<Self, Failure> {
+        if matches!(options.backend, Backend::Perf | Backend::Dbi) {
+            return Err(Failure::usage(
+                "--scope shared needs every access of the program: give --backend qemu",
+            ));
+        }
+        let traced = Traced::spawn(command, Side::Data, options.output_to_stderr)?;
+        let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay()).map_err(Failure::run)?;
+        Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
     }
 
     /// The same if its distances are in accesses, as cache models want them.
@@ -254,7 +308,7 @@ impl Target {
     #[must_use]
     pub fn distances(&self) -> Clock {
         match &self.kind {
-            Kind::Embedded(_) => Clock::Accesses,
+            Kind::Embedded(_) | Kind::Shared(..) => Clock::Accesses,
             Kind::Program(sampler) => sampler.distances(),
         }
     }
@@ -264,6 +318,7 @@ impl Target {
         match &mut self.kind {
             Kind::Embedded(sampler) => sampler.as_mut(),
             Kind::Program(sampler) => sampler.as_mut(),
+            Kind::Shared(sampler, _) => sampler.as_mut(),
         }
     }
 
@@ -272,6 +327,7 @@ impl Target {
         match &mut self.kind {
             Kind::Embedded(_) => workloads::locate(address),
             Kind::Program(sampler) => sampler.locate(address).map(|location| location.to_string()),
+            Kind::Shared(_, traced) => traced.locate(address),
         }
     }
 
@@ -281,6 +337,7 @@ impl Target {
         match &self.kind {
             Kind::Embedded(_) => Outcome::Exited(0),
             Kind::Program(sampler) => sampler.exit_status().into(),
+            Kind::Shared(_, traced) => traced.outcome(),
         }
     }
 
@@ -290,6 +347,7 @@ impl Target {
         match &self.kind {
             Kind::Embedded(_) => Vec::new(),
             Kind::Program(sampler) => sampler.warnings().to_vec(),
+            Kind::Shared(_, traced) => traced.notes(),
         }
     }
 
@@ -297,7 +355,7 @@ impl Target {
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow> {
         match &self.kind {
-            Kind::Embedded(_) => Vec::new(),
+            Kind::Embedded(_) | Kind::Shared(..) => Vec::new(),
             Kind::Program(sampler) => sampler.processes().into_iter().map(ProcessRow::from).collect(),
         }
     }
@@ -310,6 +368,7 @@ impl Target {
             Kind::Program(sampler) => {
                 sampler.operands_per_access().map(|ratio| (accesses as f64 * ratio).round() as u64)
             }
+            Kind::Shared(_, traced) => traced.operands(),
         }
     }
 }

@@ -96,6 +96,15 @@ fn a_change_counts_where_it_exceeds_what_is_left_open() {
         let ended = with(&before, other);
         assert_eq!((verdict(&ended).as_str(), ended.status), ("none", 0), "{other}");
     }
+    // A cache for each thread is not held against one for all.
+    let shared =
+        folder.file("s.json", std::fs::read_to_string(&worse).unwrap().replacen("private", "shared", 1));
+    let refused = with(&before, &shared);
+    assert!(
+        refused.status == 2 && refused.messages.contains("with the same --scope"),
+        "{}",
+        refused.messages
+    );
     // Several runs that agree show the small change, too.
     let others = format!("{small},{small}");
     let sure = file("e.json", 0.02, 0.0001);

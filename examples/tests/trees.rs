@@ -110,7 +110,15 @@ fn a_shared_cache_holds_the_lines_of_all_threads() {
         let (own, said, scope) = miss_ratios(&[], &command);
         assert_eq!(scope, "private");
         assert!(said.contains("there were 5 threads") && said.contains("--scope shared"), "{said}");
-        println!("{mode:14} exact {exact:.2?} shared {shared:.2?} private {own:.2?}");
+        // Every window is profiled: whose cache it is is asked here, not what leaving windows out costs.
+        let every = ["--scope", "shared", "--gap-limit", "1", "--sizes", "2304KiB,16MiB", "--draws", "0"];
+        let guided = guided(&every, &command).object();
+        let by_phase = [0, 1].map(|at| 100.0 * guided["average"][at]["miss_ratio"].as_f64().unwrap());
+        assert_eq!((&guided["scope"], guided["notes"].as_array().map(Vec::len)), (&"shared".into(), Some(0)));
+        println!("{mode:14} exact {exact:.2?} shared {shared:.2?} guided {by_phase:.2?} private {own:.2?}");
+        for (exact, by_phase) in exact.into_iter().zip(by_phase) {
+            assert!((exact - by_phase).abs() < 1.0, "{mode}: {exact} {by_phase}");
+        }
         for (exact, shared) in exact.into_iter().zip(shared) {
             assert!((exact - shared).abs() < 1.0, "{mode}: {exact} {shared}");
         }
@@ -121,4 +129,9 @@ fn a_shared_cache_holds_the_lines_of_all_threads() {
     }
     let refused = curve(&["--scope", "private", "--model", "exact-lru"], &["--", &program, "lock"]);
     assert!(refused.status != 0 && refused.messages.contains("--scope shared"), "{}", refused.messages);
+    for backend in ["dbi", "perf"] {
+        let arguments = ["--backend", backend, "--scope", "shared", "--", &program, "lock"];
+        let refused = run_pipeline(&arguments, phase_guided_cache::run);
+        assert!(refused.status == 2 && refused.messages.contains("--backend qemu"), "{}", refused.messages);
+    }
 }

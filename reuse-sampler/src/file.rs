@@ -9,6 +9,7 @@
 //! | `program` | what was run, as a person would write it |
 //! | `incomplete` | whether observation ended before the program |
 //! | `line_size` | of all profiles, in bytes |
+//! | `scope` | `"private"`: distances are counted within a thread, also where the key is missing; `"shared"`: within the process |
 //! | `phases` | one object for each phase, the one with most accesses first: see [`ProfiledPhase`] |
 //! | `windows` | one object for each window, in order: see [`ProfiledWindow`] |
 //! | `sections` | whatever other crates and programs add, by name: see [`PhaseProfile::section`] |
@@ -81,6 +82,29 @@ pub enum FileError {
         /// What the parser found.
         problem: String,
     },
+}
+
+/// Within what distances are counted and reuses found, where a program has several threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Scope {
+    /// Each thread by itself: profiles describe a private cache for each, without what other threads invalidate.
+    #[default]
+    Private,
+    /// All threads of the process in the order of their accesses: profiles describe one cache for all.
+    Shared,
+}
+
+impl Scope {
+    /// Its name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Shared => "shared",
+        }
+    }
 }
 
 /// A phase of a run.
@@ -156,6 +180,9 @@ pub struct PhaseProfile {
     #[serde(default)]
     pub incomplete: bool,
     line_size: u32,
+    /// Whose cache the profiles describe, where there are several threads.
+    #[serde(default)]
+    pub scope: Scope,
     /// The phases, the one with most accesses first.
     pub phases: Vec<ProfiledPhase>,
     /// The windows in order.
@@ -174,6 +201,7 @@ impl PhaseProfile {
             program: program.into(),
             incomplete: false,
             line_size: line_size.bytes(),
+            scope: Scope::default(),
             phases: Vec::new(),
             windows: Vec::new(),
             sections: BTreeMap::new(),

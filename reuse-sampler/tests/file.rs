@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use quickcheck::quickcheck;
-use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow, Scope};
 use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 /// As version 1 was written first. Never changed: files live longer than programs.
@@ -59,6 +59,17 @@ fn what_is_written_is_read_back() {
     );
     assert_eq!(profile.section::<u64>("none").unwrap(), None);
     assert!(matches!(profile.section::<u64>("levels"), Err(FileError::Section { .. })));
+}
+
+#[test]
+fn the_scope_is_kept_and_private_where_it_is_missing() {
+    let mut profile = example(LineSize::B64, 3);
+    profile.scope = Scope::Shared;
+    let text = stored(&profile);
+    assert!(text.contains("\"scope\":\"shared\""), "{text}");
+    assert_eq!(read(&text).unwrap().scope, Scope::Shared);
+    assert!(matches!(read(&text.replacen("shared", "numa", 1)), Err(FileError::Syntax(_))));
+    assert_eq!(read(FIRST).unwrap().scope, Scope::Private);
 }
 
 #[test]

@@ -112,6 +112,7 @@ impl From<&CurvePoint> for StoredPoint {
 pub fn write_profile(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
     let mut stored = PhaseProfile::new(&*subject.program, subject.run.line_size);
     stored.incomplete = subject.run.incomplete;
+    stored.scope = subject.scope.in_files();
     stored.phases = subject
         .phases
         .iter()

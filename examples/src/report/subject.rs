@@ -10,6 +10,7 @@ use reuse_sampler::LineSize;
 use super::{ProcessRow, percent};
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves, beside};
 use crate::machines::host::DataCaches;
+use crate::target::Scope;
 
 /// Everything a report is made of.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Subject<'a> {
     pub phases: Vec<PhaseView<'a>>,
     /// How many of the curves' sizes, from the smallest on, pictures show.
     pub shown: usize,
+    /// Whose caches these are, where there are several threads.
+    pub scope: Scope,
     /// Operands of instructions in the run, estimated like its accesses, where they are known.
     pub operands: Option<u64>,
     /// The processes of the program, where they are distinguished.
@@ -143,7 +146,19 @@ impl<'a> Subject<'a> {
             .collect();
         let shown = shown(curves, run.line_size, caches);
         let (processes, notes) = (Vec::new(), Vec::new());
-        Self { program, model, run, curves, caches, phases, shown, operands: None, processes, notes }
+        Self {
+            program,
+            model,
+            run,
+            curves,
+            caches,
+            phases,
+            shown,
+            scope: Scope::Private,
+            operands: None,
+            processes,
+            notes,
+        }
     }
 
     /// Names the code of each phase.

@@ -1,16 +1,23 @@
 //! The table of phases.
 
+use std::collections::BTreeSet;
+
 use super::{Cell, PhaseView, Subject, Table, bytes, count, percent};
 use crate::guided::PhaseCurve;
+use crate::target::Scope;
 
 /// One paragraph about the run.
 #[must_use]
 pub fn summary(subject: &Subject<'_>) -> String {
     let run = subject.run;
     let (right, predicted) = run.predictions;
-    let threads = run.windows.iter().map(|w| w.thread).collect::<std::collections::BTreeSet<_>>().len();
+    let threads = match run.windows.iter().map(|w| w.thread).collect::<BTreeSet<_>>().len() {
+        _ if subject.scope == Scope::Shared => "all threads together".to_owned(),
+        1 => "1 thread".to_owned(),
+        several => format!("{several} threads"),
+    };
     let mut text = format!(
-        "{}{}\n{} instructions and {} memory accesses in {} windows of {} thread{}; {} phases.\n\
+        "{}{}\n{} instructions and {} memory accesses in {} windows of {}; {} phases.\n\
          {} windows profiled ({}), {} samples",
         subject.program,
         if run.incomplete { "  (interrupted: incomplete)" } else { "" },
@@ -18,7 +25,6 @@ pub fn summary(subject: &Subject<'_>) -> String {
         count(run.accesses()),
         run.windows.len(),
         threads,
-        if threads == 1 { "" } else { "s" },
         subject.settled().len(),
         run.profiled(),
         percent(run.profiled() as f64 / run.windows.len().max(1) as f64),

@@ -6,11 +6,13 @@
 mod compression;
 mod running;
 mod sources;
+mod traced;
 mod zstd;
 
 pub use compression::{Compression, decompress};
 pub use running::{notes_on, trace_program};
 pub use sources::{Limits, RunEnd, Source, SourceArgs, Windows};
+pub use traced::{Merged, Traced};
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use reuse_sampler::file::PhaseProfile;
+use reuse_sampler::file::{PhaseProfile, Scope};
 
 use self::change::{Change, Side, Verdict};
 use crate::cli::parse_bytes;
@@ -75,6 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     }
     let read = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<Run>, Failure>>();
     let (before, after) = (read(&args.before)?, read(&args.after)?);
+    one_scope(args.before.iter().chain(&args.after).zip(before.iter().chain(&after)))?;
     let levels = levels(&args.sizes);
     let change = Change::between(&Side::new(&before), &Side::new(&after), &levels, tolerance / 100.0);
     let name =
@@ -108,6 +109,25 @@ fn read(path: &Path) -> Result<Run, Failure> {
         return Err(failed("its section miss_ratios has not as many points as sizes".to_owned()));
     }
     Ok(Run { profile, curves })
+}
+
+/// Refuses to compare a cache for each thread with one for all.
+fn one_scope<'a>(runs: impl Iterator<Item = (&'a PathBuf, &'a Run)>) -> Result<(), Failure> {
+    let mut first: Option<(&Path, Scope)> = None;
+    for (path, run) in runs {
+        let scope = run.profile.scope;
+        let (before, other) = *first.get_or_insert((path, scope));
+        if other != scope {
+            return Err(Failure::Usage(format!(
+                "{} is of {} caches, {} of {} ones: record both with the same --scope",
+                before.display(),
+                other.name(),
+                path.display(),
+                scope.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The sizes asked for, or this machine's caches.

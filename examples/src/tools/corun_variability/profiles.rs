@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cachesharing::file::{ProgramFile, WindowRecord};
 use cachesharing::{Program, Window};
-use reuse_sampler::file::{FileError, PhaseProfile};
+use reuse_sampler::file::{FileError, PhaseProfile, Scope};
 
 use super::ground::Ground;
 use super::reuse::modelled;
@@ -115,6 +115,11 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
     let name = &profile.program;
     if profile.incomplete {
         notes.push(format!("the profile of {name} was interrupted: it ends there"));
+    }
+    if profile.scope == Scope::Shared {
+        notes.push(format!(
+            "the profile of {name} is of all its threads in one cache: they are taken to run in turn on one core"
+        ));
     }
     let mut threads: HashMap<u32, usize> = HashMap::new();
     for window in &profile.windows {

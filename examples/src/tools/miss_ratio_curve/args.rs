@@ -9,7 +9,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
-use crate::target::{Backend, ChildProcesses, SAMPLED_GAP};
+use crate::target::{Backend, ChildProcesses, SAMPLED_GAP, Scope};
 use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
@@ -108,26 +108,6 @@ impl Unit {
         match self {
             Self::Objects => "objects",
             Self::Bytes => "bytes",
-        }
-    }
-}
-
-/// Whose cache a curve is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Scope {
-    /// One for each thread; what others invalidate is not counted
-    Private,
-    /// One for all threads of the program, whose accesses are interleaved as they ran under the emulator
-    Shared,
-}
-
-impl Scope {
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Shared => "shared",
         }
     }
 }

@@ -7,7 +7,6 @@ mod report;
 mod sets;
 mod source;
 mod spots;
-mod traced;
 
 pub use args::{Args, Model};
 

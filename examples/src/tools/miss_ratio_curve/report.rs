@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
-use super::args::{CacheSide, Model, Scope, Unit};
+use super::args::{CacheSide, Model, Unit};
 use super::measure::Measured;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
@@ -14,6 +14,7 @@ use super::spots::Spots;
 use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{ProcessRow, Table, bytes, count, percent, process_table};
+use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;

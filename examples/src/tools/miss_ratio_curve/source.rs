@@ -10,17 +10,16 @@ use reuse_sampler::{
     Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
 };
 
-use super::args::{Args, CacheSide, Model, Scope, Unit};
+use super::args::{Args, CacheSide, Model, Unit};
 use super::bursts::Bursts;
 use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru};
 use super::sets::SomeSets;
 use super::spots::{Observer, Tap};
-use super::traced::{Merged, Traced};
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
-use crate::target::{Outcome, Target, TargetOptions, command_name};
-use crate::traces::{InputFile, TraceFile};
+use crate::target::{Outcome, Scope, Target, TargetOptions, command_name};
+use crate::traces::{InputFile, Merged, TraceFile, Traced};
 use crate::workloads::{NAMES, Workload, locate};
 
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
@@ -181,7 +180,8 @@ impl<'a> Settings<'a> {
 
     /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
     fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let traced = Traced::spawn(&self.args.program, self.args.side, self.args.common.claims_stdout())?;
+        let traced =
+            Traced::spawn(&self.args.program, self.args.side.into(), self.args.common.claims_stdout())?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;

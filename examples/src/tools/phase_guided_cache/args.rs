@@ -11,7 +11,7 @@ use crate::cli::values::sample_rate;
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::machines::host::DataCaches;
 use crate::target::{
-    Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Target, TargetOptions,
+    Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target, TargetOptions,
 };
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
@@ -57,6 +57,10 @@ pub struct Args {
     /// 0.1; 0.4 under hardware counters, which sample the code]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
+    /// Whose cache, where there are several threads. shared has the emulator hand out every access of the first process,
+    /// which takes about ten times as long
+    #[arg(long, value_enum, default_value = "private")]
+    pub(super) scope: Scope,
     /// Processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     children: ChildProcesses,
@@ -104,7 +108,7 @@ impl Args {
 
     /// Whether hardware counters observe the program.
     pub(super) fn sampled(&self) -> bool {
-        !self.program.is_empty() && self.backend.samples()
+        !self.program.is_empty() && self.scope == Scope::Private && self.backend.samples()
     }
 
     /// The threshold of phases, where code is sampled or not.
@@ -138,6 +142,9 @@ impl Args {
         };
         if self.program.is_empty() {
             return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);
+        }
+        if self.scope == Scope::Shared {
+            return Target::shared(&self.program, options);
         }
         Target::program(&self.program, options).and_then(Target::in_accesses).map_err(Failure::run)
     }

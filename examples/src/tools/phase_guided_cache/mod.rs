@@ -61,13 +61,14 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     if folder.is_some() {
         subject.name_code(|address| target.locate(address));
     }
+    subject.scope = args.scope;
     subject.notes = target.notes();
     subject.processes = target.processes();
     let threads = run.windows.iter().map(|window| window.thread).collect::<BTreeSet<_>>().len();
     if threads > subject.processes.len().max(1) {
         subject.notes.push(format!(
             "there were {threads} threads: miss ratios are those of a private cache for each, without what others \
-             invalidate; miss_ratio_curve --scope shared gives the cache that all share"
+             invalidate; --scope shared gives the cache that all share"
         ));
     }
     subject.operands = target.operands(run.accesses());

@@ -106,7 +106,7 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
         "incomplete": run.incomplete,
         "model": subject.model,
         "line_size": run.line_size.bytes(),
-        "scope": "private",
+        "scope": subject.scope.name(),
         "instructions": run.instructions(),
         "accesses": run.accesses(),
         "windows": run.windows.len(),

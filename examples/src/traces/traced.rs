@@ -7,11 +7,11 @@ use std::rc::Rc;
 use reuse_sampler::SamplerError;
 use reuse_sampler::qemu::QemuTrace;
 use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::trace::Side;
 
-use super::args::CacheSide;
+use super::trace_program;
 use crate::cli::Failure;
 use crate::target::Outcome;
-use crate::traces::trace_program;
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
@@ -19,27 +19,34 @@ pub struct Traced(Rc<RefCell<QemuTrace>>);
 
 impl Traced {
     /// Starts `command`.
-    pub fn spawn(command: &[OsString], side: CacheSide, output_to_stderr: bool) -> Result<Self, Failure> {
-        let trace = trace_program(command, side.into(), output_to_stderr)?;
+    ///
+    /// # Errors
+    /// As [`trace_program`].
+    pub fn spawn(command: &[OsString], side: Side, output_to_stderr: bool) -> Result<Self, Failure> {
+        let trace = trace_program(command, side, output_to_stderr)?;
         Ok(Self(Rc::new(RefCell::new(trace))))
     }
 
-    /// The code at an address.
+    /// The code at an address, once all events were told.
+    #[must_use]
     pub fn locate(&self, address: u64) -> Option<String> {
         self.0.borrow_mut().locate(address).map(|location| location.to_string())
     }
 
     /// Operands of its instructions, unless the instructions themselves are observed.
+    #[must_use]
     pub fn operands(&self) -> Option<u64> {
         Some(self.0.borrow().operands()).filter(|&operands| operands > 0)
     }
 
     /// What the user should know about the run.
+    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.0.borrow().warnings().to_vec()
     }
 
     /// How it ended, once all events were told.
+    #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.0.borrow().exit_status().into()
     }
