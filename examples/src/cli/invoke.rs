@@ -69,7 +69,8 @@ pub fn invoke<A: CommandLine, I: IntoIterator<Item: Into<OsString> + Clone>>(
     messages: &mut dyn Write,
     pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> u8 {
-    let result = match A::try_parse_from(arguments) {
+    let parsed = command::<A>().try_get_matches_from(arguments);
+    let result = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
         Ok(args) => route(&args, out, messages, pipeline),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // If nobody reads it, nobody misses it.
@@ -82,6 +83,18 @@ pub fn invoke<A: CommandLine, I: IntoIterator<Item: Into<OsString> + Clone>>(
         let _ = writeln!(messages, "{}: {failure}", A::command().get_name());
         failure.status()
     })
+}
+
+/// The command with its examples, and help of at most 100 columns.
+pub fn command<A: CommandLine>() -> clap::Command {
+    let command = A::command();
+    let example = |(what, arguments): &(&str, &str)| {
+        let separator = if arguments.is_empty() { "" } else { " -- " };
+        format!("  # {what}\n  cargo run --release --example {}{separator}{arguments}", command.get_name())
+    };
+    let examples: Vec<String> = A::EXAMPLES.iter().map(example).collect();
+    let help = format!("Examples:\n{}", examples.join("\n"));
+    command.max_term_width(100).after_help(help)
 }
 
 /// Runs the pipeline with its output where the command line says.
@@ -175,6 +188,8 @@ mod tests {
     }
 
     impl CommandLine for Args {
+        const EXAMPLES: &'static [(&'static str, &'static str)] = &[("all of it", "")];
+
         fn common(&self) -> &Common {
             &self.common
         }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use crate::output::OutputDir;
 
 pub use chip::{ChipArgs, Replacement};
-pub use invoke::{Failure, INTERRUPTED, USAGE, interrupt_flag, invoke, main, unless_closed};
+pub use invoke::{Failure, INTERRUPTED, USAGE, command, interrupt_flag, invoke, main, unless_closed};
 pub use players::{Recorded, TraceArgs, trace_formats};
 pub use progress::Progress;
 pub use size::{SizeError, cache_sizes, parse_bytes};
@@ -40,6 +40,9 @@ pub struct Common {
 
 /// The command line of a command.
 pub trait CommandLine: clap::Parser {
+    /// Command lines of real use, for the help: what each shows, and its arguments.
+    const EXAMPLES: &'static [(&'static str, &'static str)];
+
     /// The options that all commands share.
     fn common(&self) -> &Common;
 

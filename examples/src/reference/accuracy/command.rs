@@ -55,6 +55,15 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("one sample in 100 accesses of a recorded trace", "--one-in 100 sort.lackey"),
+        ("an embedded workload, as JSON", "--workload matmul_naive --json"),
+        (
+            "the first 9 million accesses of a program, in sets of 8",
+            r#"--limit 9000000 --ways 8 --command "sort words""#,
+        ),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -78,6 +78,12 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("an embedded workload on the simulated chip", ""),
+        ("a recorded trace with 0.3 accesses an instruction", "--trace trace.din --mix 0.3 --json"),
+        ("a program on this machine", "--out curves -- xz --keep --stdout file"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -40,6 +40,15 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("all detectors and signatures on embedded workloads", ""),
+        ("the first 200 windows of a program", "--limit 200 -- xz --keep --stdout file"),
+        (
+            "which claims of the papers hold on a program; repeat --command for more",
+            r#"--experiment verdict --command "sort words""#,
+        ),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

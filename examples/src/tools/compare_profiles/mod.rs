@@ -47,6 +47,14 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        (
+            "did the change help? Recorded by phase_guided_cache --out",
+            "before/profile.json after/profile.json",
+        ),
+        ("at one size, two runs of each version", "--sizes 1MiB b1.json,b2.json a1.json,a2.json"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

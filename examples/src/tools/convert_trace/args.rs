@@ -47,6 +47,12 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("valgrind's trace as Dinero's", "ls.lackey --to din -o ls.din"),
+        ("reuse distances of a compressed trace", "ls.din.gz --to profile --out profiles"),
+        ("what perf recorded as SimPoint's windows", "perf.data --from perf-data --to bb --window 1000"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

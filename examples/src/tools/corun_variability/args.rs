@@ -78,6 +78,12 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("how much slower a program runs beside another", "--out report a/profile.json b/curve.json"),
+        ("which of four programs should share a socket", "--schedule a.json b.json c.json d.json"),
+        ("the paper's table IV.1, on embedded programs", "--evaluate --llc-size 256KiB --l1-size 4KiB"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -80,6 +80,12 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("a program, with a picture", "--out report -- xz --keep --stdout file"),
+        ("block vectors of valgrind, gem5 or QEMU, a JSON object a window", "--bbv ls.bb --json"),
+        ("SimPoint's files", "--bbv ls.bb --clusterer simpoint --out points"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -83,6 +83,13 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("a recorded trace", "--trace ls.lackey --out curve"),
+        ("which code of a program misses in 32 KiB", "--hot-spots 32KiB -- sort words.txt"),
+        ("instruction cache of a program", "--side instruction --sizes 32KiB -- ls"),
+        ("the cache that the threads of a program share", "--scope shared -- sort --parallel=4 words.txt"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -82,6 +82,13 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("an embedded workload", ""),
+        ("a program, with a picture over time and cache size", "--out report -- xz --keep --stdout file"),
+        ("the cache that all threads share", "--scope shared -- xz -T4 --keep file"),
+        ("for a script: JSON into a file, output untouched", "--json -o result.json -- sort words.txt"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -57,6 +57,9 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] =
+        &[("embedded workloads", ""), ("a program", "--out report -- xz --keep --stdout file")];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -91,6 +91,12 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("an embedded workload: energy times time, at most 5 % slower", "--objective edp --bound 5"),
+        ("a program, with counters where there are some", "--out report -- xz --keep --stdout file"),
+        ("how good the predictions are", "--accuracy"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

@@ -38,6 +38,11 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("about a minute", "--quick"),
+        ("writes results/RESULTS.md, with a program of yours", r#"--out results --command "sort words""#),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

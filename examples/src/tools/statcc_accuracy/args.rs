@@ -32,6 +32,14 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        (
+            "two recorded programs, predicted and simulated",
+            "--trace a.din --trace b.din --mix 0.35,0.4 --json",
+        ),
+        ("embedded programs on the paper's chip", "--inclusion inclusive --out accuracy"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }

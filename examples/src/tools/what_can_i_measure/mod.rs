@@ -24,6 +24,11 @@ pub struct Args {
 }
 
 impl CommandLine for Args {
+    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("counters, watchpoints, emulator, and what to change", ""),
+        ("the same in two files, to be sent to somebody", "--out machine"),
+    ];
+
     fn common(&self) -> &Common {
         &self.common
     }
