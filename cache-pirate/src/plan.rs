@@ -16,6 +16,7 @@ pub enum Threads {
 
 /// When measurement cycles follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Pace {
     /// One right after the other.
     Continuous,

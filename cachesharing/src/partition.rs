@@ -17,6 +17,7 @@ use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel, sha
 
 /// How ways are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Policy {
     /// All programs share all ways.
     Free,

@@ -9,6 +9,7 @@ use crate::error::{Error, above_zero};
 
 /// Unit of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TimeUnit {
     /// Processor cycles.
     #[default]

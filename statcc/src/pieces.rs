@@ -15,6 +15,7 @@ const SPLIT_BELOW: f64 = 1024.0;
 
 /// How finely a distribution is represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resolution {
     Coarse,
     Fine,

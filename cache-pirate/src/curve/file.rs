@@ -16,6 +16,7 @@ const VERSION: u32 = 1;
 /// What time is counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TimeUnit {
     /// Cycles of the target's core.
     #[default]

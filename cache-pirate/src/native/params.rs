@@ -9,6 +9,7 @@ use super::progress::Progress;
 
 /// Where the pirate runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// On other cores than the target, all the time.
     Beside,
@@ -23,6 +24,7 @@ pub enum Placement {
 
 /// What pages the pirate's memory is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pages {
     /// Reserved huge pages (`vm.nr_hugepages`).
     Huge,
@@ -34,6 +36,7 @@ pub enum Pages {
 
 /// How the target is suspended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Suspension {
     /// SIGSTOP and SIGCONT. The target's parent may notice; a target that started in a group of its own is
     /// stopped with all its children.

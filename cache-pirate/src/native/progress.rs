@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::PirateError;
 
 /// What the target's work is counted in.
+#[non_exhaustive]
 pub enum Progress {
     /// Instructions, by a hardware counter; time is then in cycles, and memory counters come with it where the
     /// processor has them.

@@ -4,6 +4,7 @@ use super::CoSchedule;
 
 /// What a pairing is to keep small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Objective {
     /// The sum of all mean slowdowns: throughput.
     #[default]

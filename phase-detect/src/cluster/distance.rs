@@ -3,6 +3,7 @@
 /// A distance between two vectors of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Distance {
     /// Sum of absolute differences, `sum_i |a_i - b_i|`. At most 2 between frequency signatures.
     Manhattan,

@@ -9,6 +9,7 @@ use crate::Error;
 /// Which branches a [`BranchVector`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Branches {
     /// All: BRV.
     All,

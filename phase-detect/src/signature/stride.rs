@@ -12,6 +12,7 @@ use crate::rng::mix;
 /// Between which accesses a stride is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum StrideScope {
     /// Successive accesses of the same instruction.
     Local,

@@ -11,6 +11,7 @@ use crate::Error;
 /// What a [`WorkingSet`] keeps of each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum WorkingSetForm {
     /// How often it was touched.
     Frequency,

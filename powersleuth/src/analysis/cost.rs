@@ -51,6 +51,7 @@ pub struct Level(pub usize);
 /// What is to be as small as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Objective {
     /// Energy.
     Energy,

@@ -6,6 +6,7 @@ use crate::Cycles;
 /// What kind of thing an event counts, which says how its count depends on the frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Scaling {
     /// Things the program does: instructions, requests, misses. Their number stays.
     Fixed,

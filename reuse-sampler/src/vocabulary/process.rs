@@ -4,6 +4,7 @@ use crate::{AccessCount, TargetExit};
 
 /// What becomes of the processes that a program starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Children {
     /// They are observed like the program itself, each with windows of its own, and awaited.
     #[default]

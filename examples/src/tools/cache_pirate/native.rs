@@ -220,6 +220,7 @@ fn notes(testbed: &NativeTestbed, work: &Work) -> Vec<String> {
         Pages::Huge => "huge pages",
         Pages::Transparent => "transparent huge pages",
         Pages::Small => "small pages",
+        _ => "other pages",
     };
     let mut notes = vec![format!("program on processor {cpu}, pirate on {pirate:?} in {pages}")];
     if let Some(time) = testbed.round_trip() {

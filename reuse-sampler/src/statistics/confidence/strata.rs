@@ -15,6 +15,7 @@ const WIDER: f64 = 1.1;
 
 /// What chance decided when a part of a run was sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Redraw {
     /// Which of its accesses became samples, each with the same probability: the part was observed throughout.
     Samples,
