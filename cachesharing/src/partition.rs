@@ -33,6 +33,7 @@ pub enum Policy {
 
 /// Programs that share the same ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cluster {
     /// Numbers of the programs, rising.
     pub programs: Vec<usize>,
@@ -44,6 +45,7 @@ pub struct Cluster {
 
 /// A cache divided by ways.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Partition {
     /// The clusters, by their first program. Together they have all ways.
     pub clusters: Vec<Cluster>,

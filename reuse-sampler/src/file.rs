@@ -171,6 +171,7 @@ pub struct ProfiledWindow {
 
 /// A run with the reuse of each of its phases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PhaseProfile {
     format: String,
     version: u32,

@@ -13,6 +13,7 @@ const CLOSED: f64 = 1e-13;
 
 /// Paces, and what follows from them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Step {
     logs: Vec<f64>,  // logarithm of each pace
     moves: Vec<f64>, // and by how much the step moves it

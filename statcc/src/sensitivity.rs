@@ -7,6 +7,7 @@ use crate::{CoRun, Share, SolveError};
 /// Range of one program's answers when CPI models are wrong by up to a given error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Sensitivity {
     /// The answer with the models as they are.
     pub expected: Share,

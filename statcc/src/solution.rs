@@ -5,6 +5,7 @@ use reuse_sampler::LineSize;
 /// What becomes of one program in one solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Share {
     /// Cycles per instruction.
     pub cpi: f64,
@@ -28,6 +29,7 @@ impl Share {
 /// Speeds and miss ratios that agree with each other.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Solution {
     /// One entry per program, in their order.
     pub programs: Vec<Share>,
@@ -43,6 +45,7 @@ pub struct Solution {
 /// What can become of one program, all solutions and nearby cache sizes considered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Outlook {
     /// Lowest CPI of the program in any solution at the size asked for or at the margins around it.
     pub lowest_cpi: f64,
@@ -55,6 +58,7 @@ pub struct Outlook {
 /// Answer of [`CoRun::solve`](crate::CoRun::solve).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
+#[non_exhaustive]
 pub struct Prediction {
     /// The solutions found, at least one. The first is the one reached from empty caches, with all programs
     /// missing; which of several a real run ends in depends on who warms up first.

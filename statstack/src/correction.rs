@@ -61,6 +61,7 @@ pub struct Correction {
 
 /// Mean and scatter of the logarithm of the stack distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Spread {
     /// Mean stack distance, in lines.
     pub mean: f64,

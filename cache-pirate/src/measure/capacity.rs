@@ -16,6 +16,7 @@ const SCAN_LIMIT: f64 = 0.5;
 
 /// What the pirate held alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Capacity {
     /// Largest size held, in bytes, of those tried: the plan's and half of the cache.
     pub held: u64,

@@ -33,6 +33,7 @@ use crate::trust::Trust;
 
 /// One measurement interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Interval {
     /// Bytes that were to be stolen.
     pub stolen: u64,
@@ -51,6 +52,7 @@ pub struct Interval {
 
 /// Everything measured in one run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Measurements {
     /// The cache.
     pub cache: SharedCache,

@@ -27,6 +27,7 @@ pub struct PhaseReport<P> {
 
 /// A stretch of the target's run, measured or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stretch<P> {
     /// Work done in it.
     pub work: f64,
@@ -38,6 +39,7 @@ pub struct Stretch<P> {
 
 /// Measurements with their phases.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PhasedMeasurements<P> {
     /// All of it, phases aside.
     pub all: Measurements,

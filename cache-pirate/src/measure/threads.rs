@@ -16,6 +16,7 @@ const REPEATS: usize = 3;
 
 /// One number of threads, tried between two intervals with one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ThreadTrial {
     /// Threads tried, at least 2.
     pub threads: usize,
@@ -40,6 +41,7 @@ impl ThreadTrial {
 
 /// The outcome of the trials.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ThreadChoice {
     /// Threads to use, at least 1.
     pub threads: usize,

@@ -7,6 +7,7 @@ use crate::error::PirateError;
 
 /// A data cache as one processor sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheInfo {
     /// 1 for the first level.
     pub level: u32,
@@ -22,6 +23,7 @@ pub struct CacheInfo {
 
 /// One processor (hardware thread) that is online.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cpu {
     /// Number.
     pub id: usize,

@@ -20,6 +20,7 @@ pub enum Until {
 
 /// A stretch of time in which no program changes its window or phase.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Step<'a> {
     /// When it begins.
     pub start: f64,
@@ -36,6 +37,7 @@ pub struct Step<'a> {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Time that passed.
     pub time: f64,

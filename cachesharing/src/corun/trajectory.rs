@@ -25,6 +25,7 @@ struct Point {
 
 /// Averages over one stretch of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct TrajectoryBin {
     /// Where it begins: time, or work of the program it is cut by.
     pub start: f64,

@@ -15,6 +15,7 @@ pub enum Objective {
 
 /// Programs in pairs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Pairing {
     /// The pairs; of an odd number of programs one is left over.
     pub pairs: Vec<(usize, usize)>,

@@ -21,6 +21,7 @@ use crate::error::Error;
 
 /// The slowdowns of a target in many runs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Variability {
     /// Slowdown of each run, in the order of the offsets.
     pub slowdowns: Vec<f64>,

@@ -7,6 +7,7 @@ use crate::Error;
 
 /// What a value does within one phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PhaseStatistics<P> {
     /// The phase.
     pub phase: P,

@@ -5,6 +5,7 @@ use crate::{PhaseId, Predictor};
 /// Right answers of a predictor, in all and at changes of phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PredictionScore {
     /// Windows for which there was a prediction.
     pub windows: u64,

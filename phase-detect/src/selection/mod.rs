@@ -35,6 +35,7 @@ impl Default for CounterSelection {
 /// A counter that passed the first step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct RankedCounter {
     /// Its position in the signatures.
     pub counter: usize,
@@ -47,6 +48,7 @@ pub struct RankedCounter {
 /// What the selection found.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Selected {
     /// Average percentage difference of every counter between configurations (the largest, if there are several), in
     /// the order of the signatures.

@@ -62,6 +62,7 @@ impl BlockVector {
 
 /// A line of a `.labels` file.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LabelledWindow {
     /// The phase of the window.
     pub phase: PhaseId,

@@ -60,6 +60,7 @@ impl Default for SimPointConfig {
 /// One window to simulate for a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SimulationPoint {
     /// The phase it stands for.
     pub phase: PhaseId,
@@ -72,6 +73,7 @@ pub struct SimulationPoint {
 /// Score of a number of phases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct BicScore {
     /// The number of phases asked of k-means.
     pub clusters: usize,

@@ -8,6 +8,7 @@ use crate::error::Error;
 /// Costs of a run under a plan.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Outcome<P> {
     /// Of the whole program, transitions included.
     pub total: Cost,
@@ -20,6 +21,7 @@ pub struct Outcome<P> {
 /// Costs of a phase under a plan.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct PhaseOutcome<P> {
     /// The phase.
     pub phase: P,

@@ -8,6 +8,7 @@ use crate::error::{Error, positive};
 /// A schedule and what it costs.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ParetoPoint<P> {
     /// Of the whole program, without transitions.
     pub cost: Cost,

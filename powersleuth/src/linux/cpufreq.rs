@@ -8,6 +8,7 @@ pub(super) const CPUFREQ: &str = "sys/devices/system/cpu/cpufreq";
 
 /// Cores that share a clock, and what it can do.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Policy {
     /// Number of the policy: that of its first core.
     pub number: u32,

@@ -10,6 +10,7 @@ const READABLE: &str = "run as root, or let root make energy_uj readable";
 
 /// A part of the machine whose energy is counted.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct EnergyZone {
     /// Its directory, such as `intel-rapl:0:0`.
     pub directory: String,

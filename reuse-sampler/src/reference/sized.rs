@@ -38,6 +38,7 @@ pub struct SizedLru {
 
 /// Misses of one cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SizedMisses {
     /// The cache's size in bytes.
     pub size: u64,

@@ -68,6 +68,7 @@ struct Tally {
 
 /// What one site does to a cache of some size.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct HotSpot<K> {
     /// The site.
     pub site: K,

@@ -59,6 +59,7 @@ impl SetAssociativeCache {
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Walked {
     /// Accesses made.
     pub accesses: f64,

@@ -17,6 +17,7 @@ use super::qr::{Solution, dot};
 /// inflation above 10).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Collinearity {
     /// Condition number, at least 1.
     pub condition_number: f64,

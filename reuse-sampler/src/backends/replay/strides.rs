@@ -55,6 +55,7 @@ struct Tally {
 
 /// The most frequent stride of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stride {
     /// How often the instruction was waited for and came.
     pub samples: u64,

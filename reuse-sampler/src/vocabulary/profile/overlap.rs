@@ -76,6 +76,7 @@ impl Sums {
 
 /// What overlapping samples tell of the stack distances (s) of accesses with similar reuse distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StackEstimate {
     /// Smallest reuse distance among them.
     pub shortest: ReuseDistance,
