@@ -47,7 +47,8 @@ fn valgrind(folder: &Path, options: &[&str]) -> Option<String> {
         .args(options)
         .arg(format!("--log-file={}", log.display()))
         .args(["--cachegrind-out-file=/dev/null"].iter().filter(|_| options[0].ends_with("cachegrind")))
-        .arg("sort")
+        // Its own choice of a buffer asks the system for the memory that is free, which is not the same in two runs.
+        .args(["sort", "--parallel=1", "--buffer-size=1M"])
         .arg(&input)
         .output();
     match ended {
