@@ -50,6 +50,12 @@ unsafe extern "C" {
         registers: c_int,
         data: *mut c_void,
     );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Instruction,
+        callback: BlockCallback,
+        registers: c_int,
+        data: *mut c_void,
+    );
     pub fn qemu_plugin_register_vcpu_mem_cb(
         instruction: *mut Instruction,
         callback: MemoryCallback,

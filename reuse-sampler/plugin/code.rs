@@ -10,6 +10,10 @@ use crate::api::{
 use crate::operand::Operand;
 use crate::x86;
 
+/// Version of the interface that came with emulator 9.1, which reads and writes operands of ten bytes and the processor's
+/// state by pointers of its own.
+const UNSEEN_SINCE: u32 = 3;
+
 /// Version of the emulator's interface.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
@@ -99,6 +103,11 @@ pub fn operand(bytes: &[u8]) -> Option<Operand> {
     } else {
         Some(Operand::of_x86(bytes))
     }
+}
+
+/// Whether the emulator accesses the operand of an instruction without reporting it.
+pub fn is_unseen(bytes: &[u8]) -> bool {
+    VERSION.load(Ordering::Relaxed) >= UNSEEN_SINCE && !is_aarch64() && x86::is_state(bytes)
 }
 
 /// Instructions that a block executes: without a last one that is cut by the end of its page, which the block

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::api::{access, execve};
 use crate::shared::layout::PATH;
-use crate::shared::script;
+use crate::shared::{ONE_ARENA, script};
 use crate::settings::{self, Launch};
 use crate::{code, guest};
 
@@ -68,7 +68,7 @@ impl Execution {
             command,
             emulator: CString::new(emulator).ok()?,
             arguments: strings(start.into_iter().chain(words).collect())?,
-            environment: strings(guest::strings(environment)?)?,
+            environment: strings(with_one_arena(guest::strings(environment)?))?,
         })
     }
 
@@ -81,6 +81,16 @@ impl Execution {
         // SAFETY: strings and lists that end where they should and live during the call.
         unsafe { execve(self.emulator.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     }
+}
+
+/// An environment with [`ONE_ARENA`], unless it has its own values of these.
+fn with_one_arena(mut environment: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let added = ONE_ARENA.map(|(name, value)| (format!("{name}="), value));
+    let is_set = |name: &str| environment.iter().any(|entry| entry.starts_with(name.as_bytes()));
+    if !added.iter().any(|(name, _)| is_set(name)) {
+        environment.extend(added.map(|(name, value)| (name + value).into_bytes()));
+    }
+    environment
 }
 
 /// The file that the program means: what it takes for its own executable would be the emulator's.

@@ -11,6 +11,8 @@ use crate::thread::{Thread, status};
 static HALTED: AtomicBool = AtomicBool::new(false);
 /// Sleepers: halted threads. Counts releases.
 static RELEASES: AtomicU32 = AtomicU32::new(0);
+/// The emulator has taken all callbacks out and waited until no thread executes code that has them.
+static QUIET: AtomicBool = AtomicBool::new(false);
 /// The last report was sent.
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
@@ -79,12 +81,17 @@ pub fn deadline() -> Instant {
     Instant::now() + HALT
 }
 
+/// From now on no callback is called: threads need not be stopped, and would not hear of it.
+pub fn nobody_runs() {
+    QUIET.store(true, Ordering::SeqCst);
+}
+
 /// Stops `thread` before its next block. False if it does not get there in time.
 pub fn stop(thread: *mut Thread, deadline: Instant) -> bool {
     // SAFETY: only the two atomics are used; the caller holds the list of living threads.
     let (limit, status) = unsafe { (&(*thread).limit, &(*thread).status) };
     limit.store(0, Ordering::SeqCst);
-    while status.load(Ordering::SeqCst) == status::RUNNING {
+    while status.load(Ordering::SeqCst) == status::RUNNING && !QUIET.load(Ordering::SeqCst) {
         if Instant::now() > deadline {
             return false;
         }

@@ -20,7 +20,7 @@ use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::shared::{futex, tree};
 use crate::{
-    callbacks, channel, code, ending, fork, instrumentation, stale, system_calls, threads, trace, translate,
+    callbacks, channel, code, ending, fork, halt, instrumentation, stale, system_calls, threads, trace, translate,
 };
 
 /// The version of the interface that the plugin asks for: read by the emulator after the library's
@@ -125,9 +125,11 @@ extern "C" fn register(id: PluginId) {
     }
 }
 
-/// The emulator ends in a way that no system call announced.
+/// The emulator ends in a way that no system call announced: from version 8.1 on also where a signal kills the program.
+/// Before this call it takes all other callbacks out, and has all threads leave the code that called them.
 extern "C" fn at_exit(_: PluginId, _: *mut c_void) {
     instrumentation::exiting();
+    halt::nobody_runs();
     ending::report_all(None, End::Exit);
     ending::finish();
 }

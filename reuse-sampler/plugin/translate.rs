@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::{
     ACCESSES, BlockCallback, NO_REGISTERS, PluginId, TranslationBlock, qemu_plugin_insn_haddr,
-    qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_mem_cb,
+    qemu_plugin_insn_size, qemu_plugin_insn_vaddr, qemu_plugin_register_vcpu_insn_exec_cb, qemu_plugin_register_vcpu_mem_cb,
     qemu_plugin_register_vcpu_tb_exec_cb, qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
     qemu_plugin_tb_vaddr,
 };
@@ -44,7 +44,12 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
             let instruction = qemu_plugin_tb_get_insn(block, index);
             if (instrumented && told != Told::Fetches) || stale::needs_callback(instruction) {
                 let pc = qemu_plugin_insn_vaddr(instruction);
-                let operand = code::operand(&code::bytes(instruction)).unwrap_or_else(|| {
+                let bytes = code::bytes(instruction);
+                if instrumented && code::is_unseen(&bytes) {
+                    let nothing = std::ptr::null_mut();
+                    qemu_plugin_register_vcpu_insn_exec_cb(instruction, count_unseen, NO_REGISTERS, nothing);
+                }
+                let operand = code::operand(&bytes).unwrap_or_else(|| {
                     note_unread();
                     Operand::Single
                 });
@@ -56,6 +61,13 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
                 qemu_plugin_register_vcpu_mem_cb(instruction, callback, NO_REGISTERS, ACCESSES, data);
             }
         }
+    }
+}
+
+/// An instruction is executed whose accesses the emulator does not report.
+extern "C" fn count_unseen(_: u32, _: *mut c_void) {
+    if let Some(header) = settings::header() {
+        header.unseen.fetch_add(1, Ordering::Relaxed);
     }
 }
 

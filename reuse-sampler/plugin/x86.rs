@@ -9,6 +9,22 @@ pub fn is_cut(bytes: &[u8]) -> bool {
     length(bytes).is_none_or(|length| length > bytes.len())
 }
 
+/// Whether an instruction that accesses memory has an operand of ten bytes of the floating-point stack, or loads or stores the
+/// processor's state.
+pub fn is_state(bytes: &[u8]) -> bool {
+    let (_, rest) = bytes.split_at(prefixes(bytes));
+    match *rest {
+        [0x0F, opcode, modrm, ..] => {
+            modrm < 0xC0 && matches!((opcode, modrm >> 3 & 7), (0xAE, 0 | 1 | 4..=6) | (0xC7, 3..=5))
+        }
+        [opcode, modrm, ..] => {
+            let operation = (opcode, modrm >> 3 & 7);
+            modrm < 0xC0 && matches!(operation, (0xDB, 5 | 7) | (0xDF | 0xD9 | 0xDD, 4 | 6))
+        }
+        _ => false,
+    }
+}
+
 /// Bytes of prefixes before the opcode, vector prefixes apart.
 pub fn prefixes(bytes: &[u8]) -> usize {
     let legacy = |byte: &&u8| matches!(byte, 0x26 | 0x2E | 0x36 | 0x3E | 0x64..=0x67 | 0xF0 | 0xF2 | 0xF3);

@@ -17,6 +17,12 @@ fn state(process: u32) -> Option<char> {
     stat[stat.rfind(')')? + 2..].chars().next()
 }
 
+/// The command line of a process.
+fn command(process: u32) -> String {
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&words).into_owned()
+}
+
 /// Waits until none of the processes runs.
 fn end(processes: &[u32], why: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -97,14 +103,18 @@ fn stopping_and_dropping_end_the_whole_tree() {
     }
     for stop in [true, false] {
         let mut sampler = sampler("tree", QemuOptions::windows_of(1_000_000));
-        // The target forks and starts another program within its first windows.
-        for _ in 0..30 {
-            sampler.next_window(&off()).unwrap().unwrap();
-        }
         let own = sampler.process_id();
-        let tasks = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
-        let children: Vec<u32> = tasks.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        assert_eq!(children.len(), 2, "{children:?}");
+        // The forked child has windows too, however far its parent is: until that has started its last, a program.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let children = loop {
+            sampler.next_window(&off()).unwrap().unwrap();
+            let tasks = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+            let children: Vec<u32> = tasks.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            if children.len() == 2 && children.iter().any(|&child| command(child).contains("sleep")) {
+                break children;
+            }
+            assert!(Instant::now() < deadline, "{children:?}");
+        };
         if stop {
             sampler.stop().unwrap();
         }

@@ -13,7 +13,7 @@ use reuse_sampler::qemu::{QemuOptions, QemuSampler, QemuTrace, TargetExit};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{LineSize, Sampler};
 
-use crate::run::{every, off, qemu_is_missing, sampler};
+use crate::run::{emulator_version, every, off, qemu_is_missing, sampler};
 
 /// Largest difference of references: this share, and so many for starting up.
 const SHARE: f64 = 0.005;
@@ -40,14 +40,15 @@ pub const ENVIRONMENT: [(&str, &str); 6] = [
 ];
 
 /// References and misses.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counts {
     references: u64,
     misses: u64,
+    warnings: Vec<String>, // of the emulator
 }
 
 impl Counts {
-    fn rate(self) -> f64 {
+    fn rate(&self) -> f64 {
         self.misses as f64 / self.references as f64
     }
 }
@@ -87,8 +88,8 @@ fn ours(command: &[&str], folder: &Path) -> Counts {
         }
     }
     assert_eq!(trace.exit_status(), Some(TargetExit::Code(0)), "{command:?}");
-    assert_eq!(trace.warnings(), [""; 0]);
     counts.references = trace.operands();
+    counts.warnings = trace.warnings().to_vec();
     counts
 }
 
@@ -121,7 +122,7 @@ fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
         let chosen = names.iter().zip(&values).filter(|(name, _)| wanted.contains(&name.as_str()));
         chosen.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
     };
-    Some(Counts { references: of(["Dr", "Dw"]), misses: of(["D1mr", "D1mw"]) })
+    Some(Counts { references: of(["Dr", "Dw"]), misses: of(["D1mr", "D1mw"]), warnings: Vec::new() })
 }
 
 /// What valgrind preloads, whatever the tool.
@@ -172,6 +173,21 @@ fn compare(commands: &[(&str, Vec<&str>)], folder: &Path) {
             100.0 * ours.rate()
         );
         let points = if *name == "python3" { POINTS_OF_PYTHON } else { POINTS };
+        if *name == "x87" && emulator_version() > 9 {
+            // They are missing, and the output says so.
+            let missing = b - a;
+            let said = ours.warnings.iter().find_map(|warning| {
+                let (before, _) = warning.split_once(" executions")?;
+                before.split(' ').next_back()?.parse::<f64>().ok()
+            });
+            assert!(
+                said.is_some_and(|said| (said - missing).abs() <= START),
+                "{missing}: {:?}",
+                ours.warnings
+            );
+            continue;
+        }
+        assert_eq!(ours.warnings, [""; 0], "{name}");
         if (a - b).abs() > SHARE * b + START || (ours.rate() - theirs.rate()).abs() > points {
             wrong.push(*name);
         }

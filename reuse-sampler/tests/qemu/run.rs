@@ -105,3 +105,11 @@ pub fn drive(target: &str) {
     let run = run(target, 100_000, |n| if n % 2 == 0 { every() } else { off() });
     eprintln!("driver saw {:?}", run.exit);
 }
+
+/// Major version of the emulator in the path.
+pub fn emulator_version() -> u32 {
+    let output = Command::new("qemu-x86_64").arg("--version").output().unwrap().stdout;
+    let text = String::from_utf8(output).unwrap();
+    let number = text.split_whitespace().nth(2).unwrap().split('.').next().unwrap();
+    number.parse().unwrap()
+}

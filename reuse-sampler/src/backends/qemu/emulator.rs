@@ -8,8 +8,9 @@ use crate::SamplerError;
 
 const PACKAGES: &str = "install it (Debian, Ubuntu: apt install qemu-user; Fedora: dnf install qemu-user; \
                         Arch: pacman -S qemu-user)";
-const BUILD: &str = "Debian 13, Ubuntu 25.04 and later ship it like this: build QEMU with ./configure \
-                     --enable-plugins --target-list=x86_64-linux-user,aarch64-linux-user";
+const BUILD: &str = "Debian 13, Ubuntu 25.04 and later ship it like this: scripts/qemu-with-plugins in the sources of \
+                     reuse-sampler builds one from the distribution's source in a minute (elsewhere: ./configure \
+                     --enable-plugins --target-list=x86_64-linux-user,aarch64-linux-user)";
 
 /// An emulator that loads plugins.
 #[derive(Clone, Debug)]

@@ -84,7 +84,18 @@
 //! The plugin and the sampler talk through shared memory, which the program cannot close, and the thread
 //! whose window was returned waits for its plan while the others run on. The emulator must be able to load
 //! plugins, which static builds cannot: the package `qemu-user` has one that can in Debian 12 and Ubuntu
-//! 24.04, and one that cannot in Debian 13 and Ubuntu 25.04. Elsewhere `qemu-x86_64 --help` tells.
+//! 24.04, and one that cannot in Debian 13 and Ubuntu 25.04. There `scripts/qemu-with-plugins` of this crate builds one
+//! from the distribution's source, in a minute and without rights. Elsewhere `qemu-x86_64 --help` shows whether there is
+//! an option `-plugin`.
+//!
+//! # Versions
+//! The tests pass with 7.2, 10.0 and 10.2. What differs:
+//! - With 7.2 each repetition of a string instruction (`rep movsb`) counts as an instruction, as in valgrind; with 10 the
+//!   whole counts as one, as in processors' counters.
+//! - From 9.1 on, by its source, and with 10, tried, accesses to 80-bit floating-point numbers (x87, `long double`) and to
+//!   the processor's saved state are not reported. They are counted, and where they are more than a thousandth of the
+//!   accesses seen, a warning says how many are missing.
+//! - With 7.2 the last window of a program that a signal kills is lost, and a warning says so; with 10 it is complete.
 
 #[cfg(not(qemu_plugin))]
 mod elsewhere;

@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use super::emulator::Emulator;
 use super::memory::{Mapping, file_with, path_of};
 use super::program::Program;
-use super::shared::{futex, layout, tree};
+use super::shared::{ONE_ARENA, futex, layout, tree};
 use super::{Children, QemuOptions, TargetExit};
 use crate::SamplerError;
 
@@ -80,6 +80,12 @@ impl Process {
             command.stdout(standard_error()?);
         }
         let randomized = options.randomized_addresses;
+        let is_set = |name: &str| {
+            std::env::var_os(name).is_some() || options.environment.iter().any(|(given, _)| given == name)
+        };
+        if !randomized && !ONE_ARENA.iter().any(|(name, _)| is_set(name)) {
+            command.envs(ONE_ARENA);
+        }
         let before_exec = move || {
             if !randomized {
                 // Where this is forbidden the run is only less repeatable.

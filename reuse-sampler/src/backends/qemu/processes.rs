@@ -87,6 +87,11 @@ impl Processes {
         self.all.iter().map(record).collect()
     }
 
+    /// Accesses that were seen in profiled windows of all processes.
+    pub(super) fn accesses(&self) -> u64 {
+        self.all.iter().map(|process| process.accesses).sum()
+    }
+
     /// Numbers of the processes that have a region, besides the first.
     pub(super) fn children(&self) -> impl Iterator<Item = i32> + '_ {
         let live = self.active.iter().filter(|active| active.process != 0 && !active.has_ended);

@@ -274,7 +274,20 @@ impl Run {
 
     fn warn_of_instructions(&mut self, exit: TargetExit) {
         const SIGILL: i32 = 4;
+        /// Fewer executions, as of the dynamic linker that saves the processor's state, are not worth a word, ...
+        const FEW: u64 = 10_000;
+        /// ... nor is less than one for so many accesses that were seen.
+        const RARE: u64 = 1_000;
         let mapping = self.process.mapping();
+        let unseen = mapping.header().unseen.load(Ordering::Relaxed);
+        if unseen > FEW && unseen > self.processes.accesses() / RARE {
+            self.warnings.push(format!(
+                "{} does not report loads and stores of 80-bit floating-point numbers (x87, long double) or of the \
+                 processor's state: while accesses were observed, {unseen} executions of such instructions were missed; \
+                 versions before 9.1 report them",
+                self.emulator
+            ));
+        }
         if mapping.header().unread.load(Ordering::Relaxed) != 0 {
             self.warnings.push(format!(
                 "{} does not show all instructions: vector accesses in them are counted in pieces, so that there are \

@@ -10,7 +10,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0005;
+pub const MAGIC: u64 = 0x7265_7573_6501_0006;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -91,6 +91,8 @@ pub struct Header {
     pub ending: AtomicU32,
     /// 1 once an instruction was translated whose bytes the emulator could not read.
     pub unread: AtomicU32,
+    /// Executions, where accesses were seen, of instructions whose accesses the emulator does not report.
+    pub unseen: AtomicU64,
     /// Threads that have begun, which is the number of the next one.
     pub threads: AtomicU32,
     /// Windows that have begun, which is the number of the next one.

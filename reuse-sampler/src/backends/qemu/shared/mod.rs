@@ -12,3 +12,9 @@ pub mod ring;
 pub mod script;
 pub mod tree;
 pub mod word;
+
+/// What is added to the environment of the emulator, and hidden from the program. Emulators from version 10 on place the
+/// program between their own mappings, of which the C library makes one for each thread that allocates, whenever that
+/// happens to be: with one for all, the program has the same addresses in each run.
+pub const ONE_ARENA: [(&str, &str); 2] =
+    [("MALLOC_ARENA_MAX", "1"), ("QEMU_UNSET_ENV", "MALLOC_ARENA_MAX,QEMU_UNSET_ENV")];
