@@ -27,6 +27,10 @@ pub struct LinePlacement {
     pub ways: Option<u32>,
     /// Bytes of a core's private caches that may hold lines which the shared cache does not: 0 if it is inclusive.
     pub private_bytes: u64,
+    /// Whether the cache replaces lines otherwise than in the order of their last touch. What is left to a program beside
+    /// the pirate then depends on where the pirate's lines lie in each set. Found by measuring: a testbed need not
+    /// know.
+    pub not_lru: bool,
 }
 
 impl LinePlacement {
@@ -39,11 +43,17 @@ impl LinePlacement {
     /// - A pirate whose lines all fit its private caches, or half of them, need not keep them in the shared one, and
     ///   does not fetch them anew: that much more may be left. A larger one walks them out of its private caches before
     ///   it returns to them.
+    /// - Where lines are not replaced in the order of their last touch, what the target has is known to a sixteenth of the
+    ///   cache, or a way if that is more: under pseudo-LRU policies it depends on which ways of a set are the pirate's
+    ///   whether its touches protect the target's lines or wear them out.
     pub(crate) fn bounds(&self, whole: u64, stolen: u64, threads: usize) -> (u64, u64) {
         let left = whole.saturating_sub(stolen);
         let way = whole as f64 / f64::from(self.ways.unwrap_or(16).max(1));
         let deviation = (stolen as f64 / way).sqrt() * way;
-        let spread = if self.scattered_pages { (2.0 * deviation) as u64 } else { 0 };
+        let mut spread = if self.scattered_pages { (2.0 * deviation) as u64 } else { 0 };
+        if self.not_lru && stolen > 0 {
+            spread = spread.max(way as u64).max(whole / 16);
+        }
         let private = self.private_bytes.saturating_mul(threads as u64);
         let private = if stolen <= private.saturating_mul(2) { stolen.min(private) } else { 0 };
         (left.saturating_sub(spread), left.saturating_add(spread.max(private)).min(whole))
@@ -117,7 +127,9 @@ pub trait Testbed {
     }
 
     /// Sets the size of the pirate's working set, twice the cache at most, and how many threads walk it. The first
-    /// lines stay the same when it grows, and stay stolen when it shrinks.
+    /// lines stay the same when it grows, and stay stolen when it shrinks. Lines that are given up should leave all
+    /// caches at once, where the machine has an instruction for it: policies other than LRU may keep them for long,
+    /// from a target that is to have their place.
     ///
     /// # Errors
     /// What the machine refuses.

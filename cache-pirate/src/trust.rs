@@ -40,8 +40,8 @@ pub enum Distrust {
         /// Size that the cache was stated to have.
         cache: u64,
     },
-    /// What was left to the target is known no better than this, because of where the pirate's lines lie, and the
-    /// curve changes too much in between.
+    /// What was left to the target is known no better than this, because of where the pirate's lines lie or how the
+    /// cache replaces lines, and the curve changes too much in between.
     Steep {
         /// Least number of bytes that may have been left.
         from: u64,

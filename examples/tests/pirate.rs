@@ -2,8 +2,8 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use cache_pirate::{Pace, Testbed, Threads, Until, Who};
-use examples::machines::chip::{ChipSettings, CoreSettings, Policy, PrefetcherSettings};
+use cache_pirate::{CurvePoint, Distrust, Pace, Testbed, Threads, Trust, Until, Who};
+use examples::machines::chip::{ChipSettings, CoreSettings, Counters, Policy, PrefetcherSettings};
 use examples::machines::testbed::experiments::{
     Compared, Pattern, compare_recorded, figure_five, machines, mean_and_max, one_run, stealable,
     stressmark_rival, suite,
@@ -43,6 +43,9 @@ fn nothing_runs_between_runs_and_time_is_one_axis() {
     assert!((1024.0..1100.0).contains(&walked.pirate.touches), "{}", walked.pirate.touches);
     assert!((512.0..540.0).contains(&walked.pirate.fetches), "each line once: {}", walked.pirate.fetches);
     assert_eq!(testbed.lines_held(), 512);
+    testbed.steal(4 * WAY, 2).unwrap();
+    assert_eq!(testbed.lines_held(), 256, "what is given up leaves the cache");
+    testbed.steal(8 * WAY, 2).unwrap();
     assert_eq!(walked.target, begin.target);
 
     testbed.run(Who::Target, Until::Work(10_000.0)).unwrap();
@@ -92,14 +95,17 @@ fn figure_five_sequential_accesses_show_nehalems_rise() {
     // Nehalem: some of the array stays, and the fetch ratio *rises* with the size over a part of the range, in
     // the true caches and in the pirate's curve alike.
     let nehalem = figure_five(CACHE, Policy::Nehalem, Pattern::Sequential).unwrap();
-    let trusted: Vec<_> = nehalem.points().filter(|(point, _)| point.is_trusted()).collect();
+    // At such a rise no size is known well enough to be trusted, but the pirate has its lines.
+    let held =
+        |point: &CurvePoint| matches!(point.trust, Trust::Trusted | Trust::Untrusted(Distrust::Steep { .. }));
+    let points: Vec<_> = nehalem.points().filter(|(point, _)| held(point)).collect();
     let rise = |ratio: &dyn Fn(usize) -> f64| {
-        (1..trusted.len()).map(|i| ratio(i) - ratio(i - 1)).fold(f64::NEG_INFINITY, f64::max)
+        (1..points.len()).map(|i| ratio(i) - ratio(i - 1)).fold(f64::NEG_INFINITY, f64::max)
     };
     let (measured, truth) =
-        (rise(&|i| trusted[i].0.fetch_ratio.unwrap()), rise(&|i| trusted[i].1.fetch_ratio()));
+        (rise(&|i| points[i].0.fetch_ratio.unwrap()), rise(&|i| points[i].1.fetch_ratio()));
     assert!(truth > 0.01 && measured > 0.01, "rise {truth} and {measured}");
-    assert!(trusted.iter().any(|(point, _)| point.bytes < CACHE && point.fetch_ratio.unwrap() < 0.9));
+    assert!(points.iter().any(|(point, _)| point.bytes < CACHE && point.fetch_ratio.unwrap() < 0.9));
 }
 
 #[test]
@@ -188,23 +194,42 @@ fn the_stressmark_takes_bandwidth_that_the_pirate_leaves_alone() {
 fn newer_machines_are_measured_right_or_not_trusted() {
     // Programs whose curves are steep somewhere. What is not trusted has other values than the truth by up to 60
     // points; what is trusted may not. At 128 and 256 KiB, over twelve programs, see the README of cache-pirate.
+    // Limits were not chosen on caches of this size, nor on 32 ways.
     let programs = ["hash_join", "btree", "pagerank", "stream", "gather"].map(recorded);
-    for (name, settings) in machines(CACHE, 3).unwrap() {
+    let mut machines = machines(CACHE, 3).unwrap();
+    for (name, policy, ways) in [
+        ("LRU, 32 ways", Policy::Lru, 32),
+        ("tree-PLRU, 32 ways", Policy::TreePlru, 32),
+        ("accessed bits, 32 ways", Policy::Nehalem, 32),
+    ] {
+        let mut settings = scaled_nehalem(CACHE, policy).unwrap();
+        settings.shared.geometry = settings.shared.geometry.with_ways(ways).unwrap();
+        machines.push((name, settings));
+    }
+    for (name, settings) in machines {
+        let accesses = 4 * settings.shared.geometry.lines().0;
+        let whole = settings.shared.geometry.bytes();
         let compared: Vec<Compared> = programs
             .iter()
-            .map(|program| {
-                compare_recorded(&settings, program, Threads::Fixed(1), 4 * CACHE / 64, 1).unwrap()
-            })
+            .map(|program| compare_recorded(&settings, program, Threads::Fixed(1), accesses, 1).unwrap())
             .collect();
-        let (mean, max) = mean_and_max(compared.iter().flat_map(Compared::fetch_errors));
-        let (cpi, cpi_max) = mean_and_max(compared.iter().flat_map(Compared::cpi_errors));
-        let stolen = |c: &Compared| c.curve.trusted().filter(|point| point.bytes < CACHE).count();
+        let stolen = |c: &Compared| c.curve.trusted().filter(|point| point.bytes < whole).count();
         let trusted: usize = compared.iter().map(stolen).sum();
-        let all = 15 * programs.len();
+        let all: usize = compared.iter().map(|c| c.curve.points().len() - 1).sum();
+        let lru = compared.iter().all(|c| !c.run.placement.not_lru);
+        let others = ["SRRIP", "PLRU", "accessed bits", "random"];
+        assert_eq!(lru, !others.iter().any(|policy| name.contains(policy)), "{name}");
+        // With nothing stolen the program is alone, and what a cache other than LRU keeps of it depends on what was there
+        // before: the truth's 2 passes begin with an empty one.
+        let judged =
+            |(point, _): &(&CurvePoint, &Counters)| point.is_trusted() && (lru || point.bytes < whole);
+        let judged = || compared.iter().flat_map(|c| c.points().filter(judged));
+        let (mean, max) =
+            mean_and_max(judged().map(|(p, t)| (p.fetch_ratio.unwrap() - t.fetch_ratio()).abs()));
+        let (cpi, cpi_max) = mean_and_max(judged().map(|(p, t)| (p.cpi / t.cpi() - 1.0).abs()));
         match name {
-            // Known not to be noticed: the README names it.
-            "tree-PLRU" => continue,
-            "SRRIP" => assert_eq!(trusted, 0, "{name}"),
+            "SRRIP" | "random" => assert_eq!(trusted, 0, "{name}"),
+            _ if !lru => assert!(trusted > 0, "{name}"),
             "4 KiB frames" => {}
             _ => assert!(10 * trusted >= 7 * all, "{name}: {trusted} of {all} trusted"),
         }

@@ -12,6 +12,7 @@ pub use self::point::CurvePoint;
 use crate::error::PirateError;
 use crate::measure::Interval;
 use crate::testbed::{LinePlacement, SharedCache};
+use crate::trust::{Distrust, Trust};
 
 /// A curve: one point per measured size, the smallest first.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,10 +104,13 @@ impl CacheCurve {
     }
 
     /// Most that the pirate could steal, in bytes, without losing its lines at this or any smaller amount; 0 if
-    /// it could not steal at all.
+    /// it could not steal at all. It holds its lines also where a point is not trusted because the curve is steep.
     #[must_use]
     pub fn stealable(&self) -> u64 {
-        let held = self.points.iter().rev().take_while(|point| point.is_trusted()).last();
+        let holds = |point: &CurvePoint| {
+            matches!(point.trust, Trust::Trusted | Trust::Untrusted(Distrust::Steep { .. }))
+        };
+        let held = self.points.iter().rev().take_while(|point| holds(point)).last();
         held.map_or(0, |point| self.cache.bytes.saturating_sub(point.bytes))
     }
 }

@@ -7,12 +7,17 @@
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;
-use crate::testbed::{Evidence, Testbed, Until, Who};
+use crate::testbed::{Evidence, LinePlacement, Testbed, Until, Who};
 use crate::trust::{Distrust, Trust};
 
 /// Largest share of lines that may outlive a scan. LRU keeps none, and in scattered pages the few of sets that the scan
 /// hardly reaches; re-reference prediction keeps all.
 const SCAN_LIMIT: f64 = 0.5;
+
+/// Largest share of lines that an LRU cache may keep of a cycle that does not fit.
+const CYCLE_LIMIT: f64 = 0.02;
+/// Walks until a cycle that does not fit keeps the same share of its lines.
+const SETTLING: u32 = 4;
 
 /// What the pirate held alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,9 +35,17 @@ pub struct Capacity {
     /// Share of lines touched twice that outlive as many others as fill the cache: 0 under LRU. `None` where fetches
     /// are not counted.
     pub kept_through_scan: Option<f64>,
+    /// Share of lines that are still there when a way more than the cache is walked over and over: 0 under LRU, which
+    /// evicts each just before its turn. `None` where fetches are not counted, or pages are scattered.
+    pub kept_in_cycle: Option<f64>,
 }
 
 impl Capacity {
+    /// Whether lines are replaced otherwise than in the order of their last touch.
+    pub(super) fn is_not_lru(self) -> bool {
+        self.kept_in_cycle.is_some_and(|kept| kept > CYCLE_LIMIT)
+    }
+
     /// Whether the pirate may be trusted to hold `stolen` bytes.
     pub(super) fn judge(self, stolen: u64) -> Trust {
         if let Some(kept) = self.kept_through_scan.filter(|&kept| stolen > 0 && kept > SCAN_LIMIT) {
@@ -62,8 +75,14 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
     let line = u64::from(plan.cache.line_size);
     let half = (plan.whole() / 2 / line * line).max(line);
     let mut sizes: Vec<u64> = sizes.iter().copied().filter(|&bytes| bytes > 0).collect();
-    let mut capacity =
-        Capacity { held: 0, not_held: None, cache: plan.whole(), hidden: 0, kept_through_scan: None };
+    let mut capacity = Capacity {
+        held: 0,
+        not_held: None,
+        cache: plan.whole(),
+        hidden: 0,
+        kept_through_scan: None,
+        kept_in_cycle: None,
+    };
     if sizes.is_empty() {
         return Ok(capacity);
     }
@@ -77,6 +96,7 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
             capacity.hidden = private;
         }
         capacity.kept_through_scan = kept_through_scan(testbed, plan, half, capacity.hidden)?;
+        capacity.kept_in_cycle = kept_in_cycle(testbed, plan, capacity.hidden)?;
     }
     for bytes in sizes {
         if !holds(testbed, plan, bytes + capacity.hidden)? {
@@ -121,6 +141,22 @@ fn kept_through_scan<T: Testbed>(
     walk_once(testbed)?;
     testbed.steal(half, 1)?;
     let PirateCounts { touches, fetches } = walk_once(testbed)?;
+    Ok((touches > 0.0).then(|| 1.0 - (fetches / touches).min(1.0)))
+}
+
+/// Share of lines found by walks of a way more than the cache, after as many that settle it.
+fn kept_in_cycle<T: Testbed>(testbed: &mut T, plan: &Plan, hidden: u64) -> Result<Option<f64>, T::Error> {
+    let LinePlacement { scattered_pages, ways, .. } = testbed.placement();
+    if scattered_pages {
+        return Ok(None);
+    }
+    let line = u64::from(plan.cache.line_size);
+    let way = plan.whole().div_ceil(u64::from(ways.unwrap_or(16).max(1))).div_ceil(line) * line;
+    testbed.steal((plan.whole() + hidden + way).min(2 * plan.whole()), 1)?;
+    for _ in 0..SETTLING {
+        walk_once(testbed)?;
+    }
+    let PirateCounts { touches, fetches } = walk_once(testbed)? + walk_once(testbed)?;
     Ok((touches > 0.0).then(|| 1.0 - (fetches / touches).min(1.0)))
 }
 

@@ -58,6 +58,7 @@ pub(super) struct Crew {
     line: usize,
     workers: Vec<Worker>,
     active: usize,
+    lines: usize, // assigned
 }
 
 impl Crew {
@@ -69,7 +70,7 @@ impl Crew {
         placement: Placement,
     ) -> Result<Self, PirateError> {
         let region = Arc::new(Region::new(bytes as usize)?);
-        let mut crew = Self { region, line: line as usize, workers: Vec::new(), active: 0 };
+        let mut crew = Self { region, line: line as usize, workers: Vec::new(), active: 0, lines: 0 };
         for &cpu in cpus {
             crew.recruit(cpu, placement)?;
         }
@@ -126,9 +127,14 @@ impl Crew {
         self.workers.iter().map(|worker| worker.orders.thread.load(Ordering::Acquire)).collect()
     }
 
-    /// Divides `bytes` between `threads` threads. Everybody must stand still.
+    /// Divides `bytes` between `threads` threads, and flushes what was assigned before and is no more. Everybody must
+    /// stand still.
     pub(super) fn assign(&mut self, bytes: u64, threads: usize) {
         let lines = bytes as usize / self.line;
+        let given_up = (lines..self.lines).map(|number| number * self.line);
+        // SAFETY: those lines were assigned, so that they lie within the region.
+        unsafe { memory::flush(self.region.first(), given_up) };
+        self.lines = lines;
         self.active = threads.clamp(1, self.workers.len().max(1)).min(lines);
         for (number, worker) in self.workers.iter().take(self.active).enumerate() {
             let part = |number| lines * number / self.active;
@@ -294,7 +300,7 @@ fn probe(orders: &Orders, region: &Region, line: usize, flushed: bool) -> f64 {
     orders.seed.store(seed, Ordering::Relaxed);
     // SAFETY: the offsets are of lines of the part, which lies within the region.
     unsafe {
-        if flushed && !memory::flush(region.first(), &chosen) {
+        if flushed && !memory::flush(region.first(), chosen.iter().copied()) {
             return f64::NAN;
         }
         memory::time_per_access(region.first(), &chosen)

@@ -175,8 +175,8 @@ pub(super) unsafe fn time_per_access(start: *const u8, offsets: &[usize]) -> f64
 ///
 /// # Safety
 /// As [`time_per_access`].
-pub(super) unsafe fn flush(start: *const u8, offsets: &[usize]) -> bool {
-    for &offset in offsets {
+pub(super) unsafe fn flush(start: *const u8, offsets: impl IntoIterator<Item = usize>) -> bool {
+    for offset in offsets {
         // SAFETY: the line is readable, as the caller vouches.
         let line = unsafe { start.add(offset) };
         #[cfg(target_arch = "x86_64")]

@@ -145,6 +145,7 @@ impl NativeTestbed {
             scattered_pages: crew.pages() == Pages::Small,
             ways: last.and_then(|cache| cache.ways),
             private_bytes: private.unwrap_or(0),
+            ..LinePlacement::default()
         };
         if crew.pages() == Pages::Small {
             warnings.push(Warning::SmallPages);

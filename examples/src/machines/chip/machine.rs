@@ -132,6 +132,21 @@ impl<P: Program> Chip<P> {
         execute(&mut self.cores, &mut self.shared, core, reference);
     }
 
+    /// Takes a line of `core`'s program out of all caches, as the instruction for it does. Costs no time.
+    pub fn flush(&mut self, core: usize, line: u64) {
+        let shared = &mut self.shared;
+        let line = shared.frames.map_or(line, |frames| frames.line(core, line, shared.page_shift));
+        let tag = shared.owners.tag(core, line);
+        let private = &mut self.cores[core];
+        private.l1.remove(tag);
+        if let Some(l2) = &mut private.l2 {
+            l2.remove(tag);
+        }
+        if shared.cache.remove(tag) {
+            private.lines -= 1;
+        }
+    }
+
     /// Counts of a core.
     #[must_use]
     pub fn counters(&self, core: usize) -> Counters {

@@ -209,6 +209,8 @@ pub fn machines(bytes: u64, seed: u64) -> Result<Vec<(&'static str, ChipSettings
         ("prefetching", ChipSettings { prefetcher: Some(PrefetcherSettings::default()), ..paper.clone() }),
         ("SRRIP", with_policy(Policy::Srrip)),
         ("tree-PLRU", with_policy(Policy::TreePlru)),
+        ("accessed bits", with_policy(Policy::Nehalem)),
+        ("random", with_policy(Policy::Random { seed })),
     ])
 }
 

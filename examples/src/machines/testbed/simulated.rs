@@ -42,6 +42,7 @@ pub struct SimulatedTestbed<P> {
     placement: LinePlacement,
     passes: u64, // after which the target has ended
     active: usize,
+    stolen: (u64, u64), // lines and threads that walk them, 0 only for both
     ended: bool,
 }
 
@@ -80,8 +81,13 @@ impl<P: Program> SimulatedTestbed<P> {
             _ => settings.l2.unwrap_or(settings.l1).geometry.bytes(),
         };
         let ways = Some(settings.shared.geometry.ways() as u32);
-        let placement = LinePlacement { scattered_pages: settings.frames.is_some(), ways, private_bytes };
-        Ok(Self { chip, cache, placement, passes, active: 0, ended: false })
+        let placement = LinePlacement {
+            scattered_pages: settings.frames.is_some(),
+            ways,
+            private_bytes,
+            ..LinePlacement::default()
+        };
+        Ok(Self { chip, cache, placement, passes, active: 0, stolen: (0, 0), ended: false })
     }
 
     /// The target's counters, all of them.
@@ -195,6 +201,15 @@ impl<P: Program> Testbed for SimulatedTestbed<P> {
         self.active = threads as usize;
         // Cores have address spaces of their own here: dealt out in turn, each line stays with its thread when the
         // number of lines changes, and is not fetched anew by another.
+        // The rest, and what another thread walks from now on, is given up.
+        let (had, by) = self.stolen;
+        for line in 0..had {
+            let thread = line % by;
+            if line >= lines || line % threads != thread {
+                self.chip.flush(thread as usize + 1, line);
+            }
+        }
+        self.stolen = (lines, threads);
         for thread in 0..threads {
             let part = (lines - thread).div_ceil(threads);
             if let Side::Pirate(walk) = self.chip.program_mut(thread as usize + 1) {

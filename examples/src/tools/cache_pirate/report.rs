@@ -193,7 +193,7 @@ fn reason(point: &CurvePoint) -> Option<String> {
             bytes(cache)
         ),
         Distrust::Steep { from, to } => format!(
-            "where the pirate's lines lie leaves the program {} to {}, and it changes too much in between",
+            "where the pirate's lines lie, or how lines are replaced, leaves the program {} to {}, between which too much changes",
             bytes(from),
             bytes(to)
         ),
