@@ -46,6 +46,8 @@ pub(super) struct LevelChange {
     pub after: Figure,
     /// After less before.
     pub change: Figure,
+    /// Misses after to those before, relative, where accesses are known and the runs complete.
+    pub misses: Option<f64>,
     pub verdict: Verdict,
 }
 
@@ -130,37 +132,47 @@ fn point(sizes: &[u64], points: &[StoredPoint], bytes: u64) -> Option<StoredPoin
 }
 
 impl LevelChange {
-    fn new(level: &CacheLevel, before: Figure, after: Figure, tolerance: f64) -> Self {
-        let value = after.value - before.value;
-        let margin = before.margin.hypot(after.margin);
+    /// Judged by the misses for each access before: `accesses` are those after, relative to those before. A version that
+    /// makes fewer accesses may have a higher miss ratio and miss less.
+    fn new(level: &CacheLevel, before: Figure, after: Figure, accesses: Option<f64>, tolerance: f64) -> Self {
+        let scale = accesses.unwrap_or(1.0);
+        let difference = |scale: f64| Figure {
+            value: scale * after.value - before.value,
+            margin: before.margin.hypot(scale * after.margin),
+        };
+        let Figure { value, margin } = difference(scale);
         let verdict = match value {
             _ if value.abs() <= margin.max(tolerance) => Verdict::None,
             _ if value > 0.0 => Verdict::Worse,
             _ => Verdict::Better,
         };
-        let change = Figure { value, margin };
-        Self { level: level.name.clone(), bytes: level.bytes, before, after, change, verdict }
+        let misses =
+            accesses.filter(|_| before.value > 0.0).map(|_| scale * after.value / before.value - 1.0);
+        let change = difference(1.0);
+        Self { level: level.name.clone(), bytes: level.bytes, before, after, change, misses, verdict }
     }
 }
 
 impl Change {
     pub fn between(before: &Side<'_>, after: &Side<'_>, levels: &[CacheLevel], tolerance: f64) -> Self {
-        let compared = levels.iter().filter_map(|level| {
-            Some(LevelChange::new(level, before.at(level.bytes)?, after.at(level.bytes)?, tolerance))
-        });
         let relative = |of: &dyn Fn(&Run) -> f64| {
             let (before, after) = (before.mean(of), after.mean(of));
             (before > 0.0 && after > 0.0).then(|| after / before - 1.0)
         };
-        let runs = || before.runs.iter().chain(after.runs);
+        let incomplete = before.runs.iter().chain(after.runs).any(|run| run.profile.incomplete);
+        let accesses =
+            relative(&|run| run.profile.windows.iter().map(|w| w.accesses.unwrap_or(0) as f64).sum());
+        let scale = accesses.filter(|_| !incomplete).map(|relative| 1.0 + relative);
+        let compared = levels.iter().filter_map(|level| {
+            let (before, after) = (before.at(level.bytes)?, after.at(level.bytes)?);
+            Some(LevelChange::new(level, before, after, scale, tolerance))
+        });
         Self {
             runs: (before.runs.len(), after.runs.len()),
-            incomplete: runs().any(|run| run.profile.incomplete),
+            incomplete,
             tolerance,
             instructions: relative(&|run| run.profile.windows.iter().map(|w| w.instructions as f64).sum()),
-            accesses: relative(&|run| {
-                run.profile.windows.iter().map(|w| w.accesses.unwrap_or(0) as f64).sum()
-            }),
+            accesses,
             levels: compared.collect(),
             phases: match (before.runs, after.runs) {
                 ([before, ..], [after, ..]) => phases(before, after, levels, tolerance),
@@ -210,7 +222,7 @@ fn phases(before: &Run, after: &Run, levels: &[CacheLevel], tolerance: f64) -> V
                 let (one, other) = (one?, other?);
                 let before = at(&before.curves, &one.phase, level.bytes)?;
                 let after = at(&after.curves, &other.phase, level.bytes)?;
-                Some(LevelChange::new(level, before, after, tolerance))
+                Some(LevelChange::new(level, before, after, None, tolerance))
             });
             PhaseChange {
                 before: one.map(|phase| phase.phase.clone()),

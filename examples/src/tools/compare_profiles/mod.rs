@@ -22,7 +22,8 @@ const WORSE: u8 = 3;
 
 /// Compares the phase profiles of two versions of a program.
 ///
-/// Phases are matched by their code. A change counts if it is larger than its 95 % interval and than --tolerance. The
+/// Judged are the misses of the whole run: with fewer accesses they may fall while the miss ratio rises. Phases are
+/// matched by their code. A change counts if it is larger than its 95 % interval and than --tolerance. The
 /// interval is what the samples of the runs leave open; with several runs of a version also their differences.
 ///
 /// The exit status is 0 where nothing became worse, 3 where something did, 1 if a file cannot be read.
@@ -40,8 +41,8 @@ pub struct Args {
     /// Cache sizes to compare at, for example 32KiB,1MiB [default: this machine's data caches]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
-    /// Changes of the miss ratio below this many percentage points do not count [default: 0.05 with several runs of both
-    /// versions; 0.5 with one, which does not show how much two runs of one version differ]
+    /// Changes of the misses for each access before, in percentage points, that do not count [default: 0.05 with
+    /// several runs of both versions; 0.5 with one, which does not show how much two runs of one version differ]
     #[arg(long, value_name = "POINTS")]
     tolerance: Option<f64>,
 }

@@ -30,12 +30,15 @@ pub(super) fn table(change: &Change, names: &(String, String), out: &mut dyn Wri
         relative(change.instructions),
         relative(change.accesses)
     )?;
-    let mut rows = vec![["cache", "miss ratio before", "after", "change", ""].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["cache", "miss ratio before", "after", "change", "misses", ""].map(str::to_owned).to_vec()];
     rows.extend(change.levels.iter().map(|level| {
         let size = bytes(level.bytes);
         let name = if level.level == size { size } else { format!("{} {size}", level.level) };
         let value = |figure: super::change::Figure| percent(figure.value);
-        vec![name, value(level.before), value(level.after), difference(level), said(level.verdict).to_owned()]
+        let misses = level.misses.map_or_else(String::new, |misses| relative(Some(misses)));
+        let (before, after) = (value(level.before), value(level.after));
+        vec![name, before, after, difference(level), misses, said(level.verdict).to_owned()]
     }));
     write!(out, "{}", Table::from(rows).text())?;
 
