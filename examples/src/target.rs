@@ -93,6 +93,19 @@ impl Backend {
             Self::Perf => true,
         }
     }
+
+    /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`], naming `what`.
+    pub fn traces(self, what: &str) -> Result<(), Failure> {
+        if matches!(self, Self::Perf | Self::Dbi) {
+            return Err(Failure::Usage(format!(
+                "{what} needs every access of the program: give --backend qemu"
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl From<Backend> for Choice {
@@ -277,11 +290,7 @@ impl Target {
     /// # Errors
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
     pub fn shared(command: &[OsString], options: TargetOptions) -> Result<Self, Failure> {
-        if matches!(options.backend, Backend::Perf | Backend::Dbi) {
-            return Err(Failure::usage(
-                "--scope shared needs every access of the program: give --backend qemu",
-            ));
-        }
+        options.backend.traces("--scope shared")?;
         let traced = Traced::spawn(command, Side::Data, options.output_to_stderr)?;
         let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay()).map_err(Failure::run)?;
         Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })

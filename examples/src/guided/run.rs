@@ -1,6 +1,6 @@
 //! What a phase-guided run has gathered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use phase_detect::PhaseId;
 use reuse_sampler::{AccessCount, LineSize, ReuseProfile, ThreadId, WindowIndex};
@@ -121,6 +121,12 @@ impl GuidedRun {
     #[must_use]
     pub fn profiled(&self) -> usize {
         self.windows.iter().filter(|w| w.profiled).count()
+    }
+
+    /// Threads that its windows are of.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.windows.iter().map(|w| w.thread).collect::<BTreeSet<_>>().len()
     }
 
     /// Accesses of all windows, measured or estimated.

@@ -1,7 +1,5 @@
 //! The table of phases.
 
-use std::collections::BTreeSet;
-
 use super::{Cell, PhaseView, Subject, Table, bytes, count, percent};
 use crate::guided::PhaseCurve;
 use crate::target::Scope;
@@ -11,7 +9,7 @@ use crate::target::Scope;
 pub fn summary(subject: &Subject<'_>) -> String {
     let run = subject.run;
     let (right, predicted) = run.predictions;
-    let threads = match run.windows.iter().map(|w| w.thread).collect::<BTreeSet<_>>().len() {
+    let threads = match run.threads() {
         _ if subject.scope == Scope::Shared => "all threads together".to_owned(),
         1 => "1 thread".to_owned(),
         several => format!("{several} threads"),

@@ -44,7 +44,7 @@ impl SourceArgs {
     ///
     /// # Errors
     /// [`Failure::Usage`] for a command without words.
-    pub fn list(&self, default: &[&str]) -> Result<Vec<Source>, Failure> {
+    fn list(&self, default: &[&str]) -> Result<Vec<Source>, Failure> {
         let mut sources: Vec<Source> =
             self.workload.iter().map(|name| Source::Workload(name.clone(), self.scale)).collect();
         sources.extend(self.trace.iter().map(|path| Source::Trace(path.clone(), self.format)));
@@ -62,6 +62,23 @@ impl SourceArgs {
             sources = default.iter().map(|&name| Source::Workload(name.to_owned(), self.scale)).collect();
         }
         Ok(sources)
+    }
+
+    /// The same, each with the length of its windows: `window`, or the default for embedded workloads or for others.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a command without words.
+    pub fn with_windows(
+        &self,
+        default: &[&str],
+        window: Option<u64>,
+        [embedded, other]: [u64; 2],
+    ) -> Result<Vec<(Source, u64)>, Failure> {
+        let with_window = |source: Source| {
+            let default = if source.is_embedded() { embedded } else { other };
+            (source, window.unwrap_or(default))
+        };
+        Ok(self.list(default)?.into_iter().map(with_window).collect())
     }
 
     /// The program after the options.

@@ -10,7 +10,7 @@ use crate::traces::{Source, SourceArgs};
 ///
 /// Every program is recorded once: blocks, accesses, misses of the wavelet paper's caches (16 KiB 2-way L1 with 32-byte
 /// lines, 1 MiB 4-way L2 with 64-byte lines), cycles of the reference chip. Then all detectors see the same windows.
-/// Embedded workloads run by default; programs run under qemu-user, which tells every access; threads take turns. Ctrl-C
+/// Embedded workloads run by default; programs run under qemu-user, which reports every access; threads take turns. Ctrl-C
 /// ends the recording, and what was recorded is compared.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "compare_detectors", version)]
@@ -110,11 +110,11 @@ impl Args {
 
     /// The programs, each with the length of its windows.
     pub(super) fn sources(&self) -> Result<Vec<(Source, u64)>, Failure> {
-        let with_window = |source: Source| {
-            let default = if source.is_embedded() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW };
-            (source, self.window.unwrap_or(default))
-        };
-        Ok(self.sources.list(&["few", "phased", "layouts"])?.into_iter().map(with_window).collect())
+        self.sources.with_windows(
+            &["few", "phased", "layouts"],
+            self.window,
+            [EMBEDDED_WINDOW, PROGRAM_WINDOW],
+        )
     }
 
     pub(super) fn asks_for(&self, experiment: Experiment) -> bool {

@@ -227,13 +227,12 @@ impl Args {
     /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
         let what = match () {
-            () if !matches!(self.backend, Backend::Perf | Backend::Dbi) => return Ok(()),
             () if self.model.is_exact() => self.model.name(),
             () if self.side == CacheSide::Instruction => "--side instruction",
             () if self.scope == Some(Scope::Shared) => "--scope shared",
             () => return Ok(()),
         };
-        Err(Failure::Usage(format!("{what} needs every access of the program: give --backend qemu")))
+        self.backend.traces(what)
     }
 
     /// The cache whose hot spots are asked for.

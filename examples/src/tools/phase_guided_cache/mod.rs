@@ -3,7 +3,6 @@
 mod args;
 mod report;
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +63,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     subject.scope = args.scope;
     subject.notes = target.notes();
     subject.processes = target.processes();
-    let threads = run.windows.iter().map(|window| window.thread).collect::<BTreeSet<_>>().len();
+    let threads = run.threads();
     if threads > subject.processes.len().max(1) {
         subject.notes.push(format!(
             "there were {threads} threads: miss ratios are those of a private cache for each, without what others \

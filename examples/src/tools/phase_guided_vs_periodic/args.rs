@@ -27,7 +27,7 @@ pub struct Args {
     /// What to do
     #[arg(long, value_enum, default_value = "compare")]
     pub(super) experiment: Experiment,
-    /// Instructions in a window, accesses where a trace tells no code [default: 1000000 for programs and traces, 200000
+    /// Instructions in a window, accesses where a trace holds no code [default: 1000000 for programs and traces, 200000
     /// for embedded workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
@@ -89,11 +89,11 @@ impl std::ops::Deref for Args {
 impl Args {
     /// The programs, each with the length of its windows.
     pub(super) fn sources(&self) -> Result<Vec<(Source, u64)>, Failure> {
-        let with_window = |source: Source| {
-            let default = if source.is_embedded() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW };
-            (source, self.window.unwrap_or(default))
-        };
-        Ok(self.sources.list(&["phased", "multi", "same_code"])?.into_iter().map(with_window).collect())
+        self.sources.with_windows(
+            &["phased", "multi", "same_code"],
+            self.window,
+            [EMBEDDED_WINDOW, PROGRAM_WINDOW],
+        )
     }
 
     /// Line size.

@@ -90,7 +90,7 @@ impl Recording {
         let end = source.observe(&mut recorder, limits)?;
         let mut recording = recorder.finish(source.name(), end.stopped, end.notes);
         if matches!(source, Source::Trace(..)) && !recording.by_instructions {
-            let note = "the trace tells no code, so that all windows are of one phase and count accesses";
+            let note = "the trace holds no code, so that all windows are of one phase and count accesses";
             recording.notes.push(note.to_owned());
         }
         if recording.windows.len() < 2 {
@@ -274,7 +274,7 @@ impl Recorder {
 }
 
 impl Sink for Recorder {
-    // Threads are not told apart: they share the cache, and a window is one of the process.
+    // Threads are not distinguished: they share the cache, and a window is one of the process.
     #[inline]
     fn event(&mut self, event: Event) {
         match event {

@@ -4,7 +4,7 @@ use phase_detect::Error;
 
 use super::super::code::{CodeKind, CodeSource};
 use super::super::detectors::{Method, Scores, scarphase};
-use super::super::recording::{PARTS, Recording};
+use super::super::recording::Recording;
 use super::{Setting, mean};
 use crate::report::{Cell, Table};
 
@@ -33,7 +33,7 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
     );
     let Some(first) = recordings.first() else { return Ok(vec![table]) };
     for parts in LENGTHS {
-        let length = first.window * parts as u64 / PARTS as u64;
+        let length = first.length_of(parts);
         let mut all = Vec::new();
         for recording in recordings {
             let windows = recording.windows_of(parts);

@@ -58,7 +58,7 @@ impl Program {
             if windows.len() < 2 {
                 continue;
             }
-            let length = recording.window * parts as u64 / PARTS as u64;
+            let length = recording.length_of(parts);
             let stab = |signatures: &[_], method: Method| {
                 let scores = Scores::of(&method.labels(signatures, seed)?, &windows, length)?;
                 Ok::<_, Error>([scores.stab, scores.stab_twice])
@@ -72,7 +72,7 @@ impl Program {
             let windows = recording.windows_of(parts);
             let mut source = CodeSource::new(CodeKind::Bbv, recording, seed)?;
             let signatures: Vec<_> = windows.iter().map(|w| source.signature(w, 0)).collect();
-            let length = recording.window * parts as u64 / PARTS as u64;
+            let length = recording.length_of(parts);
             let scores = Scores::of(&Method::SimPoint.labels(&signatures, seed)?, &windows, length)?;
             Ok::<_, Error>([scores.cov, scores.stab])
         };
@@ -178,43 +178,27 @@ struct Claim {
     ratio: fn(&[&Program]) -> Option<f64>,
 }
 
-/// A mean of a score over programs.
-type Average = fn(&[&Program], &str, &str, fn(&Scores) -> f64) -> Option<f64>;
-
-fn arithmetic_mean(
-    drawn: &[&Program],
-    signature: &str,
-    method: &str,
-    value: fn(&Scores) -> f64,
-) -> Option<f64> {
-    let values: Option<Vec<f64>> = drawn.iter().map(|p| p.of(signature, method).map(value)).collect();
-    values.map(|values| mean(values.into_iter()))
-}
-
-fn geometric_mean(
-    drawn: &[&Program],
-    signature: &str,
-    method: &str,
-    value: fn(&Scores) -> f64,
-) -> Option<f64> {
-    let values: Option<Vec<f64>> = drawn.iter().map(|p| p.of(signature, method).map(value)).collect();
-    values.map(|values| geometric(values.into_iter()))
-}
+/// A mean over programs.
+type Mean = fn(std::vec::IntoIter<f64>) -> f64;
 
 /// Of two detectors, each a signature and a method.
 fn ratio(
     drawn: &[&Program],
-    average: Average,
+    mean: Mean,
     value: fn(&Scores) -> f64,
     [one, other]: [(&str, &str); 2],
 ) -> Option<f64> {
-    let (above, below) = (average(drawn, one.0, one.1, value)?, average(drawn, other.0, other.1, value)?);
+    let of = |(signature, method): (&str, &str)| {
+        let values: Option<Vec<f64>> = drawn.iter().map(|p| p.of(signature, method).map(value)).collect();
+        Some(mean(values?.into_iter()))
+    };
+    let (above, below) = (of(one)?, of(other)?);
     (below > 0.0).then(|| above / below)
 }
 
 /// Sigma of two signatures, both under k-means with ten phases, as the wavelet paper compares them.
 fn sigmas(drawn: &[&Program], one: &str, other: &str) -> Option<f64> {
-    ratio(drawn, arithmetic_mean, |s| s.sigma, [(one, "k-means"), (other, "k-means")])
+    ratio(drawn, mean, |s| s.sigma, [(one, "k-means"), (other, "k-means")])
 }
 
 /// What the wavelet paper compares wavelets with.
@@ -301,7 +285,7 @@ const CLAIMS: &[Claim] = &[
         ratio: |drawn| {
             let of = |kind: &str| {
                 let pair = [(kind, "leader-follower"), ("EIPV", "leader-follower")];
-                ratio(drawn, arithmetic_mean, |s| s.ccov, pair)
+                ratio(drawn, mean, |s| s.ccov, pair)
             };
             Some(of("MBBV")?.max(of("BRV")?).max(of("CBRV")?))
         },
@@ -311,28 +295,28 @@ const CLAIMS: &[Claim] = &[
         figure: "STAB of POP, of ScarPhase's",
         stated: "0.39 (10 M), 1.18 (100 M)",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.stab, [POP, SCARPHASE]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.stab, [POP, SCARPHASE]),
     },
     Claim {
         paper: "POP",
         figure: "the same, every phase measured twice",
         stated: "not in the paper",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.stab_twice, [POP, SCARPHASE]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.stab_twice, [POP, SCARPHASE]),
     },
     Claim {
         paper: "POP",
         figure: "STAB of POP, of ScarPhase's with a sample in 25,000 instructions",
         stated: "0.39 (10 M), 1.18 (100 M)",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.stab, [POP, LIMITED]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.stab, [POP, LIMITED]),
     },
     Claim {
         paper: "POP",
         figure: "the same, every phase measured twice",
         stated: "not in the paper",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.stab_twice, [POP, LIMITED]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.stab_twice, [POP, LIMITED]),
     },
     Claim {
         paper: "POP",
@@ -353,14 +337,14 @@ const CLAIMS: &[Claim] = &[
         figure: "CCoV of POP, of ScarPhase's",
         stated: "0.57 (10 M), 1.05 (100 M)",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.ccov, [POP, SCARPHASE]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.ccov, [POP, SCARPHASE]),
     },
     Claim {
         paper: "POP",
         figure: "phases of POP, of ScarPhase's",
         stated: "0.40 (10 M), 1.35 (100 M)",
         below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric_mean, |s| s.phases as f64, [POP, SCARPHASE]),
+        ratio: |drawn| ratio(drawn, geometric, |s| s.phases as f64, [POP, SCARPHASE]),
     },
     Claim {
         paper: "POP",

@@ -133,6 +133,11 @@ impl Recording {
     pub fn windows_of(&self, parts: usize) -> Vec<Window> {
         self.parts.chunks_exact(parts).map(Window::merged).collect()
     }
+
+    /// Instructions in a window of `parts` parts.
+    pub fn length_of(&self, parts: usize) -> u64 {
+        self.window * parts as u64 / PARTS as u64
+    }
 }
 
 /// Takes the events of a run.
