@@ -2,7 +2,7 @@
 //!
 //! With hardware counters that is the `perf` backend: near the program's own speed. Without, the `qemu` backend: exact,
 //! without privileges, and several times slower than the program alone. Where the emulator is missing or cannot load
-//! plugins, the `dbi` backend: as exact, but of one thread of one process. Which of them are tried depends on the features
+//! plugins, the `dbi` backend: as exact, but of one process. Which of them are tried depends on the features
 //! this crate is built with.
 
 use std::ffi::{OsStr, OsString};

@@ -153,6 +153,13 @@ impl Code {
         self.raw(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xC0 | (from & 7) << 3 | to & 7]);
     }
 
+    /// Does nothing, for as long as four bytes are not aligned after `opcode` bytes.
+    pub(super) fn align(&mut self, opcode: u64) {
+        let nothing: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0F, 0x1F, 0x00]];
+        let missing = (self.here() + opcode).wrapping_neg() % 4;
+        self.raw(nothing[missing as usize]);
+    }
+
     /// `jmp target`
     pub(super) fn jump(&mut self, target: u64) {
         self.raw(&[0xE9]);

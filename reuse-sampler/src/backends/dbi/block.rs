@@ -213,7 +213,7 @@ fn end_of(instruction: &Instruction) -> Option<End> {
         }),
         FlowControl::Call => Some(match instruction.code() {
             Code::Call_rel32_64 => End::Call(instruction.near_branch_target()),
-            Code::Syscall => End::SystemCall,
+            Code::Syscall if instruction.len() == 2 => End::SystemCall,
             _ => End::Unsupported("an unusual call"),
         }),
         FlowControl::Return => Some(match instruction.code() {

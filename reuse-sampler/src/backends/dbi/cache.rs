@@ -36,6 +36,13 @@ struct Codes {
     places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
 }
 
+fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
+    let number = exits.len() as u32;
+    region.set(layout::EXIT_PCS + 8 * u64::from(number), exit.pc());
+    exits.push(exit);
+    number
+}
+
 /// Exits of one kind of code, while a block of it is translated.
 struct Side<'a> {
     region: &'a Region,
@@ -46,9 +53,7 @@ struct Side<'a> {
 
 impl translate::Cache for Side<'_> {
     fn exit(&mut self, exit: Exit) -> u32 {
-        let number = self.exits.len() as u32;
-        self.region.set(layout::EXIT_PCS + 8 * u64::from(number), exit.pc());
-        self.exits.push(exit);
+        let number = keep(self.region, self.exits, exit);
         if let Exit::Link { target, patch } = exit {
             self.links.push((target, patch));
         }
@@ -68,9 +73,11 @@ pub(super) struct CodeCache {
     hot: u64, // address of free room
     cold: u64,
     exits: Vec<Exit>,
+    crowded: bool,              // an entry was not found a place in the lookups
     numbers: HashMap<u64, u32>, // of blocks, by program counter
     blocks: Vec<Block>,
     codes: [Codes; 2],
+    complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     factory: InstructionInfoFactory,
 }
 
@@ -91,16 +98,18 @@ impl CodeCache {
             hot: 0,
             cold: 0,
             exits: Vec::new(),
+            crowded: false,
             numbers: HashMap::new(),
             blocks: Vec::new(),
             codes: [Codes::default(), Codes::default()],
+            complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
         };
         cache.clear();
         cache
     }
 
-    /// Forgets everything. No thread may be in the cache.
+    /// Forgets everything. No thread may be in the cache, and lookups are to be emptied.
     pub(super) fn clear(&mut self) {
         self.hot = self.base + layout::CACHE;
         self.cold = self.base + layout::COLD;
@@ -108,17 +117,23 @@ impl CodeCache {
         self.numbers.clear();
         self.blocks.clear();
         self.codes = [Codes::default(), Codes::default()];
+        self.crowded = false;
+        self.region.write(layout::HASHES, &vec![0; 2 * layout::HASH_SIZE as usize]);
+    }
+
+    /// Empties the first-level lookups of a thread.
+    pub(super) fn clear_lookups(&self, thread: usize) {
         let empty: Vec<u8> =
             std::iter::repeat_n(self.entries.probe.to_le_bytes(), 2 * shared::LOOKUP_SIZE as usize / 8)
                 .flatten()
                 .collect();
-        self.region.write(layout::THREAD + u64::from(shared::LOOKUPS), &empty);
-        self.region.write(layout::HASHES, &vec![0; 2 * layout::HASH_SIZE as usize]);
+        self.region.write(layout::block(thread) + u64::from(shared::LOOKUPS), &empty);
     }
 
     /// Whether the cache must be emptied before more is translated.
     pub(super) fn is_full(&self) -> bool {
-        self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
+        self.crowded
+            || self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
             || self.blocks.len() + AHEAD + 1 > shared::BLOCKS as usize
@@ -137,6 +152,11 @@ impl CodeCache {
         self.exits.get(number as usize).copied()
     }
 
+    /// A number for an exit that a thread has taken before the cache was emptied.
+    pub(super) fn keep(&mut self, exit: Exit) -> u32 {
+        keep(&self.region, &mut self.exits, exit)
+    }
+
     /// Whether a block has code in `start..end`.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
         self.blocks.iter().any(|block| {
@@ -146,7 +166,14 @@ impl CodeCache {
     }
 
     /// Where the code of `kind` for `pc` is; it is translated if it is not, with what it leads to.
-    pub(super) fn find(&mut self, pc: u64, kind: Kind, read: &mut dyn FnMut(u64) -> Vec<u8>) -> u64 {
+    /// `thread` is about to go there.
+    pub(super) fn find(
+        &mut self,
+        pc: u64,
+        kind: Kind,
+        thread: usize,
+        read: &mut dyn FnMut(u64) -> Vec<u8>,
+    ) -> u64 {
         if let Some(&address) = self.codes[kind as usize].entries.get(&pc) {
             return address;
         }
@@ -165,8 +192,9 @@ impl CodeCache {
                     None => break,
                 }
             }
+            self.publish();
             if returned_to {
-                self.indirect(first, kind);
+                self.indirect(first, kind, thread);
             }
             if done >= AHEAD {
                 break;
@@ -215,10 +243,8 @@ impl CodeCache {
         for (target, patch) in links {
             codes.waiting.entry(target).or_default().push(patch);
         }
-        for patch in codes.waiting.remove(&pc).unwrap_or_default() {
-            let distance = address.wrapping_sub(patch + 4) as i32;
-            self.region.write(patch - self.base, &distance.to_le_bytes());
-        }
+        self.complete
+            .extend(codes.waiting.remove(&pc).unwrap_or_default().into_iter().map(|patch| (patch, address)));
         let next = found.next();
         let targets = match found.end {
             End::Jump(target) => vec![(target, false)],
@@ -231,8 +257,17 @@ impl CodeCache {
         (targets, done.continues.then_some(next))
     }
 
-    /// The entry for indirect jumps of a translated block, found by lookups from now on.
-    pub(super) fn indirect(&mut self, pc: u64, kind: Kind) {
+    /// Lets code that waits jump to what is complete now: a block may run into the next one.
+    fn publish(&mut self) {
+        for (patch, address) in self.complete.drain(..) {
+            // Threads may execute the jump meanwhile: the distance is aligned, and changes at once.
+            let distance = address.wrapping_sub(patch + 4) as i32;
+            self.region.set_half(patch - self.base, distance as u32);
+        }
+    }
+
+    /// The entry for indirect jumps of a translated block, found by lookups from now on, by those of `thread` at once.
+    pub(super) fn indirect(&mut self, pc: u64, kind: Kind, thread: usize) {
         let codes = &mut self.codes[kind as usize];
         let Some(&block) = codes.entries.get(&pc) else { return };
         let address = if let Some(&address) = codes.indirect.get(&pc) {
@@ -245,14 +280,17 @@ impl CodeCache {
             codes.indirect.insert(pc, code.address);
             let table = layout::HASHES + kind as u64 * layout::HASH_SIZE;
             let first = hash(pc);
-            let free = (first..first + layout::PROBES)
-                .find(|entry| self.region.get(table + 16 * entry) == 0)
-                .unwrap_or(first);
-            self.region.set(table + 16 * free + 8, code.address);
-            self.region.set(table + 16 * free, pc);
+            // An entry in use does not change: a thread may be reading it.
+            let mut places = first..first + layout::PROBES;
+            if let Some(free) = places.find(|entry| self.region.get(table + 16 * entry) == 0) {
+                self.region.set(table + 16 * free + 8, code.address);
+                self.region.set(table + 16 * free, pc);
+            } else {
+                self.crowded = true;
+            }
             code.address
         };
-        let lookup = layout::THREAD + u64::from(shared::LOOKUPS + kind as u32 * shared::LOOKUP_SIZE);
+        let lookup = layout::block(thread) + u64::from(shared::LOOKUPS + kind as u32 * shared::LOOKUP_SIZE);
         self.region.set(lookup + 8 * (pc & 0xFFFF), address);
     }
 

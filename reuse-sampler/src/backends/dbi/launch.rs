@@ -23,6 +23,7 @@ use super::DbiOptions;
 use super::layout::{self, private, shared};
 use super::region::Region;
 use super::runtime::Runtime;
+use super::threads::set_up;
 use crate::SamplerError;
 
 /// A program that waits at its first instruction.
@@ -155,18 +156,19 @@ fn map(pid: Pid, descriptor: i32, region: &Region, runtime: &Runtime) -> Result<
         Ok(result)
     };
     let base = room(pid, entry)?;
+    let more = base - layout::MORE;
     let fixed = (libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
     let (read, write, execute) = (libc::PROT_READ as u64, libc::PROT_WRITE as u64, libc::PROT_EXEC as u64);
     let (mine, ours) = (libc::MAP_PRIVATE as u64 | fixed, libc::MAP_SHARED as u64 | fixed);
     let file = descriptor as u64;
     let reserve =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
-    let reserved = call(libc::SYS_mmap, [base, layout::SIZE, 0, reserve, u64::MAX, 0])?;
-    if reserved != base {
+    if call(libc::SYS_mmap, [more, layout::FILE, 0, reserve, u64::MAX, 0])? != more {
         return Err(failed(Errno::EEXIST));
     }
-    let thread = layout::THREAD;
+    let thread = layout::block(0);
     let rest = thread + private::SIZE;
+    call(libc::SYS_mmap, [more, layout::MORE, read | write, ours, file, layout::SIZE])?;
     for (start, end, protection, flags) in [
         (layout::RUNTIME, layout::HUB, read | execute, ours),
         (layout::HUB, layout::EXIT_PCS, read | write, ours),
@@ -178,16 +180,12 @@ fn map(pid: Pid, descriptor: i32, region: &Region, runtime: &Runtime) -> Result<
         call(libc::SYS_mmap, [base + start, end - start, protection, flags, file, start])?;
     }
     call(libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
-    call(libc::SYS_arch_prctl, [ARCH_SET_GS, base + thread, 0, 0, 0, 0])?;
+    call(libc::SYS_arch_prctl, [ARCH_SET_GS, layout::address(base, 0), 0, 0, 0, 0])?;
     ptrace::write(pid, at, word).map_err(&failed)?;
 
     region.write(layout::RUNTIME, runtime.code);
-    let shared = |offset: u32| thread + u64::from(offset);
-    region.set(shared(shared::SELF), base + thread);
-    region.set(shared(shared::HUB), base + layout::HUB);
-    region.set(shared(shared::STACK), base + thread + u64::from(private::STACK_TOP));
-    region.set(shared(shared::EXIT_PCS), base + layout::EXIT_PCS);
-    region.set(shared(shared::PC), entry);
+    set_up(region, base, 0);
+    region.set(thread + u64::from(shared::PC), entry);
     region.set_half(layout::HUB + layout::OBSERVER, std::process::id());
     let mut first = ptrace::getregs(pid).map_err(&failed)?;
     let gs = first.gs_base;
@@ -202,7 +200,8 @@ fn map(pid: Pid, descriptor: i32, region: &Region, runtime: &Runtime) -> Result<
 /// Room for what the program maps itself.
 const GAP: u64 = 1 << 30;
 
-/// A free range below what is mapped around the entry, near enough for libraries to be reached by 32-bit distances.
+/// A base for the region in a free range below what is mapped around the entry, near enough for libraries to be reached
+/// by 32-bit distances.
 fn room(pid: Pid, entry: u64) -> Result<u64, SamplerError> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|source| SamplerError::Io {
         operation: "read",
@@ -219,8 +218,11 @@ fn room(pid: Pid, entry: u64) -> Result<u64, SamplerError> {
         .collect();
     used.sort_unstable();
     let mut base = entry.saturating_sub(GAP + layout::SIZE).max(1 << 32) & !((1 << 21) - 1);
-    while let Some(&(_, end)) = used.iter().find(|(start, end)| *start < base + layout::SIZE && *end > base) {
-        base = (end + (1 << 21)) & !((1 << 21) - 1);
+    let meets = |base: u64| {
+        used.iter().find(move |(start, end)| *start < base + layout::SIZE && *end > base - layout::MORE)
+    };
+    while let Some(&(_, end)) = meets(base) {
+        base = (end + layout::MORE + (1 << 21)) & !((1 << 21) - 1);
     }
     Ok(base)
 }

@@ -2,7 +2,8 @@
 //!
 //! The region is one file in memory. The observer maps all of it writable; the program maps its code executable and
 //! read-only, so that no page is writable and executable in one process. Each thread's block is found through GS;
-//! its first part is private to the process, so that a forked child has its own copy.
+//! its first part is private to the process, so that a forked child has its own copy. The blocks of all threads but the
+//! first are at the end of the file, and below the rest in the program's memory.
 
 /// Entry points and code that is the same for all blocks.
 pub const RUNTIME: u64 = 0;
@@ -20,16 +21,38 @@ pub const HASH_BITS: u32 = 17;
 pub const HASH_SIZE: u64 = (1 << HASH_BITS) * 16 + 0x1000;
 /// Entries looked at before giving up.
 pub const PROBES: u64 = 8;
-/// The thread's block.
-pub const THREAD: u64 = 0x200_0000;
+/// The first thread's block.
+const FIRST: u64 = 0x200_0000;
 /// Bytes of a thread's block.
 pub const THREAD_SIZE: u64 = 0x100_0000;
 /// Translated code: blocks from its start, rarely executed stubs from [`COLD`].
 pub const CACHE: u64 = 0x400_0000;
 /// Rarely executed parts of translated code.
 pub const COLD: u64 = 0xC00_0000;
-/// Bytes of the region.
+/// Bytes of the region without the blocks of further threads.
 pub const SIZE: u64 = 0x1000_0000;
+/// Threads there can be at once.
+pub const THREADS: usize = 128;
+/// Bytes of the blocks of further threads.
+pub const MORE: u64 = (THREADS as u64 - 1) * THREAD_SIZE;
+/// Bytes of the file.
+pub const FILE: u64 = SIZE + MORE;
+
+/// Where the block of a thread is in the file.
+pub const fn block(thread: usize) -> u64 {
+    match thread as u64 {
+        0 => FIRST,
+        more => SIZE + (more - 1) * THREAD_SIZE,
+    }
+}
+
+/// Where the block of a thread is in a program that has the region at `base`.
+pub const fn address(base: u64, thread: usize) -> u64 {
+    match thread {
+        0 => base + FIRST,
+        _ => base - MORE - SIZE + block(thread),
+    }
+}
 
 /// In the hub: counts requests. Sleeper: the observer.
 pub const DOORBELL: u64 = 0;
@@ -91,6 +114,7 @@ pub mod shared {
     pub const LOOKUP: u32 = 0x1_01A0; // address of the first-level table of the mode in use
     pub const MASKED: u32 = 0x1_01A8; // all signals are blocked, the program's mask is in the next word
     pub const MASK: u32 = 0x1_01B0;
+    pub const NEW: u32 = 0x1_01B8; // address of the block of the thread that is being created
     pub const SCRATCH: u32 = 0x1_0300; // for arguments of the observer's calls
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
     pub const CALLS: u32 = 512;
@@ -111,7 +135,7 @@ pub mod shared {
 const _: () = assert!(shared::LOOKUPS + 2 * shared::LOOKUP_SIZE <= shared::COUNTS);
 const _: () = assert!(shared::COUNTS + 8 * shared::BLOCKS <= shared::BUFFERS);
 const _: () = assert!((shared::BUFFERS + 2 * shared::BUFFER_SIZE) as u64 <= THREAD_SIZE);
-const _: () = assert!(HASHES + 2 * HASH_SIZE <= THREAD && EXIT_PCS + 8 * EXITS <= HASHES);
+const _: () = assert!(HASHES + 2 * HASH_SIZE <= FIRST && EXIT_PCS + 8 * EXITS <= HASHES);
 
 /// Why a thread asks, other than by an exit of translated code (0) or after a call of the observer's (9).
 pub mod reason {
@@ -119,6 +143,8 @@ pub mod reason {
     pub const RETURNED: u32 = 6; // from a signal handler
     pub const DELIVERED: u32 = 10; // a signal's frame is on the program's stack
     pub const ABORTED: u32 = 11; // a signal came before the system call that was asked for
+    pub const BEGAN: u32 = 12; // a new thread, all signals blocked
+    pub const AFTER: u32 = 13; // after a system call that it was in when the cache was emptied
 }
 
 /// What a thread is to do.
@@ -128,4 +154,5 @@ pub mod command {
     pub const NATIVE: u32 = 3;
     pub const RAW: u32 = 4;
     pub const FORK: u32 = 5; // as CALL; a child runs natively
+    pub const CLONE: u32 = 6; // as CALL; a new thread asks
 }

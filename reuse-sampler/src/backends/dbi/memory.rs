@@ -33,6 +33,11 @@ impl Memory {
         Self { pid, executable: Vec::new(), stale: true }
     }
 
+    /// The thread of this number lives: through one that has ended the memory cannot be reached.
+    pub(super) fn follow(&mut self, tid: i32) {
+        self.pid = Pid::from_raw(tid);
+    }
+
     /// The mappings have changed.
     pub(super) fn changed(&mut self) {
         self.stale = true;

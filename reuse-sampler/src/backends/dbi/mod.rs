@@ -23,13 +23,16 @@
 //!   straddles lines. A repeated string instruction makes one per element. A locked read-modify-write is one store; an
 //!   unlocked one is a load and a store. Masked and gathered accesses count as one access at the first address, and
 //!   [`warnings`](DbiSampler::warnings) say that some were executed.
+//! - **Threads** have windows and samples of their own; distances count the thread's own accesses. A plan applies to the
+//!   thread whose window was returned last: it waits for the plan while others run on. A new thread begins under the
+//!   first plan.
 //! - **Elapsed time** is that of the translated run.
 //!
 //! # What is not observed
-//! Child processes and programs that the observed one starts run natively. A program that creates a thread, executes
-//! writable memory (a just-in-time compiler), installs a system call filter or uses an instruction that is not
-//! translated runs on natively from that point: the windows before it are returned, and the warnings say why and from
-//! which window.
+//! Child processes and programs that the observed one starts run natively. A program that executes writable memory (a
+//! just-in-time compiler), installs a system call filter, has more than 128 threads at once or uses an instruction that
+//! is not translated runs on natively from that point: the windows before it are returned, and the warnings say why and
+//! from which window.
 
 #[cfg(dbi_backend)]
 mod assemble;
@@ -60,6 +63,8 @@ mod runtime;
 mod signals;
 #[cfg(dbi_backend)]
 mod system_calls;
+#[cfg(dbi_backend)]
+mod threads;
 #[cfg(dbi_backend)]
 mod translate;
 #[cfg(dbi_backend)]

@@ -1,7 +1,7 @@
-//! Serves the requests of the program: what it asks for when translated code cannot go on by itself.
+//! Serves the requests of the program: what a thread asks for when translated code cannot go on by itself.
 //!
-//! The program waits while it asks. So all decisions are made here, in ordinary code, and the program's side stays a
-//! page of assembly.
+//! The thread waits while it asks. So all decisions are made here, in ordinary code, and the program's side stays a
+//! page of assembly. One thread is served at a time, the current one; the others run on meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,37 +13,52 @@ use super::memory::{Mapped, Memory};
 use super::process::Process;
 use super::region::{self, Region};
 use super::runtime::Runtime;
-use super::signals::Signals;
-use super::system_calls::{ASK_FIRST, Calling};
-use super::translate::{Exit, Kind};
+use super::signals::Action;
+use super::threads::Thread;
+use super::translate::Exit;
 
 /// Longest sleep while nothing is asked.
 const NAP: Duration = Duration::from_secs(10);
 /// Numbers of registers, as saved.
 pub(super) mod register {
     pub const RAX: u32 = 0;
+    pub const RCX: u32 = 1;
     pub const RDX: u32 = 2;
     pub const RSP: u32 = 4;
     pub const RSI: u32 = 6;
     pub const RDI: u32 = 7;
+    pub const R8: u32 = 8;
     pub const R10: u32 = 10;
 }
-/// What is taken from the instructions left to make the thread ask at its next block.
-pub(super) const SOON: u64 = 1 << 62;
-
-/// Something that windows are concerned with.
+/// Something that windows are concerned with, of the current thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
+    /// It has begun, at `pc`.
+    Began { pc: u64 },
     /// The window ends before the block at `pc`.
     Boundary { pc: u64 },
     /// The buffer of accesses is full before the block at `pc`.
     Full { pc: u64 },
     /// Translated code is no longer valid, or there is no room for more; the program is at `pc`.
     Stale { pc: u64 },
-    /// The program is about to end; it waits.
+    /// The thread or the program is about to end; it waits.
     Exiting,
-    /// It runs natively from `pc` on, once it is told to.
+    /// The program is to run natively, this thread from `pc` on.
     Leaving { pc: u64 },
+}
+
+impl Event {
+    /// Where the thread is, unless it ends.
+    pub(super) const fn pc(self) -> Option<u64> {
+        match self {
+            Self::Began { pc }
+            | Self::Boundary { pc }
+            | Self::Full { pc }
+            | Self::Stale { pc }
+            | Self::Leaving { pc } => Some(pc),
+            Self::Exiting => None,
+        }
+    }
 }
 
 /// The process has ended while it was served.
@@ -59,69 +74,58 @@ pub(super) struct Observer {
     pub process: Process,
     pub memory: Memory,
     pub cache: CodeCache,
-    pub kind: Kind,
-    pub signals: Signals,
-    pub calling: Calling,
+    /// By the numbers of their blocks.
+    pub threads: Vec<Option<Thread>>,
+    /// The one that is served.
+    pub current: usize,
+    /// What the program asked of each signal.
+    pub actions: [Action; 65],
     /// Why the program is to run natively.
     pub leaving: Option<String>,
     pub forks: u64,
     pub executed: u64,
     pub first_executed: Option<String>,
-    pub soon: bool,
 }
 
 impl Observer {
     pub(super) fn new(region: Arc<Region>, runtime: Runtime, base: u64, process: Process) -> Self {
-        let observer = Self {
+        let mut observer = Self {
             cache: CodeCache::new(Arc::clone(&region), base, &runtime),
             memory: Memory::new(process.pid()),
             region,
             runtime,
             base,
+            threads: vec![Some(Thread::new(process.pid().as_raw()))],
+            current: 0,
+            actions: [[0; 4]; 65],
             process,
-            kind: Kind::Counting,
-            signals: Signals::default(),
-            calling: Calling::default(),
             leaving: None,
             forks: 0,
             executed: 0,
             first_executed: None,
-            soon: false,
         };
-        for call in ASK_FIRST {
-            let offset = u64::from(shared::ASK_FIRST) + u64::from(call / 64) * 8;
-            observer.set_at(offset, observer.at(offset) | 1 << (call % 64));
-        }
-        observer.use_kind(Kind::Counting);
+        observer.prepare();
         observer
-    }
-
-    fn at(&self, offset: u64) -> u64 {
-        self.region.get(layout::THREAD + offset)
-    }
-
-    fn set_at(&self, offset: u64, value: u64) {
-        self.region.set(layout::THREAD + offset, value);
     }
 
     /// A word of the thread's block.
     pub(super) fn get(&self, offset: u32) -> u64 {
-        self.at(offset.into())
+        self.region.get(layout::block(self.current) + u64::from(offset))
     }
 
     pub(super) fn set(&self, offset: u32, value: u64) {
-        self.set_at(offset.into(), value);
+        self.region.set(layout::block(self.current) + u64::from(offset), value);
     }
 
     pub(super) fn set_half(&self, offset: u32, value: u32) {
-        self.region.set_half(layout::THREAD + u64::from(offset), value);
+        self.region.set_half(layout::block(self.current) + u64::from(offset), value);
     }
 
-    fn get_half(&self, offset: u32) -> u32 {
-        self.region.get_half(layout::THREAD + u64::from(offset))
+    pub(super) fn get_half(&self, offset: u32) -> u32 {
+        self.region.get_half(layout::block(self.current) + u64::from(offset))
     }
 
-    /// A saved register of the program's.
+    /// A saved register of the thread's.
     pub(super) fn register(&self, number: u32) -> u64 {
         self.get(shared::REGISTERS + 8 * number)
     }
@@ -130,39 +134,36 @@ impl Observer {
         self.set(shared::REGISTERS + 8 * number, value);
     }
 
-    /// An address of the program's, of something in its thread's block.
+    /// An address of the program's, of something in the thread's block.
     pub(super) fn address_of(&self, offset: u32) -> u64 {
-        self.base + layout::THREAD + u64::from(offset)
+        layout::address(self.base, self.current) + u64::from(offset)
     }
 
     /// Whether an address range meets the region.
     pub(super) fn is_ours(&self, start: u64, length: u64) -> bool {
-        start < self.base + layout::SIZE && start.saturating_add(length) > self.base
+        start < self.base + layout::SIZE && start.saturating_add(length) > self.base - layout::MORE
     }
 
-    /// From now on code of `kind` is executed.
-    pub(super) fn use_kind(&self, kind: Kind) {
-        self.set(shared::HASH, self.base + layout::HASHES + kind as u64 * layout::HASH_SIZE);
-        self.set(shared::LOOKUP, self.address_of(shared::LOOKUPS + kind as u32 * shared::LOOKUP_SIZE));
-    }
-
-    /// Waits for the program's next request; signals are served meanwhile.
+    /// Waits for the next request of any thread, which becomes the current one.
     pub(super) fn wait(&mut self) -> Result<u32, Gone> {
+        let first = self.current + 1;
+        self.wait_for(|observer| {
+            let count = observer.threads.len();
+            (first..first + count).find_map(|number| {
+                observer.current = number % count;
+                observer.request()
+            })
+        })
+    }
+
+    /// Waits until `found` has found something. Whoever may make it true rings the bell.
+    pub(super) fn wait_for<T>(&mut self, mut found: impl FnMut(&mut Self) -> Option<T>) -> Result<T, Gone> {
         let bell = layout::HUB + layout::DOORBELL;
         loop {
             let rung = self.region.half(bell).load(Ordering::SeqCst);
             let ended = self.process.has_ended();
-            if self.get_half(shared::SIGNAL_STATE) == 1 {
-                let command = self.signal();
-                self.set_half(shared::SIGNAL_COMMAND, command);
-                self.answer(shared::SIGNAL_STATE);
-                continue;
-            }
-            if self.get_half(shared::STATE) == 1 {
-                if std::mem::take(&mut self.soon) {
-                    self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(SOON));
-                }
-                return Ok(self.get_half(shared::REASON));
+            if let Some(found) = found(self) {
+                return Ok(found);
             }
             if ended {
                 return Err(Gone);
@@ -171,27 +172,19 @@ impl Observer {
         }
     }
 
-    fn answer(&self, state: u32) {
-        let word = self.region.half(layout::THREAD + u64::from(state));
+    pub(super) fn answer(&self, state: u32) {
+        let word = self.region.half(layout::block(self.current) + u64::from(state));
         word.store(2, Ordering::SeqCst);
         region::wake(word);
     }
 
-    /// Tells the waiting program what to do.
+    /// Tells the waiting thread what to do.
     pub(super) fn order(&mut self, what: u32) {
         self.set_half(shared::COMMAND, what);
         self.answer(shared::STATE);
     }
 
-    /// Makes a running thread ask at its next block.
-    pub(super) fn ask_soon(&mut self) {
-        if !self.soon {
-            self.soon = true;
-            self.set(shared::LEFT, self.get(shared::LEFT).wrapping_sub(SOON));
-        }
-    }
-
-    /// Has the waiting program make a system call on the stack at `stack`.
+    /// Has the waiting thread make a system call on the stack at `stack`.
     pub(super) fn raw(&mut self, number: i64, arguments: [u64; 4], stack: u64) -> Result<(u32, u64), Gone> {
         self.set(shared::RAW, number as u64);
         for (index, argument) in (1..).zip(arguments) {
@@ -199,7 +192,7 @@ impl Observer {
         }
         self.set(shared::RAW + 40, stack);
         self.order(command::RAW);
-        let reason = self.wait()?;
+        let reason = self.wait_for(Self::request)?;
         Ok((reason, self.get(shared::RAW_RESULT)))
     }
 
@@ -208,9 +201,9 @@ impl Observer {
         self.address_of(private::STACK_TOP)
     }
 
-    /// Lets the program go on at `pc`, if nothing else is to happen first.
+    /// Lets the thread go on at `pc`, if nothing else is to happen first.
     pub(super) fn resume(&mut self, mut pc: u64, indirect: bool) -> Result<Option<Event>, Gone> {
-        if self.signals.is_pending() {
+        if self.own().signals.is_pending() {
             pc = self.deliver(pc)?;
         }
         if self.leaving.is_some() {
@@ -219,18 +212,23 @@ impl Observer {
         if self.cache.is_full() {
             return Ok(Some(Event::Stale { pc }));
         }
-        let Self { memory, cache, kind, .. } = self;
-        let address = cache.find(pc, *kind, &mut |at| memory.code(at));
+        let (kind, thread) = (self.own().kind, self.current);
+        let Self { memory, cache, .. } = self;
+        let address = cache.find(pc, kind, thread, &mut |at| memory.code(at));
         if indirect {
-            cache.indirect(pc, *kind);
+            cache.indirect(pc, kind, thread);
         }
         self.set(shared::RESUME, address);
         self.order(command::RESUME);
         Ok(None)
     }
 
-    /// Lets the program run on without us from `pc`.
+    /// Lets the thread run on without us from `pc`.
     pub(super) fn leave(&mut self, pc: u64) -> Result<(), Gone> {
+        // No signal may come between: the last step gives it its own mask.
+        let mask = self.block_signals()?;
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
         self.requeue()?;
         self.set(shared::PC, pc);
         self.order(command::NATIVE);
@@ -245,10 +243,16 @@ impl Observer {
                 let pc = self.get(shared::PC);
                 self.resume(pc, false)
             }
-            reason::ABORTED => {
-                let pc = self.calling.pc;
+            reason::AFTER => {
+                let pc = self.get(shared::PC);
+                self.set_register(register::RCX, pc);
                 self.resume(pc, false)
             }
+            reason::ABORTED => {
+                let pc = self.own().calling.pc;
+                self.resume(pc, false)
+            }
+            reason::BEGAN => self.began(),
             reason::DELIVERED => {
                 let pc = self.delivered()?;
                 self.resume(pc, false)
@@ -268,7 +272,7 @@ impl Observer {
             Some(Exit::Window { pc }) => Ok(Some(Event::Boundary { pc })),
             Some(Exit::Full { pc }) => Ok(Some(Event::Full { pc })),
             Some(Exit::Call { pc, next }) => {
-                if self.signals.is_pending() || self.leaving.is_some() {
+                if self.own().signals.is_pending() || self.leaving.is_some() {
                     return self.resume(pc, false);
                 }
                 self.call(pc, next)

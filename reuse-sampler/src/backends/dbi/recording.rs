@@ -81,8 +81,8 @@ fn play_repeated(
     }
 }
 
-/// The buffers, from the region's start: first word, and the last at which a block may begin.
+/// The buffers, from the start of the thread's block: first word, and the last at which a block may begin.
 pub(super) const fn buffer(number: u64) -> (u64, u64) {
-    let start = super::layout::THREAD + shared::BUFFERS as u64 + number * shared::BUFFER_SIZE as u64;
+    let start = shared::BUFFERS as u64 + number * shared::BUFFER_SIZE as u64;
     (start, start + (shared::BUFFER_SIZE - shared::BUFFER_RESERVE) as u64)
 }

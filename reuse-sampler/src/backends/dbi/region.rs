@@ -15,7 +15,7 @@ use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::layout::SIZE;
+use super::layout::FILE;
 use crate::SamplerError;
 
 /// The region, full of zeroes at first.
@@ -39,13 +39,15 @@ impl Region {
         };
         let file = memfd_create(c"reuse-sampler", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(e.into()))?;
         let file = File::from(file);
-        file.set_len(SIZE).map_err(failed)?;
+        file.set_len(FILE).map_err(failed)?;
         let length =
-            NonZeroUsize::new(SIZE as usize).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+            NonZeroUsize::new(FILE as usize).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }
-            .map_err(|errno| failed(errno.into()))?;
+        let base = unsafe {
+            mmap(None, length, protection, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, &file, 0)
+        }
+        .map_err(|errno| failed(errno.into()))?;
         Ok(Self { base, file: file.into() })
     }
 
@@ -54,15 +56,16 @@ impl Region {
         self.file.as_fd()
     }
 
-    fn word(&self, offset: u64) -> &AtomicU64 {
-        assert!(offset % 8 == 0 && offset < SIZE, "an offset outside the region");
+    /// A word.
+    pub(super) fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset < FILE, "an offset outside the region");
         // SAFETY: aligned, within the mapping, which lives as long as `self`; all bits are valid.
         unsafe { &*self.base.as_ptr().cast::<AtomicU64>().add(offset as usize / 8) }
     }
 
     /// Half a word.
     pub(super) fn half(&self, offset: u64) -> &AtomicU32 {
-        assert!(offset % 4 == 0 && offset < SIZE, "an offset outside the region");
+        assert!(offset % 4 == 0 && offset < FILE, "an offset outside the region");
         // SAFETY: as in `word`.
         unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(offset as usize / 4) }
     }
@@ -85,7 +88,7 @@ impl Region {
 
     /// The words at `start..end`.
     pub(super) fn words(&self, start: u64, end: u64) -> &[AtomicU64] {
-        assert!(start % 8 == 0 && start <= end && end <= SIZE, "words outside the region");
+        assert!(start % 8 == 0 && start <= end && end <= FILE, "words outside the region");
         // SAFETY: as in `word`, for each of them.
         unsafe {
             let first = self.base.as_ptr().cast::<AtomicU64>().add(start as usize / 8);
@@ -95,7 +98,7 @@ impl Region {
 
     /// Copies `bytes` to where no thread executes or reads now.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
-        assert!(offset <= SIZE && bytes.len() as u64 <= SIZE - offset, "bytes outside the region");
+        assert!(offset <= FILE && bytes.len() as u64 <= FILE - offset, "bytes outside the region");
         // SAFETY: within the mapping, and nobody refers to these bytes while this runs.
         unsafe {
             let to = self.base.as_ptr().cast::<u8>().add(offset as usize);
@@ -107,7 +110,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this size; nothing borrowed from it outlives `self`.
-        let _ = unsafe { munmap(self.base, SIZE as usize) };
+        let _ = unsafe { munmap(self.base, FILE as usize) };
     }
 }
 

@@ -37,6 +37,7 @@ core::arch::global_asm!(
     LOOKUP = const shared::LOOKUP,
     MASKED = const shared::MASKED,
     MASK = const shared::MASK,
+    NEW = const shared::NEW,
     ASK_FIRST = const shared::ASK_FIRST,
     CALLS = const shared::CALLS,
     NATIVE = const private::NATIVE,
@@ -63,7 +64,7 @@ pub(super) const VERIFIED: u32 = 21;
 
 unsafe extern "C" {
     #[link_name = "reuse_sampler_dbi_runtime"]
-    static RUNTIME: [u32; 17];
+    static RUNTIME: [u32; 18];
 }
 
 /// The code, and its entry points as offsets.
@@ -86,12 +87,13 @@ pub(super) struct Runtime {
     pub command: u64,
     pub fork: u64,
     pub aborted: u64,
+    pub after: u64,
 }
 
 impl Runtime {
     /// The code of this library.
     pub(super) fn new() -> Self {
-        // SAFETY: the assembler put a table of 17 numbers there, in read-only memory.
+        // SAFETY: the assembler put a table of 18 numbers there, in read-only memory.
         let table = unsafe { &RUNTIME };
         // SAFETY: the first number is the length of the code, which begins with the table.
         let code = unsafe { core::slice::from_raw_parts(table.as_ptr().cast::<u8>(), table[0] as usize) };
@@ -114,6 +116,7 @@ impl Runtime {
             command: at(14),
             fork: at(15),
             aborted: at(16),
+            after: at(17),
         }
     }
 }

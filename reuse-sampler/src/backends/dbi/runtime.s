@@ -117,6 +117,7 @@ reuse_sampler_dbi_runtime:
     .long .Ldbi_command - reuse_sampler_dbi_runtime
     .long .Ldbi_fork - reuse_sampler_dbi_runtime
     .long .Ldbi_aborted - reuse_sampler_dbi_runtime
+    .long .Ldbi_after - reuse_sampler_dbi_runtime
 .p2align 4
 .Ldbi_timeout:
     .quad 0, 300000000
@@ -145,6 +146,8 @@ reuse_sampler_dbi_runtime:
     je .Ldbi_native
     cmp eax, 5
     je .Ldbi_fork
+    cmp eax, 6
+    je .Ldbi_clone
 
 # A system call that the observer asks for; its last argument says on which stack.
     mov rax, gs:[{RAW}]
@@ -222,8 +225,11 @@ reuse_sampler_dbi_runtime:
 .Ldbi_native:
     mov rax, gs:[{PC}]
     mov gs:[{PRIVATE_PC}], rax
+    mov rdi, gs:[{HUB}]
+    lock bts dword ptr [rdi+16], 0
+    jc 2f # another thread has done so, and the program may have changed them since
     OWN_ACTIONS
-    mov dword ptr gs:[{NATIVE}], 1
+2:  mov dword ptr gs:[{NATIVE}], 1
     cmp dword ptr gs:[{MASKED}], 0
     je 1f
     mov edi, 2
@@ -236,6 +242,56 @@ reuse_sampler_dbi_runtime:
     syscall
 1:  RESTORE {REGISTERS}, {FLAGS}
     jmp qword ptr gs:[{PRIVATE_PC}]
+
+# A new thread begins with its parent's registers and GS; all signals are blocked.
+.Ldbi_clone:
+    RESTORE {REGISTERS}, {FLAGS}
+    mov dword ptr gs:[{EXIT}], 0
+    syscall
+    mov rcx, rax
+    jrcxz .Ldbi_thread
+    jmp .Ldbi_commanded
+.Ldbi_thread:
+    mov rcx, gs:[{NEW}]
+    mov [rcx+{REGISTERS}], rax
+    mov [rcx+{REGISTERS}+16], rdx
+    mov [rcx+{REGISTERS}+24], rbx
+    mov [rcx+{REGISTERS}+32], rsp
+    mov [rcx+{REGISTERS}+40], rbp
+    mov [rcx+{REGISTERS}+48], rsi
+    mov [rcx+{REGISTERS}+56], rdi
+    mov [rcx+{REGISTERS}+64], r8
+    mov [rcx+{REGISTERS}+72], r9
+    mov [rcx+{REGISTERS}+80], r10
+    mov [rcx+{REGISTERS}+96], r12
+    mov [rcx+{REGISTERS}+104], r13
+    mov [rcx+{REGISTERS}+112], r14
+    mov [rcx+{REGISTERS}+120], r15
+    mov [rcx+{FLAGS}], r11 # where the kernel has left them
+    mov rsi, rcx
+    mov edi, 0x1001
+    mov eax, 158
+    syscall
+    mov rsp, gs:[{STACK}]
+    cld
+    mov dword ptr gs:[{REASON}], 12
+    jmp .Ldbi_ring
+
+# Back from a system call of translated code that is there no longer.
+.Ldbi_after:
+    SAVE {REGISTERS}
+    mov rsp, gs:[{STACK}]
+    pushfq
+    pop qword ptr gs:[{FLAGS}]
+    cld
+    mov ecx, gs:[{EXIT}]
+    mov rax, gs:[{EXIT_PCS}]
+    mov rax, [rax+rcx*8]
+    add rax, 2 # behind the system call
+    mov gs:[{PC}], rax
+    mov dword ptr gs:[{EXIT}], 0
+    mov dword ptr gs:[{REASON}], 13
+    jmp .Ldbi_ring
 
 # A return or an indirect jump did not find its target at once: gs:[PC] holds it, rcx and rdx are in their slots.
 .p2align 4

@@ -27,13 +27,16 @@ const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 
 /// Flags that a handler begins without: direction, trap, resume.
 const CLEARED: u64 = 0x1_0500;
 const SA_RESTORER: u64 = 0x0400_0000;
-const ALL: u64 = u64::MAX;
+pub(super) const ALL: u64 = u64::MAX;
 /// All but those that faults raise, which cannot wait.
 const ASIDE: u64 = !(1 << (libc::SIGSEGV - 1)
     | 1 << (libc::SIGBUS - 1)
     | 1 << (libc::SIGILL - 1)
     | 1 << (libc::SIGFPE - 1)
     | 1 << (libc::SIGTRAP - 1));
+
+/// What a program asks of a signal: handler, flags, restorer, mask.
+pub(super) type Action = [u64; 4];
 
 /// A signal put aside.
 #[derive(Clone, Debug)]
@@ -42,10 +45,9 @@ struct Pending {
     info: [u8; 128],
 }
 
-/// The state of signals.
-#[derive(Debug)]
+/// The state of a thread's signals.
+#[derive(Debug, Default)]
 pub(super) struct Signals {
-    actions: [[u64; 4]; 65], // handler, flags, restorer, mask
     pending: Vec<Pending>,
     aside: u64,         // the program's own mask, while some are pending
     reset: Option<u64>, // the signal whose action the kernel is to forget
@@ -56,21 +58,6 @@ pub(super) struct Signals {
     /// A fault, corrected for instructions that its block did not execute: block and number.
     pub unexecuted: Vec<(u32, u64)>,
     pub fault: Option<(u32, u64)>, // block and faulting instruction, where accesses are recorded
-}
-
-impl Default for Signals {
-    fn default() -> Self {
-        Self {
-            actions: [[0; 4]; 65],
-            pending: Vec::new(),
-            aside: 0,
-            reset: None,
-            delivering: None,
-            entered: None,
-            unexecuted: Vec::new(),
-            fault: None,
-        }
-    }
 }
 
 impl Signals {
@@ -104,19 +91,19 @@ impl Observer {
         }
         let give = if wanted.is_some() { give } else { 0 };
         // The entry must be there before the kernel delivers by it.
-        let before = self.signals.actions[signal as usize];
+        let before = self.actions[signal as usize];
         if let Some(action) = wanted.filter(|action| action[0] > 1) {
-            self.signals.actions[signal as usize] = action;
+            self.actions[signal as usize] = action;
             self.keep_action(signal, action);
         }
         let stack = self.own_stack();
         let (_, result) = self.raw(libc::SYS_rt_sigaction, [signal, give, take, 8], stack)?;
         if result != 0 {
-            self.signals.actions[signal as usize] = before;
+            self.actions[signal as usize] = before;
             self.keep_action(signal, before);
         } else {
             if let Some(action) = wanted {
-                self.signals.actions[signal as usize] = action;
+                self.actions[signal as usize] = action;
                 self.keep_action(signal, action);
             }
             if old != 0 {
@@ -144,7 +131,7 @@ impl Observer {
         else {
             return 0;
         };
-        if let Some((pc, mask)) = self.signals.delivering.take() {
+        if let Some((pc, mask)) = self.own().signals.delivering.take() {
             for (number, place) in (0..).zip(PLACES) {
                 gregs[place] = self.register(number);
             }
@@ -154,7 +141,7 @@ impl Observer {
             return 1;
         }
         let mask = match self.memory.word(context + MASK) {
-            Some(_) if self.signals.is_pending() => self.signals.aside,
+            Some(_) if self.own().signals.is_pending() => self.own().signals.aside,
             Some(mask) => mask,
             None => return 0,
         };
@@ -177,8 +164,8 @@ impl Observer {
         self.set(shared::MASK, mask);
         self.set_half(shared::MASKED, 1);
         self.set_half(shared::PENDING, 1);
-        self.signals.aside = mask;
-        self.signals.pending.push(Pending { signal, info: info_bytes });
+        self.own().signals.aside = mask;
+        self.own().signals.pending.push(Pending { signal, info: info_bytes });
         self.ask_soon();
         0
     }
@@ -199,10 +186,11 @@ impl Observer {
         } else if (r.command..=r.command_kernel).contains(&place) || (r.fork..=r.fork_kernel).contains(&place)
         {
             gregs[RIP] = self.base + r.aborted;
-            self.set(shared::PC, self.calling.pc);
-            if self.calling.number == libc::SYS_rt_sigreturn {
+            let calling = self.own().calling;
+            self.set(shared::PC, calling.pc);
+            if calling.number == libc::SYS_rt_sigreturn {
                 let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
-                self.memory.write(place, &self.calling.argument.to_le_bytes());
+                self.memory.write(place, &calling.argument.to_le_bytes());
             }
         }
     }
@@ -217,20 +205,20 @@ impl Observer {
 
     /// The block was left before the instruction at `pc`.
     fn note_fault(&mut self, block: u32, pc: u64) {
-        self.signals.fault = Some((block, pc));
+        self.own().signals.fault = Some((block, pc));
         let Self { memory, cache, .. } = self;
         let Some(start) = cache.blocks().get(block as usize).map(|block| block.pc) else { return };
         let before = cache.instructions_before(start, pc, &mut |at| memory.code(at));
         let all = cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions));
         let rest = all.saturating_sub(before);
-        self.signals.unexecuted.push((block, rest));
+        self.own().signals.unexecuted.push((block, rest));
         self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(rest));
     }
 
     /// Makes the frame at `context` what the program expects, and its registers those of the handler's first
     /// instruction.
     fn enter(&mut self, signal: u64, info: u64, context: u64, stack: u64, gregs: &[u64; 23], mask: u64) {
-        let action = self.signals.actions[(signal as usize).min(64)];
+        let action = self.actions[(signal as usize).min(64)];
         let [handler, flags, restorer, blocked] = action;
         let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.memory.write(context + GREGS, &bytes);
@@ -254,26 +242,36 @@ impl Observer {
         self.set(shared::MASK, mask);
         self.set_half(shared::MASKED, 1);
         self.set(shared::PC, handler);
-        self.signals.entered = Some((handler, mask));
+        self.own().signals.entered = Some((handler, mask));
         if flags & libc::SA_RESETHAND as u64 != 0 {
-            self.signals.actions[signal as usize] = [0; 4];
+            self.actions[signal as usize] = [0; 4];
             self.keep_action(signal, [0; 4]);
-            self.signals.reset = Some(signal);
+            self.own().signals.reset = Some(signal);
         }
     }
 
     /// The program is at the first instruction of its handler, all signals blocked.
     pub(super) fn delivered(&mut self) -> Result<u64, Gone> {
-        match self.signals.entered.take() {
+        match self.own().signals.entered.take() {
             Some((pc, mask)) => self.unblock(pc, mask, mask),
             None => Ok(self.get(shared::PC)),
         }
     }
 
+    /// Blocks all signals. Returns the mask that the program has.
+    pub(super) fn block_signals(&mut self) -> Result<u64, Gone> {
+        self.set(SCRATCH, ALL);
+        let (at, before, stack) = (self.address_of(SCRATCH), self.address_of(SCRATCH + 8), self.own_stack());
+        self.raw(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, at, before, 8], stack)?;
+        let signals = &self.own().signals;
+        let aside = signals.is_pending().then_some(signals.aside);
+        Ok(aside.unwrap_or_else(|| self.get(SCRATCH + 8)))
+    }
+
     /// Gives the program at `pc` the mask `mask`; `own` is the one that it sees in a frame. Returns where it goes on.
-    fn unblock(&mut self, mut pc: u64, mut mask: u64, mut own: u64) -> Result<u64, Gone> {
+    pub(super) fn unblock(&mut self, mut pc: u64, mut mask: u64, mut own: u64) -> Result<u64, Gone> {
         loop {
-            if let Some(signal) = self.signals.reset.take() {
+            if let Some(signal) = self.own().signals.reset.take() {
                 for index in 0..4 {
                     self.set(SCRATCH + 8 * index, 0);
                 }
@@ -281,12 +279,12 @@ impl Observer {
                 self.raw(libc::SYS_rt_sigaction, [signal, give, 0, 8], stack)?;
             }
             self.set(SCRATCH, mask);
-            self.signals.delivering = Some((pc, own));
+            self.own().signals.delivering = Some((pc, own));
             let stack = self.register(register::RSP);
             let at = self.address_of(SCRATCH);
             let set = libc::SIG_SETMASK as u64;
             let _ = self.raw(libc::SYS_rt_sigprocmask, [set, at, 0, 8], stack)?;
-            match (self.signals.delivering.take(), self.signals.entered.take()) {
+            match (self.own().signals.delivering.take(), self.own().signals.entered.take()) {
                 (None, Some((handler, with))) => (pc, mask, own) = (handler, with, with),
                 _ => break,
             }
@@ -298,9 +296,9 @@ impl Observer {
     /// Delivers the signal that was put aside to the program at `pc`. Returns where it goes on.
     pub(super) fn deliver(&mut self, pc: u64) -> Result<u64, Gone> {
         self.set_half(shared::PENDING, 0);
-        let own = self.signals.aside;
+        let own = self.own().signals.aside;
         let mut mask = own;
-        for pending in std::mem::take(&mut self.signals.pending) {
+        for pending in std::mem::take(&mut self.own().signals.pending) {
             mask &= !(1 << (pending.signal - 1));
             self.queue(&pending)?;
         }
@@ -311,15 +309,15 @@ impl Observer {
         for (index, word) in (0..).zip(words::<16>(&pending.info)) {
             self.set(SCRATCH + 8 * index, word);
         }
-        let pid = self.process.pid().as_raw() as u64;
+        let (pid, tid) = (self.process.pid().as_raw() as u64, self.own().tid as u64);
         let (info, stack) = (self.address_of(SCRATCH), self.own_stack());
-        self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, pid, pending.signal, info], stack)?;
+        self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, tid, pending.signal, info], stack)?;
         Ok(())
     }
 
     /// Before the program leaves: what was put aside waits in the kernel until its mask is restored.
     pub(super) fn requeue(&mut self) -> Result<(), Gone> {
-        for pending in std::mem::take(&mut self.signals.pending) {
+        for pending in std::mem::take(&mut self.own().signals.pending) {
             self.queue(&pending)?;
         }
         Ok(())
@@ -333,8 +331,9 @@ impl Observer {
             return self.resume(pc, false);
         };
         self.memory.write(place, &(self.base + self.runtime.returned).to_le_bytes());
-        self.calling.argument = target;
+        self.own().calling.argument = target;
         self.set(shared::PC, target);
+        self.own().calls = true;
         self.order(command::CALL);
         Ok(None)
     }

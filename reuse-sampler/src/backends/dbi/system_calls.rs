@@ -4,6 +4,7 @@ use nix::libc;
 
 use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
+use super::signals::Action;
 
 /// Calls that the observer decides about.
 pub(super) const ASK_FIRST: [u32; 21] =
@@ -16,7 +17,12 @@ pub(super) struct Calling {
     pub next: u64,
     pub number: i64,
     pub argument: u64,
+    pub mask: u64,              // of signals, while a thread is created
+    pub creates: Option<usize>, // the number of its block
 }
+
+/// In the structure of `clone3`.
+const TLS: u64 = 56;
 
 const ENOSYS: i64 = 38;
 const EINVAL: i64 = 22;
@@ -28,7 +34,7 @@ impl Observer {
         let number = self.register(register::RAX) as i64;
         let first = self.register(register::RDI);
         let second = self.register(register::RSI);
-        self.calling = Calling { pc, next, number, argument: second };
+        self.own().calling = Calling { pc, next, number, argument: second, ..Calling::default() };
         match number {
             libc::SYS_mmap => {
                 let fixed = self.register(register::R10) & (libc::MAP_FIXED as u64) != 0;
@@ -46,17 +52,18 @@ impl Observer {
             libc::SYS_rt_sigaction => self.set_action(next),
             libc::SYS_rt_sigreturn => self.return_from_handler(pc),
             libc::SYS_clone | libc::SYS_clone3 => {
-                let flags = match number {
-                    libc::SYS_clone => Some(first),
-                    _ => self.memory.word(first),
-                };
-                let shares = libc::CLONE_VM as u64;
-                match flags {
-                    Some(flags) if flags & shares != 0 && flags & libc::CLONE_VFORK as u64 == 0 => {
-                        self.give_up(pc, "the program creates a thread")
-                    }
-                    _ => self.fork(),
+                let clone = number == libc::SYS_clone;
+                let flags = if clone { Some(first) } else { self.memory.word(first) }.unwrap_or(0);
+                let has = |flag: i32| flags & flag as u64 != 0;
+                if !has(libc::CLONE_VM) || has(libc::CLONE_VFORK) {
+                    return self.fork();
                 }
+                if !has(libc::CLONE_THREAD) {
+                    return self.give_up(pc, "the program creates a process that shares its memory");
+                }
+                let tls =
+                    if clone { Some(self.register(register::R8)) } else { self.memory.word(first + TLS) };
+                self.create_thread(pc, tls.filter(|_| has(libc::CLONE_SETTLS)))
             }
             libc::SYS_fork | libc::SYS_vfork => self.fork(),
             libc::SYS_execve | libc::SYS_execveat => {
@@ -65,7 +72,10 @@ impl Observer {
                 self.first_executed = Some(self.memory.text(path));
                 self.perform(command::CALL)
             }
-            libc::SYS_exit | libc::SYS_exit_group => Ok(Some(Event::Exiting)),
+            libc::SYS_exit | libc::SYS_exit_group => {
+                self.own().ends = number == libc::SYS_exit;
+                Ok(Some(Event::Exiting))
+            }
             libc::SYS_rseq => self.refuse(next, ENOSYS),
             libc::SYS_arch_prctl => {
                 const ARCH_SET_GS: u64 = 0x1001;
@@ -92,7 +102,9 @@ impl Observer {
     /// The call goes to the kernel.
     #[allow(clippy::unnecessary_wraps)] // the last step of those that may fail
     pub(super) fn perform(&mut self, how: u32) -> Result<Option<Event>, Gone> {
-        self.set(shared::PC, self.calling.next);
+        let next = self.own().calling.next;
+        self.set(shared::PC, next);
+        self.own().calls = true;
         self.order(how);
         Ok(None)
     }
@@ -108,17 +120,21 @@ impl Observer {
         self.resume(next, false)
     }
 
-    fn give_up(&mut self, pc: u64, why: &str) -> Result<Option<Event>, Gone> {
+    pub(super) fn give_up(&mut self, pc: u64, why: &str) -> Result<Option<Event>, Gone> {
         self.leaving.get_or_insert_with(|| why.to_owned());
         self.resume(pc, false)
     }
 
     /// The call that was performed has returned.
     pub(super) fn called(&mut self) -> Result<Option<Event>, Gone> {
-        let Calling { next, number, .. } = self.calling;
+        let Calling { next, number, argument, creates, .. } = self.own().calling;
         let result = self.register(register::RAX) as i64;
         let failed = (-4095..0).contains(&result);
         let first = self.register(register::RDI);
+        if let Some(thread) = creates {
+            let next = self.created(thread, (!failed).then_some(result as i32))?;
+            return self.resume(next, false);
+        }
         match number {
             libc::SYS_mmap
             | libc::SYS_mprotect
@@ -126,8 +142,8 @@ impl Observer {
             | libc::SYS_mremap
             | libc::SYS_pkey_mprotect => {
                 let (start, length) = match number {
-                    libc::SYS_mmap => (result as u64, self.calling.argument),
-                    _ => (first, self.calling.argument),
+                    libc::SYS_mmap => (result as u64, argument),
+                    _ => (first, argument),
                 };
                 let executable = number != libc::SYS_mmap
                     || self.register(register::RDX) & libc::PROT_EXEC as u64 != 0
@@ -142,7 +158,7 @@ impl Observer {
             libc::SYS_arch_prctl => {
                 const ARCH_SET_FS: u64 = 0x1002;
                 if first == ARCH_SET_FS && !failed {
-                    self.set(shared::FS_BASE, self.calling.argument);
+                    self.set(shared::FS_BASE, argument);
                 }
             }
             libc::SYS_execve | libc::SYS_execveat => {
@@ -157,10 +173,24 @@ impl Observer {
     }
 
     /// Writes what the program asked of `signal` where the entry points find it.
-    pub(super) fn keep_action(&mut self, signal: u64, action: [u64; 4]) {
+    pub(super) fn keep_action(&mut self, signal: u64, action: Action) {
         let bytes: Vec<u8> = action.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let to = self.base + layout::THREAD + u64::from(private::ACTIONS) + 32 * signal;
-        if !self.memory.write(to, &bytes) {
+        for number in 0..self.threads.len() {
+            if self.threads[number].is_some() {
+                self.keep_actions(number, signal, &bytes);
+            }
+        }
+    }
+
+    /// The same of all signals, for the current thread.
+    pub(super) fn keep_all_actions(&mut self) {
+        let bytes: Vec<u8> = self.actions.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        self.keep_actions(self.current, 0, &bytes);
+    }
+
+    fn keep_actions(&mut self, thread: usize, signal: u64, bytes: &[u8]) {
+        let to = layout::address(self.base, thread) + u64::from(private::ACTIONS) + 32 * signal;
+        if !self.memory.write(to, bytes) {
             self.leaving.get_or_insert_with(|| "the program's memory can no longer be written".into());
         }
     }

@@ -207,6 +207,7 @@ impl<C: Cache> Translator<'_, C> {
 
     /// Goes to the block at `target`, by way of the observer until it is translated.
     fn link(&mut self, target: u64) {
+        self.hot.align(1);
         let patch = self.hot.here() + 1;
         let to = self.link_target(target, patch);
         self.hot.jump(to);
@@ -352,6 +353,7 @@ impl<C: Cache> Translator<'_, C> {
             End::Jump(target) => self.link(target),
             End::Branch(target) => {
                 if last.is_jcc_short_or_near() {
+                    self.hot.align(2);
                     let patch = self.hot.here() + 2;
                     let to = self.link_target(target, patch);
                     self.hot.jump_if((last.condition_code() as u8).wrapping_sub(1) & 15, to);
@@ -360,9 +362,13 @@ impl<C: Cache> Translator<'_, C> {
                     let start = (last.ip() - found.pc) as usize;
                     let bytes = found.code.get(start..start + last.len())?;
                     let (_, opcode) = bytes.split_last()?;
+                    // Taken: over the short jump, which goes over the long one and what aligns it.
                     self.hot.raw(opcode);
-                    self.hot.raw(&[2, 0xEB, 5]); // taken: over the short jump, which goes over the long one
+                    let short = self.hot.bytes.len() + 2;
+                    self.hot.raw(&[2, 0xEB, 0]);
                     self.link(target);
+                    let length = self.hot.bytes.len() - short - 1;
+                    self.hot.bytes[short] = length as u8;
                 }
                 if may_continue {
                     return Some(true);

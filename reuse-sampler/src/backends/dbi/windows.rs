@@ -1,6 +1,6 @@
 //! Windows of the translated program: where they end, what is counted in them, and who follows its accesses.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use nix::sys::signal::Signal;
 
 use super::DbiOptions;
 use super::launch::launch;
-use super::layout::{command, shared};
-use super::observer::{Event, Observer};
+use super::layout::{self, command, shared};
+use super::observer::{Event, Gone, Observer};
 use super::process::Process;
 use super::recording::{self, buffer};
 use super::region::Region;
@@ -33,10 +33,6 @@ enum Stage {
     Loaded,
     /// It runs.
     Running,
-    /// The window that was returned last has ended before the block at this address; it waits.
-    Between(u64),
-    /// It is about to run on natively from here once its last window was returned.
-    Leaving(u64),
     /// It runs unobserved.
     Native,
     /// It has ended.
@@ -59,19 +55,44 @@ struct Open {
     since: Instant,
 }
 
+/// What is followed of a thread.
+#[derive(Debug)]
+struct Followed {
+    id: ThreadId,
+    tracker: Tracker,
+    open_samples: u64,
+    window: Option<Open>,
+    counted: HashMap<u64, u64>, // instructions in blocks that the cache has forgotten, by address
+    buffer: u64,                // number of the one being written
+}
+
+impl Followed {
+    fn new(seed: u64, id: u32) -> Self {
+        Self {
+            id: ThreadId(id),
+            tracker: Tracker::new(seed, u64::from(id)),
+            open_samples: 0,
+            window: None,
+            counted: HashMap::new(),
+            buffer: 0,
+        }
+    }
+}
+
 /// The running program behind a [`DbiSampler`](super::DbiSampler).
 #[derive(Debug)]
 pub(super) struct Run {
     observer: Observer,
     stage: Stage,
+    /// The window that was returned last has ended before the block at this address; its thread waits for a plan.
+    between: Option<(usize, u64)>,
     length: u64,
     line_size: LineSize,
-    tracker: Tracker,
-    open_samples: u64,
-    window: Option<Open>,
+    seed: u64,
+    initial: Mode,                       // of new threads
+    followed: BTreeMap<usize, Followed>, // by the numbers of their blocks
+    threads: u32,
     windows: u64,
-    counted: HashMap<u64, u64>, // instructions in blocks that the cache has forgotten, by address
-    buffer: u64,                // number of the one being written
     queue: VecDeque<Window>,
     locator: Locator,
     masked: bool,
@@ -97,14 +118,14 @@ impl Run {
         Ok(Self {
             observer,
             stage: Stage::Loaded,
+            between: None,
             length,
             line_size: options.line_size,
-            tracker: Tracker::new(options.seed, 0),
-            open_samples: 0,
-            window: None,
+            seed: options.seed,
+            initial: Mode::Off,
+            followed: BTreeMap::new(),
+            threads: 0,
             windows: 0,
-            counted: HashMap::new(),
-            buffer: 0,
             queue: VecDeque::new(),
             locator: Locator::default(),
             masked: false,
@@ -118,27 +139,20 @@ impl Run {
             if let Some(window) = self.queue.pop_front() {
                 return Ok(Some(window));
             }
-            let event = match self.stage {
-                Stage::Over => return Ok(None),
-                Stage::Loaded => {
-                    self.begin(mode);
-                    self.observer.wait().and_then(|reason| {
-                        self.stage = Stage::Running;
-                        self.observer.serve(reason)
-                    })
-                }
-                Stage::Between(pc) => {
-                    self.begin(mode);
+            let event = match (self.stage, self.between.take()) {
+                (Stage::Over, _) => return Ok(None),
+                (Stage::Loaded, _) => {
+                    self.initial = mode;
+                    self.follow(mode);
                     self.stage = Stage::Running;
+                    self.serve()
+                }
+                (_, Some((thread, pc))) => {
+                    self.observer.current = thread;
+                    self.begin(mode);
                     self.observer.resume(pc, false)
                 }
-                Stage::Leaving(pc) => {
-                    self.stage = Stage::Native;
-                    self.observer.leave(pc).map(|()| None)
-                }
-                Stage::Running | Stage::Native => {
-                    self.observer.wait().and_then(|reason| self.observer.serve(reason))
-                }
+                _ => self.serve(),
             };
             let mut event = event;
             loop {
@@ -154,8 +168,22 @@ impl Run {
         }
     }
 
-    fn handle(&mut self, event: Event) -> Result<Option<Event>, super::observer::Gone> {
+    fn serve(&mut self) -> Result<Option<Event>, Gone> {
+        let reason = self.observer.wait()?;
+        self.observer.serve(reason)
+    }
+
+    fn handle(&mut self, event: Event) -> Result<Option<Event>, Gone> {
+        if let (Stage::Native, Some(pc)) = (self.stage, event.pc()) {
+            // It was in a system call when the others left.
+            return self.observer.leave(pc).map(|()| None);
+        }
         match event {
+            Event::Began { pc } => {
+                self.observer.set(shared::LEFT, self.length);
+                self.follow(self.initial);
+                self.observer.resume(pc, false)
+            }
             Event::Boundary { pc } => {
                 let left = self.observer.get(shared::LEFT);
                 let needed = self.block_at_exit(pc);
@@ -165,38 +193,84 @@ impl Run {
                 let more = (needed - left).div_ceil(self.length) * self.length;
                 self.observer.set(shared::LEFT, left + more);
                 self.close(End::Boundary);
-                self.stage = Stage::Between(pc);
+                self.between = Some((self.observer.current, pc));
                 Ok(None)
             }
             Event::Full { pc } => {
                 let full = self.take_buffer();
                 let event = self.observer.resume(pc, false);
-                // The program goes on meanwhile.
+                // The thread goes on meanwhile.
                 self.play(full);
                 event
             }
             Event::Stale { pc } => {
-                self.forget();
+                self.observer.stop_others()?;
+                self.each_thread(Self::save);
+                self.observer.empty_cache();
                 self.observer.resume(pc, false)
             }
             Event::Exiting => {
-                let pid = self.observer.process.pid();
-                if let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) {
-                    self.locator.take(&maps, 0);
-                }
+                self.see_mappings();
                 self.close(End::Exit);
                 self.observer.perform(command::CALL)
             }
             Event::Leaving { pc } => {
-                let window = self.window.map_or(self.windows, |open| open.index);
-                let why = self.observer.leaving.take().unwrap_or_default();
-                self.warnings.push(format!(
-                    "the program ran on natively and unobserved from window {window} on: {why}"
-                ));
-                self.close(End::Interrupt);
-                self.stage = Stage::Leaving(pc);
+                self.run_natively(pc)?;
                 Ok(None)
             }
+        }
+    }
+
+    /// Lets all threads run on without us, the current one from `pc`.
+    fn run_natively(&mut self, pc: u64) -> Result<(), Gone> {
+        let caller = self.observer.current;
+        let window = self.own().window;
+        let (window, why) = (window.map_or(self.windows, |open| open.index), self.observer.leaving.clone());
+        self.warnings.push(format!(
+            "the program ran on natively and unobserved from window {window} on: {}",
+            why.unwrap_or_default()
+        ));
+        self.observer.stop_others()?;
+        let mut places = vec![(caller, pc)];
+        for number in (0..self.observer.threads.len()).filter(|number| *number != caller) {
+            self.observer.current = number;
+            places.extend(self.observer.place()?.map(|pc| (number, pc)));
+        }
+        self.each_thread(|run| run.close(End::Interrupt));
+        self.stage = Stage::Native;
+        for (number, pc) in places {
+            self.observer.current = number;
+            self.observer.leave(pc)?;
+        }
+        Ok(())
+    }
+
+    /// Does `what` for each thread, as the current one.
+    fn each_thread(&mut self, what: impl Fn(&mut Self)) {
+        let caller = self.observer.current;
+        for number in self.followed.keys().copied().collect::<Vec<_>>() {
+            self.observer.current = number;
+            what(self);
+        }
+        self.observer.current = caller;
+    }
+
+    /// The current thread begins.
+    fn follow(&mut self, mode: Mode) {
+        self.followed.insert(self.observer.current, Followed::new(self.seed, self.threads));
+        self.threads += 1;
+        self.begin(mode);
+    }
+
+    /// What is followed of the current thread, which has begun.
+    fn own(&mut self) -> &mut Followed {
+        let (seed, id) = (self.seed, self.threads);
+        self.followed.entry(self.observer.current).or_insert_with(|| Followed::new(seed, id))
+    }
+
+    fn see_mappings(&mut self) {
+        if let Ok(maps) = std::fs::read_to_string(format!("/proc/{}/maps", self.observer.own().tid)) {
+            self.locator.take(&maps, 0);
         }
     }
 
@@ -206,98 +280,96 @@ impl Run {
     }
 
     fn begin(&mut self, mode: Mode) {
-        // With nothing to follow there is nothing to see.
-        let mode = if mode == Mode::Watch && self.open_samples == 0 { Mode::Off } else { mode };
         let index = self.windows;
         self.windows += 1;
-        self.tracker.begin_window(index, mode);
-        self.window = Some(Open { index, mode, since: Instant::now() });
-        self.observer.kind = if mode == Mode::Off { Kind::Counting } else { Kind::Recording };
-        self.observer.use_kind(self.observer.kind);
-        if self.observer.kind == Kind::Recording {
+        let own = self.own();
+        // With nothing to follow there is nothing to see.
+        let mode = if mode == Mode::Watch && own.open_samples == 0 { Mode::Off } else { mode };
+        own.tracker.begin_window(index, mode);
+        own.window = Some(Open { index, mode, since: Instant::now() });
+        self.observer.use_kind(if mode == Mode::Off { Kind::Counting } else { Kind::Recording });
+        if mode != Mode::Off {
             self.use_buffer();
         }
     }
 
-    fn use_buffer(&self) {
-        let (start, end) = buffer(self.buffer);
-        self.observer.set(shared::BUFFER, self.observer.base + start);
-        self.observer.set(shared::BUFFER_END, self.observer.base + end);
+    fn use_buffer(&mut self) {
+        let (start, end) = buffer(self.own().buffer);
+        let at = self.observer.address_of(0);
+        self.observer.set(shared::BUFFER, at + start);
+        self.observer.set(shared::BUFFER_END, at + end);
     }
 
     /// The words written so far; another buffer is used from now on.
     fn take_buffer(&mut self) -> (u64, u64) {
-        let (start, _) = buffer(self.buffer);
-        let end = self.observer.get(shared::BUFFER).wrapping_sub(self.observer.base);
-        self.buffer ^= 1;
+        let (start, _) = buffer(self.own().buffer);
+        let end = self.observer.get(shared::BUFFER).wrapping_sub(self.observer.address_of(0));
+        self.own().buffer ^= 1;
         self.use_buffer();
         (start, end)
     }
 
     fn play(&mut self, (start, end): (u64, u64)) {
         let shift = self.line_size.shift();
-        let blocks = self.observer.cache.blocks();
-        recording::play(self.observer.region.words(start, end), blocks, shift, &mut self.tracker);
+        let (blocks, block) = (self.observer.cache.blocks(), layout::block(self.observer.current));
+        let words = self.observer.region.words(block + start, block + end);
+        if let Some(own) = self.followed.get_mut(&self.observer.current) {
+            recording::play(words, blocks, shift, &mut own.tracker);
+        }
     }
 
-    /// Adds what was counted of all blocks to `counted`.
-    fn collect(&mut self) {
+    /// Takes over what the current thread has counted and recorded.
+    fn save(&mut self) {
+        if self.own().window.is_some_and(|open| open.mode != Mode::Off) {
+            let words = self.take_buffer();
+            self.play(words);
+        }
+        let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
         for (number, block) in (0..).zip(self.observer.cache.blocks()) {
             let at = shared::COUNTS + 8 * number;
             let entered = self.observer.get(at);
             if entered > 0 {
                 self.observer.set(at, 0);
-                *self.counted.entry(block.pc).or_default() += entered * u64::from(block.instructions);
+                *own.counted.entry(block.pc).or_default() += entered * u64::from(block.instructions);
                 self.masked |= block.masked;
             }
         }
-        for (number, instructions) in std::mem::take(&mut self.observer.signals.unexecuted) {
+        for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
             if let Some(block) = self.observer.cache.blocks().get(number as usize) {
-                let counted = self.counted.entry(block.pc).or_default();
+                let counted = own.counted.entry(block.pc).or_default();
                 *counted = counted.saturating_sub(instructions);
             }
         }
     }
 
-    /// Empties the cache.
-    fn forget(&mut self) {
-        if self.observer.kind == Kind::Recording {
-            let words = self.take_buffer();
-            self.play(words);
-        }
-        self.collect();
-        self.observer.cache.clear();
-    }
-
-    /// Ends the window in progress and puts it in the queue.
+    /// Ends the current thread's window, if it has one, and puts it in the queue.
     fn close(&mut self, how: End) {
-        let Some(Open { index, mode, since }) = self.window.take() else { return };
-        if mode != Mode::Off {
-            let words = self.take_buffer();
-            self.play(words);
-        }
+        let Some(Open { index, mode, since }) = self.own().window else { return };
+        self.save();
+        let own = self.own();
+        own.window = None;
         let report = match how {
-            End::Boundary => self.tracker.end_window(),
-            End::Exit => self.tracker.end_thread(),
-            End::Interrupt => self.tracker.interrupt(),
+            End::Boundary => own.tracker.end_window(),
+            End::Exit => own.tracker.end_thread(),
+            End::Interrupt => own.tracker.interrupt(),
         };
-        self.open_samples = report.open;
-        self.collect();
-        let mut code: Vec<(u64, u64)> = self.counted.drain().filter(|(_, count)| *count > 0).collect();
+        own.open_samples = report.open;
+        let mut code: Vec<(u64, u64)> = own.counted.drain().filter(|(_, count)| *count > 0).collect();
         code.sort_unstable();
-        let mut window =
-            window_from(report, WindowIndex(index), ThreadId(0), self.line_size, mode != Mode::Off);
+        let id = own.id;
+        let mut window = window_from(report, WindowIndex(index), id, self.line_size, mode != Mode::Off);
         window.instructions = code.iter().map(|(_, count)| count).sum();
         window.code = code;
         window.elapsed = since.elapsed();
-        self.locator.see(self.observer.process.pid().as_raw(), 0, &window.code);
+        let tid = self.observer.own().tid;
+        self.locator.see(tid, 0, &window.code);
         self.queue.push_back(window);
     }
 
     /// The process has ended.
     fn conclude(&mut self) -> Result<(), SamplerError> {
         // What was counted is still there, however it ended.
-        self.close(End::Exit);
+        self.each_thread(|run| run.close(End::Exit));
         self.stage = Stage::Over;
         self.observer.process.reap()?;
         let (forks, executed) = (self.observer.forks, self.observer.executed);
@@ -320,9 +392,9 @@ impl Run {
     }
 
     pub(super) fn release(&mut self) {
-        if !matches!(self.stage, Stage::Over | Stage::Native | Stage::Leaving(_)) {
+        if !matches!(self.stage, Stage::Over | Stage::Native) {
             self.observer.leaving.get_or_insert_with(|| "as the caller asked".into());
-            self.observer.ask_soon();
+            self.each_thread(|run| run.observer.ask_soon());
         }
     }
 
@@ -336,11 +408,14 @@ impl Run {
             }
             _ => {}
         }
-        if matches!(self.stage, Stage::Between(_)) && self.open_samples > 0 {
-            // A last window, in which nothing happens but that they are given up.
-            self.begin(Mode::Watch);
+        if let Some((thread, _)) = self.between.take() {
+            self.observer.current = thread;
+            if self.own().open_samples > 0 {
+                // A last window, in which nothing happens but that they are given up.
+                self.begin(Mode::Watch);
+            }
         }
-        self.close(End::Interrupt);
+        self.see_mappings();
         self.observer.process.signal(Signal::SIGTERM);
         self.observer.process.signal(Signal::SIGCONT);
         let deadline = Instant::now() + GRACE;
@@ -348,6 +423,8 @@ impl Run {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.observer.process.signal(Signal::SIGKILL);
+        self.observer.process.reap()?;
+        self.each_thread(|run| run.close(End::Interrupt));
         self.conclude()
     }
 
