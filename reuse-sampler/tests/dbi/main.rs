@@ -478,6 +478,18 @@ fn released_threads_run_on_natively() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn code_that_changes_is_observed() {
+    let folder = folder("changes");
+    let Some(program) = compile(&folder, include_str!("changes.c"), &["-O1", "-pthread"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(6)));
+        assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 const SEGMENT: &str = r#"
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -68,6 +68,29 @@ impl Code {
         self.gs(true, 0xFF, 0, offset);
     }
 
+    /// `dec qword ptr gs:[offset]`
+    pub(super) fn decrement(&mut self, offset: u32) {
+        self.gs(true, 0xFF, 1, offset);
+    }
+
+    /// Compares 1, 2, 4 or 8 bytes at `[base+displacement]`; the latter by way of `register`.
+    pub(super) fn compare_bytes(&mut self, base: Gpr, displacement: i32, bytes: &[u8], register: Gpr) {
+        if let Ok(bytes) = bytes.try_into() {
+            self.set_long(register, u64::from_le_bytes(bytes));
+            self.based(0x3B, register, base, displacement);
+            return;
+        }
+        if bytes.len() == 2 {
+            self.raw(&[0x66]);
+        }
+        self.raw(&[0x40 | base >> 3, if bytes.len() == 1 { 0x80 } else { 0x81 }, 0xB8 | base & 7]);
+        if base & 7 == 4 {
+            self.raw(&[0x24]);
+        }
+        self.raw(&displacement.to_le_bytes());
+        self.raw(bytes);
+    }
+
     /// `cmp register, gs:[offset]`
     pub(super) fn compare(&mut self, register: Gpr, offset: u32) {
         self.gs(true, 0x3B, register, offset);

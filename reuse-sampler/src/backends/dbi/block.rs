@@ -57,6 +57,14 @@ pub(super) struct Repeated {
     pub destination_stores: bool,
 }
 
+/// Code of the program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    pub bytes: Vec<u8>,
+    /// Whether they may be others when they are executed.
+    pub changes: bool,
+}
+
 /// A block.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -64,6 +72,8 @@ pub(super) struct Found {
     /// All instructions, the last one included.
     pub instructions: Vec<Instruction>,
     pub code: Vec<u8>,
+    /// Whether they may be others when it is executed.
+    pub changes: bool,
     pub end: End,
     /// General registers that no instruction uses, a bit each; never rsp or rax, which is needed for flags.
     pub untouched: u16,
@@ -78,6 +88,11 @@ impl Found {
     /// Address of the instruction after the block.
     pub(super) fn next(&self) -> u64 {
         self.instructions.last().map_or(self.pc, Instruction::next_ip)
+    }
+
+    /// Its bytes, if it is to be verified that they are what is executed.
+    pub(super) fn verified(&self) -> Option<&[u8]> {
+        self.changes.then(|| self.code.get(..(self.next() - self.pc) as usize)).flatten()
     }
 }
 
@@ -268,8 +283,11 @@ impl Liveness {
 }
 
 /// Whether the code that starts with `bytes` at `pc` may read flags it is entered with, as far as `depth` jumps tell.
-fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Vec<u8>) -> bool {
-    let bytes = read(pc);
+fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Source) -> bool {
+    let Source { bytes, changes } = read(pc);
+    if changes {
+        return true;
+    }
     let mut decoder = Decoder::with_ip(64, &bytes, pc, DecoderOptions::NONE);
     let mut liveness = Liveness { unknown, read: false };
     let mut instruction = Instruction::default();
@@ -308,14 +326,15 @@ fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -
 /// Finds the block at `pc`. `read` returns the bytes from an address on, as many as there are up to [`READ`].
 pub(super) fn find(
     pc: u64,
-    read: &mut dyn FnMut(u64) -> Vec<u8>,
+    read: &mut dyn FnMut(u64) -> Source,
     factory: &mut InstructionInfoFactory,
 ) -> Found {
-    let code = read(pc);
+    let Source { bytes: code, changes } = read(pc);
     let mut found = Found {
         pc,
         instructions: Vec::new(),
         code: Vec::new(),
+        changes,
         end: End::Falls,
         untouched: !(1 << RAX | 1 << RSP),
         needs_flags: true,

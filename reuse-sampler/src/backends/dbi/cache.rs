@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, End, Operand, Repeated};
+use super::block::{self, End, Found, Operand, Repeated, Source};
 use super::layout::{self, shared};
 use super::region::Region;
 use super::runtime::{Runtime, hash};
@@ -25,6 +25,8 @@ pub(super) struct Block {
     pub operands: Vec<Operand>,
     pub repeated: Option<Repeated>,
     pub masked: bool,
+    /// Its bytes, if each execution verifies them.
+    pub verified: Option<Vec<u8>>,
 }
 
 /// Code that waits for its target to be translated.
@@ -157,11 +159,11 @@ impl CodeCache {
         keep(&self.region, &mut self.exits, exit)
     }
 
-    /// Whether a block has code in `start..end`.
+    /// Whether a block has code in `start..end` that is not verified.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
         self.blocks.iter().any(|block| {
             let most = u64::from(block.instructions + 1) * 15;
-            block.pc < end && block.pc + most > start
+            block.verified.is_none() && block.pc < end && block.pc + most > start
         })
     }
 
@@ -172,7 +174,7 @@ impl CodeCache {
         pc: u64,
         kind: Kind,
         thread: usize,
-        read: &mut dyn FnMut(u64) -> Vec<u8>,
+        read: &mut dyn FnMut(u64) -> Source,
     ) -> u64 {
         if let Some(&address) = self.codes[kind as usize].entries.get(&pc) {
             return address;
@@ -210,10 +212,14 @@ impl CodeCache {
         pc: u64,
         kind: Kind,
         more: bool,
-        read: &mut dyn FnMut(u64) -> Vec<u8>,
+        read: &mut dyn FnMut(u64) -> Source,
     ) -> (Vec<(u64, bool)>, Option<u64>) {
         let found = block::find(pc, read, &mut self.factory);
-        let number = *self.numbers.entry(pc).or_insert(self.blocks.len() as u32);
+        let same = |number: &&u32| {
+            self.blocks.get(**number as usize).and_then(|b| b.verified.as_deref()) == found.verified()
+        };
+        let number = self.numbers.get(&pc).filter(same).map_or(self.blocks.len() as u32, |number| *number);
+        self.numbers.insert(pc, number);
         let address = self.hot;
         let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
         let codes = &self.codes[kind as usize];
@@ -235,6 +241,7 @@ impl CodeCache {
                 operands: done.operands,
                 repeated: found.repeated,
                 masked: found.masked,
+                verified: found.verified().map(<[u8]>::to_vec),
             });
         }
         let codes = &mut self.codes[kind as usize];
@@ -255,6 +262,30 @@ impl CodeCache {
             _ => vec![],
         };
         (targets, done.continues.then_some(next))
+    }
+
+    /// The block at `pc` was found to be another than number `number`. Its code leads to the next translation.
+    pub(super) fn replace(&mut self, pc: u64, number: u32) {
+        if self.numbers.get(&pc) != Some(&number) {
+            return; // by another thread, already
+        }
+        self.numbers.remove(&pc);
+        for codes in &mut self.codes {
+            if let Some(address) = codes.entries.remove(&pc) {
+                // The distance of the jump that it begins with.
+                codes.waiting.entry(pc).or_default().push((address + 1).next_multiple_of(4));
+            }
+        }
+    }
+
+    /// The block of this number, found again.
+    fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
+        let block = self.blocks.get(number as usize)?;
+        let mut read = |at: u64| match &block.verified {
+            Some(bytes) if at == block.pc => Source { bytes: bytes.clone(), changes: true },
+            _ => read(at),
+        };
+        Some(block::find(block.pc, &mut read, &mut self.factory))
     }
 
     /// Lets code that waits jump to what is complete now: a block may run into the next one.
@@ -294,14 +325,14 @@ impl CodeCache {
         self.region.set(lookup + 8 * (pc & 0xFFFF), address);
     }
 
-    /// How many instructions of the block at `start` come before `pc`.
+    /// How many instructions of the block come before `pc`.
     pub(super) fn instructions_before(
         &mut self,
-        start: u64,
+        number: u32,
         pc: u64,
-        read: &mut dyn FnMut(u64) -> Vec<u8>,
+        read: &mut dyn FnMut(u64) -> Source,
     ) -> u64 {
-        let found = block::find(start, read, &mut self.factory);
+        let Some(found) = self.found(number, read) else { return 0 };
         found.instructions.iter().filter(|instruction| instruction.ip() < pc).count() as u64
     }
 
@@ -310,7 +341,7 @@ impl CodeCache {
     pub(super) fn instruction_at(
         &mut self,
         address: u64,
-        read: &mut dyn FnMut(u64) -> Vec<u8>,
+        read: &mut dyn FnMut(u64) -> Source,
     ) -> Option<(u32, Kind, Mark)> {
         for kind in [Kind::Counting, Kind::Recording] {
             let codes = &self.codes[kind as usize];
@@ -318,8 +349,7 @@ impl CodeCache {
             if address >= end {
                 continue;
             }
-            let pc = self.blocks.get(number as usize)?.pc;
-            let found = block::find(pc, read, &mut self.factory);
+            let found = self.found(number, read)?;
             let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
             let mut exits = Vec::new();
             let mut side = Scratchpad { exits: &mut exits };

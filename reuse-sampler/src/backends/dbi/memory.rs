@@ -5,16 +5,16 @@ use std::io::{IoSlice, IoSliceMut};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-use super::block::READ;
+use super::block::{READ, Source};
 
 const PAGE: u64 = 4096;
 
 /// What is mapped at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mapped {
-    /// Code that nothing writes to.
+    /// Code of a file that nothing writes to.
     Code,
-    /// Memory that is executable, and writable here or through another mapping.
+    /// Memory that is executable and may be written to: here, later, or through another mapping.
     Changing,
     /// Nothing that can be executed.
     Other,
@@ -62,11 +62,10 @@ impl Memory {
     }
 
     /// The code from `address` on, as much as there is up to [`READ`] bytes.
-    pub(super) fn code(&mut self, address: u64) -> Vec<u8> {
-        if self.kind(address) != Mapped::Code {
-            return Vec::new();
-        }
-        self.read_some(address, READ)
+    pub(super) fn code(&mut self, address: u64) -> Source {
+        let kind = self.kind(address);
+        let bytes = if kind == Mapped::Other { Vec::new() } else { self.read_some(address, READ) };
+        Source { bytes, changes: kind == Mapped::Changing }
     }
 
     /// Up to `length` bytes, fewer where a page cannot be read.
@@ -113,7 +112,9 @@ fn executable(line: &str) -> Option<(u64, u64, Mapped)> {
     let (start, end) = words.next()?.split_once('-')?;
     let rights = words.next()?.as_bytes();
     let &[_, write, execute, shared] = rights else { return None };
-    let kind = if write == b'w' || shared == b's' { Mapped::Changing } else { Mapped::Code };
+    let mut words = words.skip(2);
+    let is_fixed = words.next()? != "0" || line.ends_with("[vdso]");
+    let kind = if write == b'w' || shared == b's' || !is_fixed { Mapped::Changing } else { Mapped::Code };
     let range = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
     (execute == b'x').then_some((range.0, range.1, kind))
 }

@@ -29,10 +29,9 @@
 //! - **Elapsed time** is that of the translated run.
 //!
 //! # What is not observed
-//! Child processes and programs that the observed one starts run natively. A program that executes writable memory (a
-//! just-in-time compiler), installs a system call filter, has more than 128 threads at once or uses an instruction that
-//! is not translated runs on natively from that point: the windows before it are returned, and the warnings say why and
-//! from which window.
+//! Child processes and programs that the observed one starts run natively. A program that installs a system call filter,
+//! has more than 128 threads at once or uses an instruction that is not translated runs on natively from that point: the
+//! windows before it are returned, and the warnings say why and from which window.
 
 #[cfg(dbi_backend)]
 mod assemble;

@@ -277,10 +277,13 @@ impl Observer {
                 }
                 self.call(pc, next)
             }
+            Some(Exit::Changed { pc, number }) => {
+                self.cache.replace(pc, number);
+                self.resume(pc, false)
+            }
             Some(Exit::Unsupported { pc, why }) => {
                 let why = match self.memory.kind(pc) {
-                    Mapped::Code => format!("{why} at {pc:#x}"),
-                    Mapped::Changing => format!("writable code at {pc:#x} (a just-in-time compiler?)"),
+                    Mapped::Code | Mapped::Changing => format!("{why} at {pc:#x}"),
                     Mapped::Other => format!("a jump to {pc:#x}, where there is no code"),
                 };
                 self.leaving.get_or_insert(why);

@@ -207,8 +207,7 @@ impl Observer {
     fn note_fault(&mut self, block: u32, pc: u64) {
         self.own().signals.fault = Some((block, pc));
         let Self { memory, cache, .. } = self;
-        let Some(start) = cache.blocks().get(block as usize).map(|block| block.pc) else { return };
-        let before = cache.instructions_before(start, pc, &mut |at| memory.code(at));
+        let before = cache.instructions_before(block, pc, &mut |at| memory.code(at));
         let all = cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions));
         let rest = all.saturating_sub(before);
         self.own().signals.unexecuted.push((block, rest));

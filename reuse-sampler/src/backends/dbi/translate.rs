@@ -10,7 +10,7 @@
 
 use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
-use super::assemble::{Code, Gpr, RCX, RDX, RSP, encoded, general, through};
+use super::assemble::{Code, Gpr, RAX, RCX, RDX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand, Repeated};
 use super::layout::shared;
 
@@ -32,6 +32,8 @@ pub(super) enum Exit {
     Full { pc: u64 },
     /// A system call that the observer decides about.
     Call { pc: u64, next: u64 },
+    /// The block at `pc`, of this number, is not what it was.
+    Changed { pc: u64, number: u32 },
     /// Something that is not translated.
     Unsupported { pc: u64, why: &'static str },
 }
@@ -44,6 +46,7 @@ impl Exit {
             | Self::Window { pc }
             | Self::Full { pc }
             | Self::Call { pc, .. }
+            | Self::Changed { pc, .. }
             | Self::Unsupported { pc, .. } => pc,
         }
     }
@@ -118,9 +121,13 @@ impl<C: Cache> Translator<'_, C> {
             self.leave(Exit::Unsupported { pc: found.pc, why });
             return Some(Translation { operands: Vec::new(), marks: Vec::new(), continues: false });
         }
-        let scratch = self.scratch(found);
-        self.prologue(found, scratch);
+        let scratch = (self.kind == Kind::Recording).then(|| scratch(found));
         let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
+        if found.changes {
+            self.hot.align(1);
+            self.hot.raw(&[0xE9, 0, 0, 0, 0]); // leads to the next translation once there is one
+        }
+        self.prologue(found, scratch, &mut done.marks);
         if let (Some(scratch), Some(_)) = (scratch, found.repeated) {
             self.repeated(found, scratch, &mut done);
         } else {
@@ -142,16 +149,7 @@ impl<C: Cache> Translator<'_, C> {
         Some(done)
     }
 
-    fn scratch(&self, found: &Found) -> Option<Scratch> {
-        if self.kind == Kind::Counting {
-            return None;
-        }
-        let buffer = found.untouched.ilog2() as Gpr;
-        let rest = found.untouched & !(1 << buffer);
-        Some(Scratch { buffer, value: rest.ilog2() as Gpr })
-    }
-
-    fn prologue(&mut self, found: &Found, scratch: Option<Scratch>) {
+    fn prologue(&mut self, found: &Found, scratch: Option<Scratch>, marks: &mut Vec<Mark>) {
         let instructions = found.instructions.len() as i8;
         if found.needs_flags {
             self.hot.save_flags(shared::SLOT_E);
@@ -167,11 +165,54 @@ impl<C: Cache> Translator<'_, C> {
         let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc });
         self.hot.jump_if(8, over);
         self.hot.increment(shared::COUNTS + 8 * self.number);
+        if let Some(bytes) = found.verified() {
+            self.verify(found, bytes, scratch, marks);
+        }
         if found.needs_flags {
             self.hot.restore_flags(shared::SLOT_E);
         }
-        if let Some(scratch) = scratch {
+        if let Some(scratch) = scratch.filter(|_| !found.changes) {
             self.hot.store(scratch.value, shared::SLOT_B);
+        }
+    }
+
+    /// Compares the block's bytes with those that are translated. The registers that recording uses are in their slots
+    /// meanwhile.
+    fn verify(&mut self, found: &Found, bytes: &[u8], recording: Option<Scratch>, marks: &mut Vec<Mark>) {
+        let Scratch { buffer: address, value } = scratch(found);
+        if recording.is_none() {
+            self.hot.store(address, shared::SLOT_A);
+        }
+        self.hot.store(value, shared::SLOT_B);
+        let changed = self.cold.here();
+        self.cold.subtract(-(found.instructions.len() as i8), shared::LEFT);
+        self.cold.decrement(shared::COUNTS + 8 * self.number);
+        if found.needs_flags {
+            self.cold.restore_flags(shared::SLOT_E);
+        }
+        self.cold.load(address, shared::SLOT_A);
+        self.cold.load(value, shared::SLOT_B);
+        self.exit_stub(Exit::Changed { pc: found.pc, number: self.number });
+
+        self.hot.set_long(address, found.pc);
+        let flags = found.needs_flags.then_some((RAX, shared::SLOT_E));
+        let spilled = [Some((address, shared::SLOT_A)), Some((value, shared::SLOT_B)), flags];
+        marks.push(Mark { spilled, ..self.mark(found.pc, None, None) });
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let at = found.pc + (bytes.len() - rest.len()) as u64;
+            // The program may have made the processor check alignment.
+            let aligned = |length: &usize| *length <= rest.len() && at % *length as u64 == 0;
+            let (now, after) = rest.split_at([8, 4, 2].into_iter().find(aligned).unwrap_or(1));
+            self.hot.compare_bytes(address, (at - found.pc) as i32, now, value);
+            self.hot.jump_if(5, changed);
+            rest = after;
+        }
+        if recording.is_some() {
+            self.hot.load(address, shared::BUFFER);
+        } else {
+            self.hot.load(address, shared::SLOT_A);
+            self.hot.load(value, shared::SLOT_B);
         }
     }
 
@@ -459,6 +500,13 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.raw(&[0x0F, 0xB7, 0xD1]); // movzx edx, cx
         self.hot.jump_table(RDX, shared::LOOKUPS + self.kind as u32 * shared::LOOKUP_SIZE);
     }
+}
+
+/// The registers that a block does not use, for recording.
+fn scratch(found: &Found) -> Scratch {
+    let buffer = found.untouched.ilog2() as Gpr;
+    let rest = found.untouched & !(1 << buffer);
+    Scratch { buffer, value: rest.ilog2() as Gpr }
 }
 
 const LOOKUP: [Option<(Gpr, u32)>; 3] = [Some((RCX, shared::SLOT_A)), Some((RDX, shared::SLOT_B)), None];
