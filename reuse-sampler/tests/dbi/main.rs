@@ -490,6 +490,61 @@ fn code_that_changes_is_observed() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A thread of several replaces the program by another one.
+const REPLACED: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static void *spins(void *n) { for (;;); }
+static void *replaces(void *n) {
+    execl("/nonexistent", "none", (char *)0);
+    execlp("sort", "sort", (char *)n, (char *)0);
+    return 0;
+}
+int main(int count, char **arguments) {
+    pthread_t thread;
+    for (int i = 0; i < 2; i++) pthread_create(&thread, 0, spins, 0);
+    pthread_create(&thread, 0, replaces, arguments[1]);
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn executed_programs_are_observed() {
+    let folder = folder("executed");
+    let lines = lines(&folder);
+    let options = DbiOptions::windows_of(1_000_000);
+    let sorted = run(&["sort", "-o", "/dev/null", &lines], &options, |_| ReusePlan::Every);
+    let words = ["sh", "-c", "exec nice -n 1 sort -o /dev/null \"$0\"", &lines];
+    let replaced = run(&words, &options, |_| ReusePlan::Every);
+    assert!(!replaced.warnings.iter().any(|w| w.contains("unobserved")), "{:?}", replaced.warnings);
+    assert_eq!(replaced.exit, Some(TargetExit::Code(0)));
+    // The shell and `nice` execute some 300,000 each.
+    let more = replaced.instructions() - sorted.instructions();
+    assert!((100_000..2_000_000).contains(&more), "{more}");
+    assert!(replaced.windows.iter().all(|window| window.thread.0 == 0));
+    // Addresses of one program are not those of another.
+    let mut sampler = DbiSampler::spawn(words[0], &words[1..], &options).unwrap();
+    let mut files = HashMap::<PathBuf, u64>::new();
+    let mut windows = Vec::new();
+    while let Some(window) = sampler.next_window(&WindowPlan::count_only()).unwrap() {
+        windows.push(window);
+    }
+    for (address, count) in windows.into_iter().flat_map(|window| window.code) {
+        if let Some(location) = sampler.locate(address) {
+            *files.entry(location.file).or_default() += count;
+        }
+    }
+    for name in ["sh", "nice", "sort"] {
+        let path = fs::canonicalize(format!("/usr/bin/{name}")).unwrap();
+        assert!(files.get(&path).is_some_and(|&count| count > 100), "{name}: {files:?}");
+    }
+    if let Some(program) = compile(&folder, REPLACED, &["-O1", "-pthread"]) {
+        let done = agrees(&folder, &[&program, &lines], ReusePlan::Off);
+        assert_eq!(done.warnings, [""; 0]);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 const SEGMENT: &str = r#"
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 
 use super::DbiOptions;
 use super::layout::{self, private, shared};
+use super::memory::Memory;
 use super::region::Region;
 use super::runtime::Runtime;
 use super::threads::set_up;
@@ -89,7 +90,7 @@ pub(super) fn launch(
     }
     // Should we die before it has begun, it does not begin.
     ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL).map_err(io("trace", "the program"))?;
-    let base = map(pid, descriptor, region, runtime)?;
+    let base = map(pid, Some(descriptor), region, runtime)?;
     ptrace::detach(pid, None).map_err(io("detach from", "the program"))?;
     let child = guard.0.take().ok_or_else(|| io("run", "the program")(Errno::ESRCH))?;
     Ok(Launched { child, base })
@@ -127,8 +128,13 @@ impl Drop for Guard {
     }
 }
 
-/// Maps the region into the stopped program. Returns where.
-fn map(pid: Pid, descriptor: i32, region: &Region, runtime: &Runtime) -> Result<u64, SamplerError> {
+/// Maps the region into the stopped program, which has its file open as `descriptor` or opens it. Returns where.
+pub(super) fn map(
+    pid: Pid,
+    descriptor: Option<i32>,
+    region: &Region,
+    runtime: &Runtime,
+) -> Result<u64, SamplerError> {
     let failed = io("map", "the shared memory into the program");
     let registers = ptrace::getregs(pid).map_err(&failed)?;
     let entry = registers.rip;
@@ -155,12 +161,21 @@ fn map(pid: Pid, descriptor: i32, region: &Region, runtime: &Runtime) -> Result<
         }
         Ok(result)
     };
+    let file = if let Some(descriptor) = descriptor {
+        descriptor as u64
+    } else {
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), region.file().as_raw_fd());
+        let place = (registers.rsp - 256) & !7; // nothing has been executed that uses it
+        if !Memory::new(pid).write(place, path.as_bytes()) {
+            return Err(failed(Errno::EFAULT));
+        }
+        call(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])?
+    };
     let base = room(pid, entry)?;
     let more = base - layout::MORE;
     let fixed = (libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
     let (read, write, execute) = (libc::PROT_READ as u64, libc::PROT_WRITE as u64, libc::PROT_EXEC as u64);
     let (mine, ours) = (libc::MAP_PRIVATE as u64 | fixed, libc::MAP_SHARED as u64 | fixed);
-    let file = descriptor as u64;
     let reserve =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
     if call(libc::SYS_mmap, [more, layout::FILE, 0, reserve, u64::MAX, 0])? != more {

@@ -29,9 +29,10 @@
 //! - **Elapsed time** is that of the translated run.
 //!
 //! # What is not observed
-//! Child processes and programs that the observed one starts run natively. A program that installs a system call filter,
-//! has more than 128 threads at once or uses an instruction that is not translated runs on natively from that point: the
-//! windows before it are returned, and the warnings say why and from which window.
+//! Child processes run natively; what the program executes in its own place is observed, unless it has more rights than
+//! before or is not of x86-64. A program that installs a system call filter, has more than 128 threads at once or uses an
+//! instruction that is not translated runs on natively from that point: the windows before it are returned, and the
+//! warnings say why and from which window.
 
 #[cfg(dbi_backend)]
 mod assemble;
@@ -41,6 +42,8 @@ mod block;
 mod cache;
 #[cfg(not(dbi_backend))]
 mod elsewhere;
+#[cfg(dbi_backend)]
+mod execute;
 #[cfg(dbi_backend)]
 mod launch;
 #[cfg(dbi_backend)]

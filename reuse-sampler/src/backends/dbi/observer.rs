@@ -31,7 +31,7 @@ pub(super) mod register {
     pub const R10: u32 = 10;
 }
 /// Something that windows are concerned with, of the current thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// It has begun, at `pc`.
     Began { pc: u64 },
@@ -43,20 +43,22 @@ pub(super) enum Event {
     Stale { pc: u64 },
     /// The thread or the program is about to end; it waits.
     Exiting,
+    /// The process is at another program's first instruction, stopped.
+    Executed { path: String },
     /// The program is to run natively, this thread from `pc` on.
     Leaving { pc: u64 },
 }
 
 impl Event {
     /// Where the thread is, unless it ends.
-    pub(super) const fn pc(self) -> Option<u64> {
-        match self {
+    pub(super) const fn pc(&self) -> Option<u64> {
+        match *self {
             Self::Began { pc }
             | Self::Boundary { pc }
             | Self::Full { pc }
             | Self::Stale { pc }
             | Self::Leaving { pc } => Some(pc),
-            Self::Exiting => None,
+            Self::Exiting | Self::Executed { .. } => None,
         }
     }
 }
@@ -83,8 +85,8 @@ pub(super) struct Observer {
     /// Why the program is to run natively.
     pub leaving: Option<String>,
     pub forks: u64,
-    pub executed: u64,
-    pub first_executed: Option<String>,
+    /// Programs that were executed and not observed.
+    pub unobserved: Vec<String>,
 }
 
 impl Observer {
@@ -101,8 +103,7 @@ impl Observer {
             process,
             leaving: None,
             forks: 0,
-            executed: 0,
-            first_executed: None,
+            unobserved: Vec::new(),
         };
         observer.prepare();
         observer

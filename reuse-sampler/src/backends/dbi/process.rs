@@ -5,9 +5,10 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::layout;
@@ -29,7 +30,14 @@ impl Process {
         let (pid, region, ended) = (process.pid(), Arc::clone(region), Arc::clone(&process.ended));
         let watch = move || {
             let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
-            while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}
+            // A process that is being traced is also reported where it has stopped.
+            while let Ok(
+                WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..) | WaitStatus::PtraceSyscall(..),
+            )
+            | Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead)
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
             ended.store(true, Ordering::SeqCst);
             let bell = region.half(layout::HUB + layout::DOORBELL);
             bell.fetch_add(1, Ordering::SeqCst);

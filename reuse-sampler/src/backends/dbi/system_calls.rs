@@ -67,9 +67,11 @@ impl Observer {
             }
             libc::SYS_fork | libc::SYS_vfork => self.fork(),
             libc::SYS_execve | libc::SYS_execveat => {
-                let path = if number == libc::SYS_execve { first } else { second };
-                self.executed += 1;
-                self.first_executed = Some(self.memory.text(path));
+                let path = self.memory.text(if number == libc::SYS_execve { first } else { second });
+                if path.starts_with('/') || number == libc::SYS_execve {
+                    return self.execute(path);
+                }
+                self.unobserved.push(format!("{path}, which ran unobserved"));
                 self.perform(command::CALL)
             }
             libc::SYS_exit | libc::SYS_exit_group => {
@@ -162,10 +164,7 @@ impl Observer {
                 }
             }
             libc::SYS_execve | libc::SYS_execveat => {
-                self.executed -= 1; // it failed
-                if self.executed == 0 {
-                    self.first_executed = None;
-                }
+                self.unobserved.pop(); // it failed
             }
             _ => {}
         }

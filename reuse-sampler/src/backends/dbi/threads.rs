@@ -93,7 +93,7 @@ impl Observer {
         Some(self.get_half(shared::REASON))
     }
 
-    fn serve_signals(&mut self) {
+    pub(super) fn serve_signals(&mut self) {
         while self.get_half(shared::SIGNAL_STATE) == 1 {
             let command = self.signal();
             self.set_half(shared::SIGNAL_COMMAND, command);
@@ -254,7 +254,7 @@ impl Observer {
     /// Serves the stopped thread until it is known where it is. None if it ends, or is in a system call.
     pub(super) fn place(&mut self) -> Result<Option<u64>, Gone> {
         let Some(reason) = self.request() else { return Ok(None) };
-        Ok(self.serve(reason)?.and_then(Event::pc))
+        Ok(self.serve(reason)?.and_then(|event| event.pc()))
     }
 }
 

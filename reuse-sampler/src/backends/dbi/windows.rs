@@ -26,6 +26,11 @@ use crate::{
 /// How long the program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Bits of an address that are the program's; above them is the number of the program that the process executes.
+const ADDRESS_BITS: u32 = 48;
+/// Fewer masked accesses than one in so many instructions are not worth a word.
+const RARE: u64 = 1_000;
+
 /// How far the run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -67,10 +72,10 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(seed: u64, id: u32) -> Self {
+    fn new(seed: u64, id: ThreadId) -> Self {
         Self {
-            id: ThreadId(id),
-            tracker: Tracker::new(seed, u64::from(id)),
+            id,
+            tracker: Tracker::new(seed, u64::from(id.0)),
             open_samples: 0,
             window: None,
             counted: HashMap::new(),
@@ -94,8 +99,9 @@ pub(super) struct Run {
     threads: u32,
     windows: u64,
     queue: VecDeque<Window>,
-    locator: Locator,
-    masked: bool,
+    images: Vec<Locator>, // one for each program that the process has executed
+    masked: u64,          // executions of blocks with accesses under a mask
+    instructions: u64,
     warnings: Vec<String>,
 }
 
@@ -127,8 +133,9 @@ impl Run {
             threads: 0,
             windows: 0,
             queue: VecDeque::new(),
-            locator: Locator::default(),
-            masked: false,
+            images: vec![Locator::default()],
+            masked: 0,
+            instructions: 0,
             warnings: Vec::new(),
         })
     }
@@ -214,6 +221,21 @@ impl Run {
                 self.close(End::Exit);
                 self.observer.perform(command::CALL)
             }
+            Event::Executed { path } => {
+                self.observer.unobserved.pop();
+                let (id, window) = (self.own().id, self.own().window);
+                self.each_thread(|run| run.close(End::Exit));
+                self.followed.clear();
+                if let Err(error) = self.observer.start_anew(self.length) {
+                    self.observer.unobserved.push(format!("{path}, which ran unobserved: {error}"));
+                    self.stage = Stage::Native;
+                } else {
+                    self.images.push(Locator::default());
+                    self.followed.insert(0, Followed::new(self.seed, id));
+                    self.begin(window.map_or(self.initial, |open| open.mode));
+                }
+                Ok(None)
+            }
             Event::Leaving { pc } => {
                 self.run_natively(pc)?;
                 Ok(None)
@@ -257,20 +279,26 @@ impl Run {
 
     /// The current thread begins.
     fn follow(&mut self, mode: Mode) {
-        self.followed.insert(self.observer.current, Followed::new(self.seed, self.threads));
+        self.followed.insert(self.observer.current, Followed::new(self.seed, ThreadId(self.threads)));
         self.threads += 1;
         self.begin(mode);
     }
 
     /// What is followed of the current thread, which has begun.
     fn own(&mut self) -> &mut Followed {
-        let (seed, id) = (self.seed, self.threads);
+        let (seed, id) = (self.seed, ThreadId(self.threads));
         self.followed.entry(self.observer.current).or_insert_with(|| Followed::new(seed, id))
+    }
+
+    /// Where the code of the program that is executed now comes from.
+    fn image(&mut self) -> &mut Locator {
+        let last = self.images.len() - 1;
+        &mut self.images[last]
     }
 
     fn see_mappings(&mut self) {
         if let Ok(maps) = std::fs::read_to_string(format!("/proc/{}/maps", self.observer.own().tid)) {
-            self.locator.take(&maps, 0);
+            self.image().take(&maps, 0);
         }
     }
 
@@ -331,7 +359,7 @@ impl Run {
             if entered > 0 {
                 self.observer.set(at, 0);
                 *own.counted.entry(block.pc).or_default() += entered * u64::from(block.instructions);
-                self.masked |= block.masked;
+                self.masked += if block.masked { entered } else { 0 };
             }
         }
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
@@ -348,7 +376,7 @@ impl Run {
         self.save();
         let own = self.own();
         own.window = None;
-        let report = match how {
+        let mut report = match how {
             End::Boundary => own.tracker.end_window(),
             End::Exit => own.tracker.end_thread(),
             End::Interrupt => own.tracker.interrupt(),
@@ -357,12 +385,25 @@ impl Run {
         let mut code: Vec<(u64, u64)> = own.counted.drain().filter(|(_, count)| *count > 0).collect();
         code.sort_unstable();
         let id = own.id;
+        let tid = self.observer.own().tid;
+        self.image().see(tid, 0, &code);
+        let mark = (self.images.len() as u64 - 1) << ADDRESS_BITS;
+        if mark != 0 {
+            for (address, _) in &mut code {
+                *address |= mark;
+            }
+            for closed in &mut report.closed {
+                closed.begin.0 |= mark;
+                if let Some(end) = &mut closed.end {
+                    end.0 |= mark;
+                }
+            }
+        }
         let mut window = window_from(report, WindowIndex(index), id, self.line_size, mode != Mode::Off);
         window.instructions = code.iter().map(|(_, count)| count).sum();
         window.code = code;
         window.elapsed = since.elapsed();
-        let tid = self.observer.own().tid;
-        self.locator.see(tid, 0, &window.code);
+        self.instructions += window.instructions;
         self.queue.push_back(window);
     }
 
@@ -372,21 +413,18 @@ impl Run {
         self.each_thread(|run| run.close(End::Exit));
         self.stage = Stage::Over;
         self.observer.process.reap()?;
-        let (forks, executed) = (self.observer.forks, self.observer.executed);
-        if executed > 0 {
-            let path = self.observer.first_executed.take().unwrap_or_default();
-            self.warnings.push(format!(
-                "the program replaced itself by {path}, which ran unobserved: give {path} as the program"
-            ));
+        let forks = self.observer.forks;
+        for program in self.observer.unobserved.drain(..) {
+            self.warnings.push(format!("the program replaced itself by {program}"));
         }
         if forks > 0 {
             self.warnings.push(format!("{forks} child process(es) ran unobserved"));
         }
-        if self.masked {
-            self.warnings.push(
-                "masked or gathered accesses were executed: each counts as one access at its first address"
-                    .into(),
-            );
+        if self.masked > self.instructions / RARE {
+            self.warnings.push(format!(
+                "{} times masked or gathered accesses were executed: each counts as one access at its first address",
+                self.masked
+            ));
         }
         Ok(())
     }
@@ -429,7 +467,8 @@ impl Run {
     }
 
     pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        self.locator.locate(address)
+        let image = (address >> ADDRESS_BITS) as usize;
+        self.images.get_mut(image)?.locate(address & ((1 << ADDRESS_BITS) - 1))
     }
 
     pub(super) fn process_id(&self) -> u32 {
