@@ -540,7 +540,7 @@ fn executed_programs_are_observed() {
     }
     if let Some(program) = compile(&folder, REPLACED, &["-O1", "-pthread"]) {
         let done = agrees(&folder, &[&program, &lines], ReusePlan::Off);
-        assert_eq!(done.warnings, [""; 0]);
+        assert!(!done.warnings.iter().any(|w| w.contains("unobserved")), "{:?}", done.warnings);
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -43,6 +43,8 @@ pub(super) enum Event {
     Stale { pc: u64 },
     /// The thread or the program is about to end; it waits.
     Exiting,
+    /// It is about to execute another program; it waits.
+    Executing { path: String },
     /// The process is at another program's first instruction, stopped.
     Executed { path: String },
     /// The program is to run natively, this thread from `pc` on.
@@ -58,7 +60,7 @@ impl Event {
             | Self::Full { pc }
             | Self::Stale { pc }
             | Self::Leaving { pc } => Some(pc),
-            Self::Exiting | Self::Executed { .. } => None,
+            Self::Exiting | Self::Executing { .. } | Self::Executed { .. } => None,
         }
     }
 }

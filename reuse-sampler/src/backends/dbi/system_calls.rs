@@ -69,7 +69,7 @@ impl Observer {
             libc::SYS_execve | libc::SYS_execveat => {
                 let path = self.memory.text(if number == libc::SYS_execve { first } else { second });
                 if path.starts_with('/') || number == libc::SYS_execve {
-                    return self.execute(path);
+                    return Ok(Some(Event::Executing { path }));
                 }
                 self.unobserved.push(format!("{path}, which ran unobserved"));
                 self.perform(command::CALL)

@@ -50,6 +50,8 @@ enum End {
     Boundary,
     Exit,
     Interrupt,
+    /// Another program is in the thread's place, also in `/proc`.
+    Replaced,
 }
 
 /// The window in progress.
@@ -221,10 +223,14 @@ impl Run {
                 self.close(End::Exit);
                 self.observer.perform(command::CALL)
             }
+            Event::Executing { path } => {
+                self.see_mappings();
+                self.observer.execute(path)
+            }
             Event::Executed { path } => {
                 self.observer.unobserved.pop();
                 let (id, window) = (self.own().id, self.own().window);
-                self.each_thread(|run| run.close(End::Exit));
+                self.each_thread(|run| run.close(End::Replaced));
                 self.followed.clear();
                 if let Err(error) = self.observer.start_anew(self.length) {
                     self.observer.unobserved.push(format!("{path}, which ran unobserved: {error}"));
@@ -378,15 +384,17 @@ impl Run {
         own.window = None;
         let mut report = match how {
             End::Boundary => own.tracker.end_window(),
-            End::Exit => own.tracker.end_thread(),
+            End::Exit | End::Replaced => own.tracker.end_thread(),
             End::Interrupt => own.tracker.interrupt(),
         };
         own.open_samples = report.open;
         let mut code: Vec<(u64, u64)> = own.counted.drain().filter(|(_, count)| *count > 0).collect();
         code.sort_unstable();
         let id = own.id;
-        let tid = self.observer.own().tid;
-        self.image().see(tid, 0, &code);
+        if how != End::Replaced {
+            let tid = self.observer.own().tid;
+            self.image().see(tid, 0, &code);
+        }
         let mark = (self.images.len() as u64 - 1) << ADDRESS_BITS;
         if mark != 0 {
             for (address, _) in &mut code {
