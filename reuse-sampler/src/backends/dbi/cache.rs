@@ -17,6 +17,9 @@ const AHEAD: usize = 32;
 /// Room that a block and its stubs never exceed.
 const RESERVE: u64 = 1 << 16;
 
+/// In the place of number 0, which means none.
+const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
+
 /// A block of the program.
 #[derive(Debug)]
 pub(super) struct Block {
@@ -90,32 +93,31 @@ impl std::fmt::Debug for CodeCache {
 }
 
 impl CodeCache {
+    /// `region` holds no lookups.
     pub(super) fn new(region: Arc<Region>, base: u64, runtime: &Runtime) -> Self {
         let at = |offset: u64| base + layout::RUNTIME + offset;
         let entries = Entries { exit: at(runtime.exit), call: at(runtime.call), probe: at(runtime.probe) };
-        let mut cache = Self {
+        Self {
             region,
             base,
             entries,
-            hot: 0,
-            cold: 0,
-            exits: Vec::new(),
+            hot: base + layout::CACHE,
+            cold: base + layout::COLD,
+            exits: vec![NO_EXIT],
             crowded: false,
             numbers: HashMap::new(),
             blocks: Vec::new(),
             codes: [Codes::default(), Codes::default()],
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
-        };
-        cache.clear();
-        cache
+        }
     }
 
     /// Forgets everything. No thread may be in the cache, and lookups are to be emptied.
     pub(super) fn clear(&mut self) {
         self.hot = self.base + layout::CACHE;
         self.cold = self.base + layout::COLD;
-        self.exits = vec![Exit::Unsupported { pc: 0, why: "" }]; // number 0 means none
+        self.exits = vec![NO_EXIT];
         self.numbers.clear();
         self.blocks.clear();
         self.codes = [Codes::default(), Codes::default()];

@@ -92,6 +92,7 @@ impl Observer {
         let mapped = settle(pid).and_then(|()| map(pid, None, &self.region, &self.runtime));
         if let Ok(base) = mapped {
             self.base = base;
+            self.cache.clear();
             self.cache = CodeCache::new(Arc::clone(&self.region), base, &self.runtime);
             self.memory = Memory::new(pid);
             self.threads = vec![Some(Thread::new(pid.as_raw()))];

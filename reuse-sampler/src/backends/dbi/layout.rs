@@ -16,7 +16,7 @@ pub const EXITS: u64 = 1 << 20;
 /// Second-level lookup, one table a mode.
 pub const HASHES: u64 = 0x90_0000;
 /// Binary logarithm of its entries.
-pub const HASH_BITS: u32 = 17;
+pub const HASH_BITS: u32 = 19;
 /// Bytes of one table; probing may run past its end.
 pub const HASH_SIZE: u64 = (1 << HASH_BITS) * 16 + 0x1000;
 /// Entries looked at before giving up.
