@@ -371,6 +371,39 @@ fn the_program_outlives_its_observer() {
 }
 
 #[test]
+fn threads_outlive_their_observer() {
+    let folder = folder("threads-outlive");
+    let Some(program) = compile(&folder, include_str!("threads.c"), &["-O1", "-pthread", "-ldl"]) else {
+        return;
+    };
+    let native = Command::new(&program).output().unwrap().stdout;
+    for milliseconds in [30, 60, 100, 150, 210, 280, 360, 450] {
+        let output = folder.join("output");
+        let mut observer = Command::new(std::env::current_exe().unwrap());
+        observer
+            .args(["observer", "--exact", "--nocapture", "--ignored"])
+            .env("DBI_COMMAND", ["sh", "-c", &format!("exec {program} > {}", output.display())].join("\u{1}"))
+            .env("DBI_MODE", if milliseconds % 20 == 0 { "sparse" } else { "count" })
+            .env("DBI_OUTPUT", folder.join("observed"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut observer = observer.spawn().unwrap();
+        while !output.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        observer.kill().unwrap();
+        observer.wait().unwrap();
+        let written = || fs::read(&output).unwrap() == native;
+        // A minute is much more than the work takes.
+        (0..6000).take_while(|_| !written()).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+        assert!(written(), "after {milliseconds} ms");
+        fs::remove_file(&output).unwrap();
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn signals_arrive_as_they_do_natively() {
     let folder = folder("signals");
     let Some(program) = compile(&folder, include_str!("signals.c"), &["-O2"]) else { return };

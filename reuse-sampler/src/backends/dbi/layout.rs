@@ -114,6 +114,7 @@ pub mod shared {
     pub const LOOKUP: u32 = 0x1_01A0; // address of the first-level table of the mode in use
     pub const MASKED: u32 = 0x1_01A8; // all signals are blocked, the program's mask is in the next word
     pub const MASK: u32 = 0x1_01B0;
+    pub const ASIDE: u32 = 0x1_01C0; // signals put aside and not queued again, a bit each
     pub const NEW: u32 = 0x1_01B8; // address of the block of the thread that is being created
     pub const SCRATCH: u32 = 0x1_0300; // for arguments of the observer's calls
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides

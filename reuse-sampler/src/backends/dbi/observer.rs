@@ -229,9 +229,7 @@ impl Observer {
     /// Lets the thread run on without us from `pc`.
     pub(super) fn leave(&mut self, pc: u64) -> Result<(), Gone> {
         // No signal may come between: the last step gives it its own mask.
-        let mask = self.block_signals()?;
-        self.set(shared::MASK, mask);
-        self.set_half(shared::MASKED, 1);
+        self.block_signals()?;
         self.requeue()?;
         self.set(shared::PC, pc);
         self.order(command::NATIVE);

@@ -37,6 +37,7 @@ core::arch::global_asm!(
     LOOKUP = const shared::LOOKUP,
     MASKED = const shared::MASKED,
     MASK = const shared::MASK,
+    ASIDE = const shared::ASIDE,
     NEW = const shared::NEW,
     ASK_FIRST = const shared::ASK_FIRST,
     CALLS = const shared::CALLS,

@@ -214,9 +214,23 @@ reuse_sampler_dbi_runtime:
     RESTORE {PRIVATE_REGISTERS}, {PRIVATE_FLAGS}
     jmp qword ptr gs:[{PRIVATE_PC}]
 
-# The observer is dead: on without it.
+# The observer is dead: on without it. Signals that it has put aside are sent again; they are blocked until then.
 .Ldbi_orphan:
-    mov eax, gs:[{EXIT}]
+    mov r12, gs:[{ASIDE}]
+1:  bsf rbx, r12
+    jz 2f
+    btr r12, rbx
+    mov eax, 39
+    syscall
+    mov edi, eax
+    mov eax, 186
+    syscall
+    mov esi, eax
+    lea edx, [rbx+1]
+    mov eax, 234
+    syscall
+    jmp 1b
+2:  mov eax, gs:[{EXIT}]
     test eax, eax
     jz .Ldbi_native
     mov rcx, gs:[{EXIT_PCS}]

@@ -165,6 +165,7 @@ impl Observer {
         self.set_half(shared::MASKED, 1);
         self.set_half(shared::PENDING, 1);
         self.own().signals.aside = mask;
+        self.set(shared::ASIDE, self.get(shared::ASIDE) | 1 << (signal - 1));
         self.own().signals.pending.push(Pending { signal, info: info_bytes });
         self.ask_soon();
         0
@@ -257,14 +258,17 @@ impl Observer {
         }
     }
 
-    /// Blocks all signals. Returns the mask that the program has.
+    /// Blocks all signals, until the thread is given a mask or runs natively. Returns the one that it has.
     pub(super) fn block_signals(&mut self) -> Result<u64, Gone> {
         self.set(SCRATCH, ALL);
         let (at, before, stack) = (self.address_of(SCRATCH), self.address_of(SCRATCH + 8), self.own_stack());
         self.raw(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, at, before, 8], stack)?;
         let signals = &self.own().signals;
         let aside = signals.is_pending().then_some(signals.aside);
-        Ok(aside.unwrap_or_else(|| self.get(SCRATCH + 8)))
+        let mask = aside.unwrap_or_else(|| self.get(SCRATCH + 8));
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
+        Ok(mask)
     }
 
     /// Gives the program at `pc` the mask `mask`; `own` is the one that it sees in a frame. Returns where it goes on.
@@ -311,6 +315,7 @@ impl Observer {
         let (pid, tid) = (self.process.pid().as_raw() as u64, self.own().tid as u64);
         let (info, stack) = (self.address_of(SCRATCH), self.own_stack());
         self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, tid, pending.signal, info], stack)?;
+        self.set(shared::ASIDE, self.get(shared::ASIDE) & !(1 << (pending.signal - 1)));
         Ok(())
     }
 

@@ -137,6 +137,10 @@ impl Observer {
         set_up(&self.region, self.base, number);
         self.prepare();
         self.set(shared::FS_BASE, fs);
+        // Should we die meanwhile.
+        self.set(shared::PC, calling.next);
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
         self.keep_all_actions();
         self.current = parent;
         self.own().calling = Calling { mask, creates: Some(number), ..calling };
