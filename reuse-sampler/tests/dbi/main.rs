@@ -388,7 +388,7 @@ fn threads_outlive_their_observer() {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut observer = observer.spawn().unwrap();
-        while !output.exists() {
+        while fs::metadata(&output).map_or(0, |data| data.len()) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(milliseconds));

@@ -65,6 +65,8 @@ static void *sorts(void *n) {
 }
 
 int main(int count, char **arguments) {
+    puts("begun");
+    fflush(stdout);
     struct sigaction action = {.sa_handler = on};
     sigaction(SIGUSR1, &action, 0);
     pthread_t many[40], spinning[3], waiting[3];
