@@ -12,8 +12,10 @@
 //!
 //! # What came out
 //! Giving up and reporting it is without bias where lines do not depend on each other. Where they do, the oldest came
-//! out 15 % too small at the largest distance that it still reaches (a stack), a random one 5 % too small beyond 300
-//! (phases), and with data used once the oldest 5 % too large at twice the longest distance. Reservoir replacement that reports nothing is far too small everywhere. Dropping new samples is without
+//! out 14 % too small at the largest distance that it still reaches (a stack), where holding one of the four makes that 4 %;
+//! a random one 5 % too small beyond 300 (phases), where holding one makes nothing worse; with data used once the oldest
+//! 8 % too large at twice the longest distance, and 12 % with one that is held. Where everything is 50 gaps away, the
+//! oldest and random ones see nothing, and of the samples of which one is held 0.5 % grow old enough. Reservoir replacement that reports nothing is far too small everywhere. Dropping new samples is without
 //! bias as long as registers become free again, with errors more than twice as large; data that are used once
 //! hold the registers for ever, and what comes later is never seen.
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
@@ -65,7 +67,10 @@ impl Dice {
 /// What happens to a sample for which there is no register.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Policy {
-    /// The oldest gives way and is reported as censored: what the backend does.
+    /// The oldest but for one that is held gives way, or that one with probability 1 / (n + 1) at the n-th time, and is
+    /// reported as censored: what the backend does.
+    Held,
+    /// The oldest gives way and is reported as censored.
     Oldest,
     /// A random one gives way and is reported as censored: what it does on request.
     Random,
@@ -76,18 +81,26 @@ enum Policy {
     Reservoir,
 }
 
-const POLICIES: [Policy; 4] = [Policy::Oldest, Policy::Random, Policy::Drop, Policy::Reservoir];
+const POLICIES: [Policy; 5] = [Policy::Held, Policy::Oldest, Policy::Random, Policy::Drop, Policy::Reservoir];
+const HELD: usize = 0;
+const OLDEST: usize = 1;
+const RANDOM: usize = 2;
+const DROP: usize = 3;
+const RESERVOIR: usize = 4;
 
 struct Registers {
     policy: Policy,
     open: Vec<(u32, u64)>, // line and time, oldest first
     waiting: usize,        // samples since a register was free
+    held: Option<u64>,     // when the sample that is held began
+    challenges: usize,     // samples that gave way since it is held
     profile: ReuseProfile,
 }
 
 impl Registers {
     fn new(policy: Policy) -> Self {
-        Self { policy, open: Vec::new(), waiting: 0, profile: ReuseProfile::new(LineSize::B64) }
+        let profile = ReuseProfile::new(LineSize::B64);
+        Self { policy, open: Vec::new(), waiting: 0, held: None, challenges: 0, profile }
     }
 
     fn touch(&mut self, line: u32, now: u64) {
@@ -97,10 +110,25 @@ impl Registers {
         }
     }
 
+    fn but_for_one(&mut self, dice: &mut Dice) -> usize {
+        let Some(held) = self.open.iter().position(|open| Some(open.1) == self.held) else {
+            (self.held, self.challenges) = (Some(self.open[0].1), 0);
+            return 1;
+        };
+        let oldest = usize::from(held == 0);
+        self.challenges += 1;
+        if dice.below(self.challenges + 1) > 0 {
+            return oldest;
+        }
+        (self.held, self.challenges) = (Some(self.open[oldest].1), 0);
+        held
+    }
+
     fn sample(&mut self, line: u32, now: u64, dice: &mut Dice) {
         if self.open.len() == REGISTERS {
             self.waiting += 1;
             let gives_way = match self.policy {
+                Policy::Held => self.but_for_one(dice),
                 Policy::Oldest => 0,
                 Policy::Random => dice.below(REGISTERS),
                 Policy::Drop => return,
@@ -180,12 +208,13 @@ fn assert_unbiased(policy: &str, errors: &[(f64, f64); 4]) {
 }
 
 fn assert_reclaiming_is_unbiased(errors: &[[(f64, f64); 4]]) {
-    assert_unbiased("oldest", &errors[0]);
-    assert_unbiased("random", &errors[1]);
+    assert_unbiased("held", &errors[HELD]);
+    assert_unbiased("oldest", &errors[OLDEST]);
+    assert_unbiased("random", &errors[RANDOM]);
 }
 
 fn assert_forgetting_is_biased(errors: &[[(f64, f64); 4]]) {
-    let (error, deviation) = errors[3][FAR];
+    let (error, deviation) = errors[RESERVOIR][FAR];
     assert!(error < -0.2 && error < -4.0 * deviation, "forgetting: {error} +- {deviation}");
 }
 
@@ -287,25 +316,60 @@ fn sweeps() {
 #[test]
 fn phases() {
     let errors = errors_of(phased);
-    assert_unbiased("oldest", &errors[0]);
+    assert_unbiased("held", &errors[HELD]);
+    assert_unbiased("oldest", &errors[OLDEST]);
     // A random one may be young, and in the stretches with the sweep, where samples give way, the young ones are not
     // like those elsewhere: -5 % here.
-    let random = errors[1][FAR].0;
+    let random = errors[RANDOM][FAR].0;
     assert!(random.abs() < 0.1, "random: {random}");
     assert_forgetting_is_biased(&errors);
-    let (reclaiming, dropping) = (errors[0][FAR].1, errors[2][FAR].1);
+    let (reclaiming, dropping) = (errors[HELD][FAR].1, errors[DROP][FAR].1);
     assert!(dropping > 1.5 * reclaiming, "{dropping} {reclaiming}");
 }
 
 #[test]
 fn stack() {
     let errors = errors_of(back_and_forth);
-    assert_unbiased("random", &errors[1]);
+    assert_unbiased("random", &errors[RANDOM]);
     // Few of the oldest reach 3,000, and those that do had lucky neighbours, which here are like them: -15 %.
-    for (d, (error, _)) in DISTANCES.iter().zip(errors[0]) {
+    for (d, (error, _)) in DISTANCES.iter().zip(errors[OLDEST]) {
         assert!(error.abs() < if *d < 3_000 { 0.05 } else { 0.25 }, "oldest at {d}: {error}");
     }
+    // With one that is held more of them do: -4 %.
+    for (d, (error, _)) in DISTANCES.iter().zip(errors[HELD]) {
+        assert!(error.abs() < if *d < 3_000 { 0.05 } else { 0.08 }, "held at {d}: {error}");
+    }
     assert_forgetting_is_biased(&errors);
+}
+
+/// A sweep whose distance is 50 gaps, and no other accesses: only what is held is ever reused.
+#[test]
+fn all_far_away() {
+    let lines = 50 * MEAN_GAP as u32;
+    let estimates: Vec<_> = (0..STREAMS)
+        .map(|seed| {
+            let mut dice = Dice::new(seed, 5);
+            let mut all = [Policy::Held, Policy::Oldest, Policy::Random].map(Registers::new);
+            let mut next = dice.gap();
+            for now in 0..2 * ACCESSES {
+                let line = (now % u64::from(lines)) as u32;
+                all.iter_mut().for_each(|registers| registers.touch(line, now));
+                if now == next {
+                    next += dice.gap();
+                    all.iter_mut().for_each(|registers| registers.sample(line, now, &mut dice));
+                }
+            }
+            all.map(|registers| {
+                let distribution = registers.profile.distribution();
+                [u64::from(lines) - 400, u64::from(lines) + 400].map(|d| distribution.beyond(d))
+            })
+        })
+        .collect();
+    for [held, oldest, random] in estimates {
+        assert_eq!(held, [1.0, 0.0]);
+        // Among the 10,000 random ones hardly any survives 50 others of four.
+        assert!(oldest == [1.0, 1.0] && random[0] == 1.0, "{oldest:?} {random:?}");
+    }
 }
 
 /// One access in 16 is to a line that is never touched again; a sweep of distance 1,599 begins after a third.
@@ -320,7 +384,14 @@ fn streaming(now: u64, dice: &mut Dice) -> u32 {
 #[test]
 fn data_used_once() {
     let errors = errors_of(streaming);
-    assert_reclaiming_is_unbiased(&errors);
-    let (error, deviation) = errors[2][2];
+    for policy in [HELD, OLDEST, RANDOM] {
+        for (d, (error, deviation)) in DISTANCES.iter().zip(errors[policy]).take(FAR) {
+            assert!(error.abs() <= 4.0 * deviation, "{policy} at {d}: {error} +- {deviation}");
+        }
+        // Before the sweep begins, fewer samples compete, so that more of those that are never reused grow this old.
+        let far = errors[policy][FAR].0;
+        assert!(far.abs() < 0.2, "{policy}: {far}");
+    }
+    let (error, deviation) = errors[DROP][2];
     assert!(error < -0.3 && error < -4.0 * deviation, "dropping: {error} +- {deviation}");
 }

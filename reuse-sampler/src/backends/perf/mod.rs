@@ -40,11 +40,35 @@
 //!   An instruction that accesses memory several times makes the distance to it too long by as many less one. In
 //!   nanoseconds there is a floor of some 30 us, the sampler's own work; the weight of a sample takes one access a
 //!   nanosecond. Neither is good for more than the far tail.
-//! - **The line** is watched by as many registers as it takes and there are: see [`Coverage`]. What the kernel does to
-//!   memory in system calls touches no watchpoint.
-//! - **All registers busy**: the oldest sample (or a random one) gives way and is reported as censored at its age.
+//! - **The line** is watched by as many registers as it takes and there are: see [`Coverage`], and below for what that
+//!   leaves out. What the kernel does to memory in system calls touches no watchpoint.
+//! - **All registers busy**: the oldest sample but for one that is held (or a random one) gives way and is reported as
+//!   censored at its age. Where a sample takes all registers, none is held: then reuses later than a few gaps are not
+//!   seen, and the distribution says [how far](crate::ReuseDistribution::horizon) it reaches.
 //! - **What was missed** is in [`Window::losses`](crate::Window): lost records, throttled events, hits whose moment was
 //!   lost, accesses chosen too late, instructions not understood.
+//!
+//! # Lines
+//! Most processors watch 8 bytes with each of four registers, and a line is 64. A sample then watches the 8-byte chunk of
+//! its access, up to two that are often touched next, and random ones. The others are corrected for, by what the
+//! registers see while the program runs, separately for each instruction and position in the line: a sample's age
+//! counts only as much as the watched chunks see of the visits to the line, and the first samples at an instruction
+//! are weighted for the touches that they miss ([`ReuseSample::weight`](crate::ReuseSample) is then not the gap). A
+//! distance beyond 32 is therefore an estimate. Relative errors of P(D > d), in per cent, of 32,000 samples each against the
+//! exact distances of the same samples, watching the chunks around the access as before and now, on streams that the
+//! constants were not chosen on:
+//!
+//! | d | 30 | 300 | 3,000 | 30,000 | 100,000 |
+//! |---|---|---|---|---|---|
+//! | records, two fields 32 bytes apart | 41, 0.1 | 41, 0.1 | 44, -0.1 | 73, -0.9 | 248, -4 |
+//! | strings, copied | 0.0, -0.2 | 0.1, -0.3 | 0.9, -0.1 | 5, 1 | 3, -3 |
+//! | hash table with chains | 0.1, 0.1 | 0.9, 0.0 | 10, 0.5 | 89, -4 | 533, -18 |
+//! | words at random | 0.0, -0.2 | 0.7, -0.1 | 8, 1 | 113, 6 | 921, 38 |
+//! | shell sort | 24, 23 | 28, 20 | 39, 36 | 68, 67 | 92, 63 |
+//!
+//! The hash table's and the random words' last column is too rare to be known: its standard error is 13. Order that is
+//! random and dense defeats the corrections: in shell sort they change little. Words of very different heat in one line
+//! make the tail too long: 12 % at 30,000 in heap sort. [`Coverage::Chunk`] is exact where each line has one word in use.
 //!
 //! # Cost
 //! The program stops once for each instruction that is chosen, and not again for a sample: the line is watched ahead of
@@ -80,6 +104,7 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))] // what drives a kernel that is not there
 
+mod chunks;
 mod decode;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

@@ -25,9 +25,9 @@ pub struct PerfOptions {
     pub code_samples: u64,
     /// How much of a line is watched where a debug register covers only 8 bytes. Default: [`Coverage::Line`].
     pub coverage: Coverage,
-    /// Whether a random open sample gives way when all debug registers are busy, instead of the oldest. Either is
-    /// without bias where lines are touched independently; a random choice lets a few samples grow old, the oldest
-    /// first lets none, but is less misled by phases (`tests/four_registers.rs`). Default: no.
+    /// Whether a random open sample gives way when all debug registers are busy, instead of the oldest but for one that is
+    /// held at the expense of others, so that some grow old. Either is without bias where lines are touched independently;
+    /// a random choice is more misled by phases (`tests/four_registers.rs`). Default: no.
     pub reclaim_random: bool,
     /// Mean gap between samples in windows whose plan asks for every access, which cannot be seen. Default: 100,000.
     pub densest: f64,

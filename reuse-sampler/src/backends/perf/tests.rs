@@ -10,7 +10,7 @@ use super::simulated::{APART, Faults, PRECISE, PROFILER, Program, Sim, abilities
 use crate::engine::gaps::Rate;
 use crate::engine::random::Random;
 use crate::engine::tracker::Mode;
-use crate::{AccessCount, Clock, LineSize, Outcome, ReuseSample, Window};
+use crate::{AccessCount, Clock, LineSize, Outcome, ReuseProfile, ReuseSample, Window};
 
 fn settings(window: u64, seed: u64) -> Settings {
     Settings {
@@ -166,6 +166,30 @@ fn random_accesses_on_every_kind_of_machine() {
         for (n, window) in done.windows.iter().enumerate().take(8) {
             let end: u64 = done.windows[..=n].iter().map(|w| w.instructions).sum();
             assert_eq!(end, 7_000 * (n as u64 + 1) + window.losses.overshoot);
+        }
+    }
+}
+
+/// Random words of 400 lines, half of each line watched: what is not watched is made up for, whether or not touches
+/// stop the thread.
+#[test]
+fn lines_that_are_watched_in_part_are_reused_as_often_as_they_are() {
+    const LINES: usize = 400;
+    for once in [true, false] {
+        let abilities = Abilities { whole_line: false, once, ..abilities() };
+        let mut sim = Sim::new(1, abilities, random(LINES, 1), 1_000_000);
+        (sim.recording, sim.code) = (false, 4);
+        let done = run(sim, settings(100_000, 1), |_| every(1_200.0));
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        done.windows.iter().for_each(|window| profile.record_window(window).unwrap());
+        assert!(profile.samples() > 550 && done.session.losses.lost_hits == 0);
+        for d in [200, 400] {
+            let truth = (1.0 - 1.0 / LINES as f64).powi(d + 1);
+            let found = profile.distribution().beyond(d as u64);
+            // Half of the touches would leave the square root. Three standard errors of 600 samples, some censored.
+            let tolerance = 0.05 + 3.0 * ((1.0 - truth) / truth / 400.0).sqrt();
+            assert!((found / truth - 1.0).abs() < tolerance, "{once} {d}: {found} is {truth}");
+            assert!((truth.sqrt() / truth - 1.0).abs() > tolerance);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::thread::{State, Thread};
 use super::{End, Kernel, PATIENCE, Session};
 use crate::perf::kernel::{Notice, Stop, Tid};
 use crate::perf::registers::{Freed, Watched};
-use crate::{Outcome, SamplerError, ThreadId, Window};
+use crate::{Outcome, ReuseDistance, SamplerError, Site, ThreadId, Window};
 
 impl<K: Kernel> Session<K> {
     /// Ends an open sample and frees its registers. `None` if its access was never made, so that it never was one.
@@ -25,9 +25,55 @@ impl<K: Kernel> Session<K> {
         };
         if let Some(open) = ahead.ends {
             let at_least = age(open.at, watched.at, self.clocks().1);
-            thread.progress.report(&open, Outcome::Censored { at_least }, None);
+            self.report(thread, &open, Outcome::Censored { at_least }, None);
         }
         None
+    }
+
+    /// Ends the samples whose lines were touched; those whose other chunks are still awaited only if `all`.
+    pub(super) fn conclude(&mut self, thread: &mut Thread, all: bool) {
+        let (clock, now) = (self.clocks().1, thread.progress.last.distance);
+        for slot in thread.registers.ended() {
+            let Some(&Watched { at, chunks: Some(chunks), touches: Some(touches), .. }) =
+                thread.registers.sample(slot)
+            else {
+                continue;
+            };
+            let over = age(at, now, clock) > touches.distance + touches.visit();
+            if !(all || self.abilities.once || !chunks.followed || over) {
+                continue;
+            }
+            if let Some(watched) = self.close(thread, slot) {
+                self.report(thread, &watched, Outcome::Reused(ReuseDistance(touches.distance)), watched.end);
+            }
+        }
+    }
+
+    /// Reports what became of a sample, as what became of its line.
+    pub(super) fn report(
+        &mut self,
+        thread: &mut Thread,
+        watched: &Watched,
+        outcome: Outcome,
+        end: Option<Site>,
+    ) {
+        let (mut outcome, mut weight) = (outcome, watched.weight);
+        if let Some(chunks) = &watched.chunks {
+            let touches = watched.touches.as_ref();
+            let age = match outcome {
+                Outcome::Reused(distance) => distance.0 + 1,
+                Outcome::Censored { at_least } => at_least + 1,
+                Outcome::Dangling => u64::MAX,
+            };
+            // A touch that the registers did not see says nothing of what they miss.
+            if touches.is_some() || !matches!(outcome, Outcome::Reused(_)) {
+                self.lines.learn(chunks, touches, age, self.abilities.once || chunks.followed);
+            }
+            let (corrected, factor) = self.lines.correct(chunks, touches, outcome);
+            outcome = corrected;
+            weight = (weight as f64 * factor).round() as u64;
+        }
+        thread.progress.report(&Watched { weight, ..*watched }, outcome, end);
     }
 
     /// Forgets a choice whose access has not been made: something else comes first.
@@ -44,12 +90,13 @@ impl<K: Kernel> Session<K> {
     }
 
     pub(super) fn close_all(&mut self, thread: &mut Thread, dangling: bool) {
+        self.conclude(thread, true);
         let clock = self.clocks().1;
         for slot in thread.registers.slots() {
             if let Some(watched) = self.close(thread, slot) {
                 let at_least = age(watched.at, watched.seen, clock);
                 let outcome = if dangling { Outcome::Dangling } else { Outcome::Censored { at_least } };
-                thread.progress.report(&watched, outcome, None);
+                self.report(thread, &watched, outcome, None);
             }
         }
     }

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::failures::{again, failed, is_gone, ok_if_gone, refused};
 use self::thread::{State, Thread};
+use super::chunks::Lines;
 use super::kernel::{Abilities, Event, Kernel, Notice, Resume, Source, Stop, Tid};
 use super::registers::Coverage;
 use super::spe::{ProfileLosses, Profiled};
@@ -47,7 +48,7 @@ pub(super) struct Settings {
     pub code_samples: u64,
     /// How much of a line is watched.
     pub coverage: Coverage,
-    /// Whether a random sample gives way instead of the oldest.
+    /// Whether a random sample gives way instead of the oldest but for one.
     pub reclaim_random: bool,
     /// Mean gap in windows whose plan asks for every access.
     pub densest: f64,
@@ -73,6 +74,7 @@ pub(super) struct Session<K: Kernel> {
     ready: VecDeque<(Tid, Window)>,
     waiting: Option<Tid>,
     pub over: bool,
+    lines: Lines,
     tested: u64, // instructions that were looked at
     found: u64,  // accesses in them
     /// Samples started; each is reported once.
@@ -114,6 +116,7 @@ impl<K: Kernel> Session<K> {
             ready: VecDeque::new(),
             waiting: None,
             over: false,
+            lines: Lines::default(),
             tested: 0,
             found: 0,
             started: 0,

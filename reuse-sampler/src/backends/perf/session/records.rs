@@ -6,6 +6,7 @@ use super::failures::{again, failed, is_gone, ok_if_gone};
 use super::progress::{Moment, age, distance};
 use super::thread::Thread;
 use super::{Event, Kernel, Session};
+use crate::perf::chunks::Touches;
 use crate::perf::kernel::{Operands, Registers};
 use crate::perf::ring::{Record, Sample, records};
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
@@ -61,6 +62,7 @@ impl<K: Kernel> Session<K> {
         }
         self.bytes = bytes;
         self.profile(thread)?;
+        self.conclude(thread, false);
         if still && read {
             for slot in thread.registers.hit_since(|event| thread.counts.of(event)) {
                 if !self.abilities.once {
@@ -69,7 +71,7 @@ impl<K: Kernel> Session<K> {
                 if let Some(watched) = self.close(thread, slot) {
                     thread.progress.window.losses.lost_hits += 1;
                     let at_least = age(watched.at, watched.seen, self.clocks().1);
-                    thread.progress.report(&watched, Outcome::Censored { at_least }, None);
+                    self.report(thread, &watched, Outcome::Censored { at_least }, None);
                 }
             }
             let now = thread.progress.last.distance;
@@ -93,7 +95,7 @@ impl<K: Kernel> Session<K> {
         }
         if let Some(open) = ahead.ends {
             let distance = ReuseDistance(age(open.at, watched.at, self.clocks().1));
-            thread.progress.report(&open, Outcome::Reused(distance), None);
+            self.report(thread, &open, Outcome::Reused(distance), None);
         }
     }
 
@@ -124,20 +126,12 @@ impl<K: Kernel> Session<K> {
                 (thread.aim.unheard, thread.selection.hit) = (true, Some(length));
             }
             let hits = sample.counts.iter().find(|(id, _)| *id == sample.event).map_or(0, |(_, hits)| *hits);
-            let Some(slot) = thread.registers.watched_by(sample.event, hits) else { return };
+            let Some((slot, address)) = thread.registers.watched_by(sample.event, hits) else { return };
             if self.is_own(thread, slot, sample) {
                 thread.registers.excuse(sample.event);
                 return;
             }
-            if let Some(watched) = self.close(thread, slot) {
-                let clock = self.clocks().1;
-                let now = Self::distance_in(thread, sample);
-                let distance = distance(watched.at, now, self.abilities.hit_after, clock);
-                // After the access the record shows the next instruction: which one it was cannot be told.
-                let end =
-                    (still && !self.abilities.hit_after).then(|| self.site_of(thread, sample.ip)).flatten();
-                thread.progress.report(&watched, Outcome::Reused(distance), end);
-            }
+            self.touched(thread, slot, address, sample, still);
         } else if is(thread.events.gap) || is(thread.events.leader) {
             thread.aim.unheard = true;
             // As long as the count is the same, no instruction has been executed.
@@ -156,6 +150,29 @@ impl<K: Kernel> Session<K> {
                 thread.progress.window.losses.late += 1;
                 let _ = self.pace(thread, which);
             }
+        }
+    }
+
+    /// A touch of the line of the sample in `slot`, at `address`, ends it, or belongs to the visit that did.
+    fn touched(&mut self, thread: &mut Thread, slot: usize, address: u64, sample: &Sample, still: bool) {
+        let after = self.abilities.hit_after;
+        let Some(watched) = thread.registers.sample(slot) else { return };
+        let (at, chunks, ended) = (watched.at, watched.chunks, watched.touches.is_some());
+        let distance = distance(at, Self::distance_in(thread, sample), after, self.clocks().1);
+        // After the access the record shows the next instruction: which one it was cannot be told.
+        let end = (still && !after && !ended).then(|| self.site_of(thread, sample.ip)).flatten();
+        if let Some(chunks) = chunks {
+            // It is over when the touches that belong to this one have been reported.
+            if let Some(watched) = thread.registers.sample_mut(slot) {
+                if let Some(touches) = &mut watched.touches {
+                    touches.later(&chunks, address, distance.0);
+                } else {
+                    watched.touches = Some(Touches::first(&chunks, address, distance.0));
+                    watched.end = end;
+                }
+            }
+        } else if let Some(watched) = self.close(thread, slot) {
+            self.report(thread, &watched, Outcome::Reused(distance), end);
         }
     }
 

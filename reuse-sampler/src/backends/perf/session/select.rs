@@ -6,7 +6,7 @@ use super::progress::age;
 use super::selection::{Ahead, Choice};
 use super::thread::{State, Thread};
 use crate::perf::kernel::{Change, Kernel, Operand, Operands, Resume};
-use crate::perf::registers::{Set, Watched, watches};
+use crate::perf::registers::{Coverage, Set, Watched, watches};
 use crate::perf::ring::Sample;
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
@@ -137,6 +137,9 @@ impl<K: Kernel> Session<K> {
             window: thread.progress.window.index,
             begin: Site { pc, kind },
             weight: thread.selection.weight * accesses.len() as u64,
+            chunks: None,
+            touches: None,
+            end: None,
         };
         // An access that the same instruction follows up on the same line.
         if let Some(after) = accesses[chosen + 1..].iter().position(|other| other.line == line) {
@@ -175,7 +178,7 @@ impl<K: Kernel> Session<K> {
         let slot = thread.registers.watching(line);
         if let Some(watched) = slot.and_then(|slot| self.close(thread, slot)) {
             let distance = ReuseDistance(age(watched.at, at, self.clocks().1));
-            thread.progress.report(&watched, Outcome::Reused(distance), None);
+            self.report(thread, &watched, Outcome::Reused(distance), None);
         }
     }
 
@@ -185,11 +188,12 @@ impl<K: Kernel> Session<K> {
         // Before an access that hit a watchpoint all of them are off until it has been made.
         if thread.selection.hit.is_some() && !self.abilities.hit_after {
             choice.watched.armed = None;
-            return self.arm(thread, &choice);
+            return self.arm(thread, choice);
         }
+        self.conclude(thread, true);
         let line = thread.registers.watching(choice.watched.line);
         let ends = line.and_then(|slot| self.close(thread, slot));
-        match self.watch(thread, &choice)? {
+        match self.watch(thread, choice)? {
             Some(slot) => thread.selection.ahead = Some(Ahead { slot, ends }),
             None => self.started += 1,
         }
@@ -197,7 +201,8 @@ impl<K: Kernel> Session<K> {
     }
 
     /// The chosen access has been made: watches its line from now on.
-    fn arm(&mut self, thread: &mut Thread, choice: &Choice) -> Result<(), SamplerError> {
+    fn arm(&mut self, thread: &mut Thread, choice: Choice) -> Result<(), SamplerError> {
+        self.conclude(thread, true);
         self.touch(thread, choice.watched.line, choice.watched.at);
         self.started += 1;
         self.watch(thread, choice).map(drop)
@@ -205,14 +210,16 @@ impl<K: Kernel> Session<K> {
 
     /// Watches the line of a choice: the slot of its sample, or `None` if there is no register and the sample is told
     /// to be censored.
-    fn watch(&mut self, thread: &mut Thread, choice: &Choice) -> Result<Option<usize>, SamplerError> {
+    fn watch(&mut self, thread: &mut Thread, mut choice: Choice) -> Result<Option<usize>, SamplerError> {
         let clock = self.clocks().1;
-        let mut wanted = watches(
-            choice.address,
-            self.settings.line_size,
-            self.abilities.whole_line,
-            self.settings.coverage,
-        );
+        let (coverage, whole_line) = (self.settings.coverage, self.abilities.whole_line);
+        if coverage == Coverage::Line && !whole_line {
+            let (place, registers) = ((choice.watched.begin.pc, choice.address), thread.registers.count());
+            let dice = &mut thread.selection.random;
+            choice.watched.chunks = self.lines.choose(place, self.settings.line_size, registers, dice);
+        }
+        let chunks = choice.watched.chunks.as_ref();
+        let mut wanted = watches(choice.address, self.settings.line_size, whole_line, coverage, chunks);
         wanted.truncate(thread.registers.count());
         if wanted.is_empty() {
             thread.progress.window.losses.no_register += 1;
@@ -229,12 +236,11 @@ impl<K: Kernel> Session<K> {
         let random = self.settings.reclaim_random;
         loop {
             let dice = &mut thread.selection.random;
-            let reclaimed =
-                thread.registers.to_reclaim(wanted.len(), |open| if random { dice.below(open) } else { 0 });
+            let reclaimed = thread.registers.give_way(wanted.len(), random, dice);
             let Some(slot) = reclaimed else { break };
             if let Some(watched) = self.close(thread, slot) {
                 let at_least = age(watched.at, choice.watched.at, clock);
-                thread.progress.report(&watched, Outcome::Censored { at_least }, None);
+                self.report(thread, &watched, Outcome::Censored { at_least }, None);
             }
         }
         let counts = &thread.counts;
@@ -272,7 +278,10 @@ impl<K: Kernel> Session<K> {
             window: thread.progress.window.index,
             begin: Site { pc: sample.ip, kind: selector.kind.unwrap_or(AccessKind::Load) },
             weight: thread.selection.weight,
+            chunks: None,
+            touches: None,
+            end: None,
         };
-        let _ = self.arm(thread, &Choice { address, bytes: 1, watched });
+        let _ = self.arm(thread, Choice { address, bytes: 1, watched });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{CODE, ENOSPC, Sim, SimEvent, SimTrace};
+use super::{ENOSPC, Sim, SimEvent, SimTrace};
 use crate::perf::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
 };
@@ -194,14 +194,14 @@ impl Kernel for Sim {
         self.maybe_interrupted()?;
         self.alive(tid)?;
         assert!(!self.threads[&tid].running);
-        Ok(Registers { pc: CODE + 4 * self.threads[&tid].at, words: Vec::new() })
+        Ok(Registers { pc: self.pc(tid), words: Vec::new() })
     }
 
     fn may_access(&mut self, tid: Tid, pc: u64) -> io::Result<bool> {
         self.maybe_interrupted()?;
         self.alive(tid)?;
         let thread = &self.threads[&tid];
-        assert_eq!(pc, CODE + 4 * thread.at, "the thread stands elsewhere");
+        assert_eq!(pc, self.pc(tid), "the thread stands elsewhere");
         Ok(!(thread.program)(thread.at).is_empty())
     }
 

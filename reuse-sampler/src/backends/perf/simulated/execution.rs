@@ -1,6 +1,6 @@
 //! The processor: instructions, what counts them, and what watches memory.
 
-use super::{CODE, LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, Sim, SimEvent};
+use super::{LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, Sim, SimEvent};
 use crate::AccessKind;
 use crate::perf::kernel::{Notice, Operand, Output, Source, Stop, Tid};
 use crate::perf::ring::{Sample, Traced, write};
@@ -152,9 +152,9 @@ impl Sim {
 
     /// One instruction of a running thread.
     fn execute(&mut self, tid: Tid) {
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(thread) = self.threads.get(&tid) else { return };
         let operands = (thread.program)(thread.at);
-        let (pc, off) = (CODE + 4 * thread.at, thread.off);
+        let (pc, off) = (self.pc(tid), thread.off);
         let hits = self.hits(tid, &operands);
         let after = self.abilities.hit_after;
         if !after && !off && !hits.is_empty() && self.hit(&hits, pc) {
@@ -173,6 +173,7 @@ impl Sim {
         if self.recording {
             self.trace.entry((tid, generation)).or_default().push(operands.clone());
         }
+        let next = self.pc(tid);
         self.clock += 1;
         self.profile(tid, pc, &operands);
         let mut overflows = Vec::new();
@@ -203,10 +204,10 @@ impl Sim {
                 _ => true,
             };
             let address = operands.iter().rev().find(chosen).map_or(0, |operand| operand.address);
-            self.overflow(handle, if precise { pc } else { pc + 4 }, address);
+            self.overflow(handle, if precise { pc } else { next }, address);
         }
         if after {
-            self.hit(&hits, pc + 4);
+            self.hit(&hits, next);
         }
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if thread.stepping {

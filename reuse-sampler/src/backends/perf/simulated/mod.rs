@@ -1,6 +1,6 @@
 //! A machine that is not there: programs, processor, kernel and their accidents, for the tests.
 //!
-//! Its instructions lie at addresses of their own, one for each time one is executed, so that a sample's program
+//! Its instructions lie at addresses of their own, one for each time one is executed unless a test says otherwise, so that a sample's program
 //! counter says which execution it was and everything reported can be held against the whole trace.
 
 mod calls;
@@ -150,6 +150,8 @@ pub struct Sim {
     /// Operands of every instruction executed, by thread and program.
     pub trace: BTreeMap<(Tid, u64), Vec<Vec<Operand>>>,
     pub recording: bool,
+    /// Addresses of instructions, which follow one another round and round.
+    pub code: u64,
     pub leaks: Arc<AtomicBool>,
 }
 
@@ -196,6 +198,7 @@ impl Sim {
             signals: (0, 0),
             trace: BTreeMap::new(),
             recording: true,
+            code: u64::MAX,
             leaks: Arc::new(AtomicBool::new(false)),
         };
         sim.add(program, length);
@@ -230,6 +233,10 @@ impl Sim {
             },
         );
         self.queue.push_back(Notice::Started(tid));
+    }
+
+    fn pc(&self, tid: Tid) -> u64 {
+        CODE + 4 * (self.threads[&tid].at % self.code)
     }
 
     fn chance(&mut self, one_in: usize) -> bool {
