@@ -1,5 +1,6 @@
 //! The checks.
 
+mod lines;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::env;
 use std::fs;
 use std::process::{Child, Command, ExitCode};
 
+use lines::{far_sweep, partly_watched};
 use reuse_sampler::perf::{Coverage, PerfOptions, PerfSampler, StopCycle, StopWork, probe};
 use reuse_sampler::{
     AccessKind, Clock, Outcome, ReusePlan, ReuseProfile, SampleGap, Sampler, TargetExit, Window, WindowPlan,
@@ -29,11 +31,14 @@ pub fn main() -> ExitCode {
         println!("perf_proof: this machine has no counters to prove anything with");
         return ExitCode::from(2);
     }
-    let checks: [Check; 11] = [
+    let checks: [Check; 14] = [
         ("windows", windows),
         ("sequential", || distances("sequential")),
         ("strided", || distances("strided")),
         ("random chase", || distances("random")),
+        ("words of lines", || partly_watched("words")),
+        ("fields of records", || partly_watched("records")),
+        ("far sweep", far_sweep),
         ("same again", same_again),
         ("threads", threads),
         ("phases", phases),

@@ -7,6 +7,11 @@ use std::thread;
 /// Lines of the buffers.
 pub const LINES: u64 = 512;
 
+/// Lines of the buffers of "words" and "records".
+pub const MANY_LINES: usize = 4096;
+/// Lines of the buffer of "sweep": 4 MiB.
+pub const SWEEP_LINES: usize = 1 << 16;
+
 /// Instructions in one round of [`visit`], one of which is a load.
 #[cfg(target_arch = "aarch64")]
 pub const ROUND: u64 = 4;
@@ -51,25 +56,88 @@ visitor!(other_visit, "ldr {at}, [{at}]", "mov {at}, [{at}]");
 // As many instructions, none of which accesses memory.
 visitor!(idle, "mov {at}, {at}", "mov {at}, {at}");
 
-/// A ring of one word in each of `order.len()` lines, in this order.
-fn ring(order: &[usize]) -> Vec<u64> {
-    let mut words = vec![0_u64; (order.len() + 1) * 8];
+/// Instructions in one round of [`jump`], one of which is a load.
+#[cfg(target_arch = "aarch64")]
+pub const JUMP: u64 = 6;
+/// Instructions in one round of [`jump`], one of which is a load.
+#[cfg(target_arch = "x86_64")]
+pub const JUMP: u64 = 8;
+
+const FACTOR: u64 = 6_364_136_223_846_793_005;
+const STEP: u64 = 1_442_695_040_888_963_407;
+
+/// Words in the lines of "words".
+const WORDS: u64 = 8 * MANY_LINES as u64;
+
+/// The words that [`jump`] loads, one after the other.
+pub fn jumps() -> impl Iterator<Item = usize> {
+    let mut state = 0_u64;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(FACTOR).wrapping_add(STEP);
+        (state >> 33 & (WORDS - 1)) as usize
+    })
+}
+
+/// Loads words of many lines at random.
+fn jump(words: &[u64], rounds: u64) {
+    let first = start(words, &[0]);
+    let rounds = rounds.max(1);
+    // SAFETY: the buffer has that many words from the first whole line on.
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!(
+            "2:", "madd {state}, {state}, {factor}, {step}", "lsr {at}, {state}, #33", "and {at}, {at}, {mask}",
+            "ldr {at}, [{first}, {at}, lsl #3]", "subs {left}, {left}, #1", "b.ne 2b",
+            state = inout(reg) 0_u64 => _, factor = in(reg) FACTOR, step = in(reg) STEP, mask = in(reg) WORDS - 1,
+            first = in(reg) first, at = out(reg) _, left = inout(reg) rounds => _, options(nostack)
+        );
+        #[cfg(target_arch = "x86_64")]
+        asm!(
+            "2:", "imul {state}, {factor}", "add {state}, {step}", "mov {at}, {state}", "shr {at}, 33",
+            "and {at}, {mask}", "mov {at}, [{first} + 8 * {at}]", "dec {left}", "jnz 2b",
+            state = inout(reg) 0_u64 => _, factor = in(reg) FACTOR, step = in(reg) STEP, mask = in(reg) WORDS - 1,
+            first = in(reg) first, at = out(reg) _, left = inout(reg) rounds => _, options(nostack)
+        );
+        #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+        {
+            let _ = (first, rounds);
+            asm!("");
+        }
+    }
+}
+
+/// A ring of the words at these places of a buffer that begins with a line, in this order.
+fn ring(places: &[usize]) -> Vec<u64> {
+    let mut words = vec![0_u64; places.iter().max().map_or(0, |last| last + 9)];
     let base = words.as_ptr() as usize;
     let skip = (64 - base % 64) / 8 % 8; // whole lines
-    for (n, &line) in order.iter().enumerate() {
-        let next = order[(n + 1) % order.len()];
-        words[skip + line * 8] = (base + (skip + next * 8) * 8) as u64;
+    for (n, &place) in places.iter().enumerate() {
+        let next = places[(n + 1) % places.len()];
+        words[skip + place] = (base + (skip + next) * 8) as u64;
     }
     words
 }
 
-fn start(words: &[u64]) -> *const u64 {
+fn start(words: &[u64], places: &[usize]) -> *const u64 {
     let skip = (64 - words.as_ptr() as usize % 64) / 8 % 8;
-    words[skip..].as_ptr()
+    words[skip + places[0]..].as_ptr()
+}
+
+/// Places of words: one in each line in the [order] of this name, or the first word of each of many lines at random, and a
+/// little later the one 32 bytes behind it ("records").
+pub fn places(name: &str, lines: usize) -> Vec<usize> {
+    match name {
+        "records" => {
+            let order = order("random", lines);
+            let later = (0..lines).map(|n| 8 * order[(n + lines - 2) % lines] + 4);
+            order.iter().zip(later).flat_map(|(line, later)| [8 * line, later]).collect()
+        }
+        _ => order(name, lines).into_iter().map(|line| 8 * line).collect(),
+    }
 }
 
 /// Orders of the lines: one after the other, every fifth, and at random.
-pub fn order(name: &str, lines: usize) -> Vec<usize> {
+fn order(name: &str, lines: usize) -> Vec<usize> {
     match name {
         "sequential" => (0..lines).collect(),
         "strided" => (0..lines).map(|n| n * 5 % lines).collect(),
@@ -86,8 +154,9 @@ pub fn order(name: &str, lines: usize) -> Vec<usize> {
 }
 
 fn walk(name: &str, lines: usize, rounds: u64) {
-    let words = ring(&order(name, lines));
-    visit(start(&words), rounds);
+    let places = places(name, lines);
+    let words = ring(&places);
+    visit(start(&words, &places), rounds);
 }
 
 /// Runs a target to its end.
@@ -97,10 +166,11 @@ pub fn run(target: &str) {
     let lines = LINES as usize;
     match name {
         "phases" => {
-            let (near, far) = (ring(&order("sequential", 16)), ring(&order("random", lines)));
+            let (near, far) = (places("sequential", 16), places("random", lines));
+            let (near_words, far_words) = (ring(&near), ring(&far));
             for _ in 0..TURNS / 2 {
-                visit(start(&near), rounds / TURNS);
-                other_visit(start(&far), rounds / TURNS);
+                visit(start(&near_words, &near), rounds / TURNS);
+                other_visit(start(&far_words, &far), rounds / TURNS);
             }
         }
         "threads" => {
@@ -112,6 +182,9 @@ pub fn run(target: &str) {
         }
         "idle" => idle(std::ptr::null(), rounds),
         "forever" => walk("sequential", lines, u64::MAX),
+        "sweep" => walk("sequential", SWEEP_LINES, rounds),
+        "records" => walk(name, MANY_LINES, rounds),
+        "words" => jump(&vec![1; WORDS as usize + 8], rounds),
         _ => walk(name, lines, rounds),
     }
 }

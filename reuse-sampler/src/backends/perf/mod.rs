@@ -26,9 +26,12 @@
 //! - **Code** is where the program was at equal distances, by its own instruction pointer: where the processor notices
 //!   late, the kernel may be what is interrupted.
 //! - **Which accesses**: every instruction is chosen with probability 1/m, m being the mean gap of the plan, and is a
-//!   sample if it accesses memory. So is each access, with the same probability. Where it stops later than single steps
-//!   make up for ([`PerfOptions::early`]), one of the eight instructions from there on is taken, and
-//!   counted in [`Losses::late`](crate::Losses): code behind slow instructions is then chosen too often.
+//!   sample if it accesses memory. So is each access, with the same probability. Where the thread stops later than at the
+//!   chosen instruction, the next one or the one behind it is taken, at random, and counted in
+//!   [`Losses::late`](crate::Losses). Its distance is right, since it begins with the counts at that instruction. What is
+//!   chosen is right if the delay does not depend on the code; where a processor stops behind slow instructions, what
+//!   follows these is chosen too often. [`PerfOptions::early`] has the chosen instruction reached by single steps instead,
+//!   each a stop.
 //!   Where the processor chooses itself and tells the address, it is asked to, loads and stores alike: Intel from
 //!   Haswell on by its precise events; AMD by instruction-based sampling, which chooses among all operations, the
 //!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not tell the counts: such distances are short by

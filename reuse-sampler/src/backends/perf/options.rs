@@ -43,7 +43,8 @@ pub struct PerfOptions {
     /// nanoseconds, good for telling phases apart and for the far tail of reuse only. Default: yes.
     pub time_if_no_counters: bool,
     /// How many instructions early the processor is asked to stop for a chosen access, which single steps then reach.
-    /// At least as many as it stops late by; each costs a stop. Default: as the table of processors has it.
+    /// At least as many as it stops late by; each costs a stop. Default: none, the access that follows where it stops is
+    /// taken.
     pub early: Option<u64>,
     /// Variables to set in the program's environment, which otherwise is the caller's.
     pub environment: Vec<(OsString, OsString)>,

@@ -85,7 +85,7 @@ impl Capabilities {
             once: self.once,
             branches: counted && self.branches.is_ok(),
             echo: counted && self.processor.echo,
-            early: if counted { early.unwrap_or(self.processor.skid) } else { 0 },
+            early: early.filter(|_| counted).unwrap_or(0),
         })
     }
 }

@@ -194,6 +194,29 @@ fn lines_that_are_watched_in_part_are_reused_as_often_as_they_are() {
     }
 }
 
+/// A thread that stops up to 200 instructions late: at most one step more for each choice, each with its exact distance,
+/// all accesses alike.
+#[test]
+fn late_stops_take_one_step_at_most_and_choose_alike() {
+    for skid in [0, 10, 200] {
+        let abilities = Abilities { once: true, ..abilities() };
+        let mut sim = Sim::new(1, abilities, random(300, 1), 400_000);
+        sim.faults.skid = skid;
+        let done = run(sim, settings(100_000, 1), |_| every(400.0));
+        done.check_against_the_trace(0);
+        let (stops, tested) = (done.session.stops, done.session.tested);
+        assert!(stops <= 2 * tested + done.windows.len() as u64, "{skid}: {stops} stops of {tested}");
+        assert!(skid > 0 || stops <= tested + done.windows.len() as u64);
+        let samples = done.samples();
+        let stores = samples.iter().filter(|s| s.begin.kind == crate::AccessKind::Store).count();
+        // One in 400 of 300,000 accesses, of which a third are stores. Three per cent and four standard errors.
+        let samples = samples.len() as f64;
+        assert!((samples / 750.0 - 1.0).abs() < 0.03 + 4.0 * 0.037, "{skid}: {samples}");
+        assert!((stores as f64 * 3.0 / samples - 1.0).abs() < 0.03 + 4.0 * 0.05, "{skid}: {stores}");
+        assert!(done.session.losses.late <= tested);
+    }
+}
+
 #[test]
 fn an_access_that_its_own_instruction_follows_up_is_reused_at_once() {
     let program: Program = Arc::new(|i| {

@@ -75,8 +75,8 @@ pub(super) struct Session<K: Kernel> {
     waiting: Option<Tid>,
     pub over: bool,
     lines: Lines,
-    tested: u64, // instructions that were looked at
-    found: u64,  // accesses in them
+    pub tested: u64, // instructions that were looked at
+    found: u64,      // accesses in them
     /// Samples started; each is reported once.
     pub started: u64,
     /// Stops of threads, for the cost.

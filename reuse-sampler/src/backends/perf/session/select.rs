@@ -10,8 +10,8 @@ use crate::perf::registers::{Coverage, Set, Watched, watches};
 use crate::perf::ring::Sample;
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
-/// Instructions among which one is chosen at random, from where a thread has stopped late.
-const SCATTER: u32 = 8;
+/// Instructions among which one is chosen at random, from where a thread has stopped late: at most one step.
+const SCATTER: u32 = 2;
 /// Instructions looked at for an access, where time chooses and not a count.
 const SEARCH: u32 = 32;
 
@@ -68,7 +68,9 @@ impl<K: Kernel> Session<K> {
                 }
                 if !timed || steps == 0 || thread.selection.next != Some(next) {
                     thread.state = State::Running;
-                    thread.selection.choose_beyond(here + 1);
+                    if thread.selection.next == Some(next) {
+                        thread.selection.choose_beyond(here + 1);
+                    }
                     continue;
                 }
             }
@@ -88,7 +90,6 @@ impl<K: Kernel> Session<K> {
     /// The chosen instruction has passed unseen.
     pub(super) fn late(&mut self, thread: &mut Thread) {
         thread.progress.window.losses.late += 1;
-        thread.selection.next = None;
         // As far ahead as the thread may overshoot.
         thread.selection.choose_beyond(thread.progress.last.length + self.abilities.early + 1);
     }

@@ -33,6 +33,8 @@ pub(super) struct Selection {
     pub weight: u64,
     /// Where the next instruction is chosen, by the clock of windows.
     pub next: Option<u64>,
+    /// Where it was drawn, before the thread stopped later than there.
+    drawn: Option<u64>,
     /// Where the thread stood at the last overflow that stops it, by the clock of windows: the next instruction there.
     pub place: Option<(u64, u64)>,
     pub ahead: Option<Ahead>,
@@ -50,6 +52,7 @@ impl Selection {
             random: Random::new(seed, u64::from(id.0)),
             weight: 1,
             next: None,
+            drawn: None,
             place: None,
             ahead: None,
             hit: None,
@@ -62,7 +65,7 @@ impl Selection {
     pub fn adopt(&mut self, mode: Mode, here: u64) {
         self.mode = mode;
         let Mode::Sample(rate) = mode else {
-            self.next = None;
+            self.forget();
             return;
         };
         if self.rate.as_ref().map(Gaps::rate) != Some(rate) || self.next.is_none() {
@@ -70,20 +73,24 @@ impl Selection {
             self.paces = [0, 1].map(|_| Some(Gaps::new(rate, &mut self.random)));
             self.paced = [false; 2];
             self.weight = Rate::weight(rate);
-            self.next = None;
+            self.forget();
             self.choose_beyond(here);
         }
     }
 
+    /// Nothing is chosen next: what is drawn then begins anew.
+    pub fn forget(&mut self) {
+        (self.next, self.drawn) = (None, None);
+    }
+
     /// Draws the next instruction to be chosen; the one at `here` is the first that can be.
     pub fn choose_beyond(&mut self, here: u64) {
-        let from = self.next.map_or(here, |next| next + 1);
+        let from = self.drawn.map_or(here, |drawn| drawn + 1);
         let Some(gaps) = &mut self.rate else { return };
-        let mut next = from.saturating_add(gaps.next(&mut self.random) - 1);
-        if next < here {
-            // The gap was over while the thread was on its way to the last one. Gaps have no memory.
-            next = here.saturating_add(gaps.next(&mut self.random) - 1);
-        }
-        self.next = Some(next);
+        let next = from.saturating_add(gaps.next(&mut self.random) - 1);
+        // A gap that was over while the thread was on its way to the last one is made up for at once, or there would be
+        // fewer choices where threads stop late.
+        self.drawn = Some(next);
+        self.next = Some(next.max(here));
     }
 }
