@@ -43,11 +43,11 @@ fn exact(words: impl Iterator<Item = usize>, round: u64, clock: Clock, distances
 }
 
 /// What is watched of a line and what is not make up the line: at most 5 % and two standard errors off. How much of a line is
-/// seen is known from the same samples, which makes the error of 3,000 of them 1.8 times as large (simulated).
+/// seen is known from the same samples, which makes the error of some 2,000 of them 1.8 times as large (simulated).
 pub fn partly_watched(name: &str) -> Checked {
     let mut options = options(10_000_000);
     options.coverage = Coverage::Line;
-    let rounds = if name == "words" { 30_000_000 } else { 20_000_000 };
+    let rounds = if name == "words" { 15_000_000 } else { 10_000_000 };
     let run = observe(&format!("{name} {rounds}"), &options, sparse(10_000.0)?)?;
     conserved(&run)?;
     let clock = run.windows[0].clock;
@@ -80,7 +80,7 @@ pub fn far_sweep() -> Checked {
     let round = expected_distance(Clock::Instructions, SWEEP_LINES as u64);
     // One in four instructions is a load.
     let gap = round as f64 / 4.0 / 20.0;
-    let run = observe("sweep 16000000", &options(10_000_000), sparse(gap)?)?;
+    let run = observe("sweep 8000000", &options(10_000_000), sparse(gap)?)?;
     conserved(&run)?;
     let clock = run.windows[0].clock;
     let distance = expected_distance(clock, SWEEP_LINES as u64);

@@ -54,7 +54,8 @@ pub struct ReuseSample {
     pub begin: Site,
     /// The access that touched the line again, for [`Outcome::Reused`].
     pub end: Option<Site>,
-    /// How many accesses it stands for: the mean gap between samples when it was started.
+    /// How many accesses it stands for: the mean gap between samples when it was started, or what the backend corrects
+    /// that to, 0 included.
     pub weight: u64,
 }
 
