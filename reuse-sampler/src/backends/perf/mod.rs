@@ -79,11 +79,11 @@
 //! | words at random | 0.0, -0.2 | 0.7, -0.1 | 8, 1 | 113, 6 | 921, 38 |
 //! | shell sort | 24, 23 | 28, 20 | 39, 36 | 68, 67 | 92, 63 |
 //!
-//! The hash table's and the random words' last column is too rare to be known: its standard error is 13. Traces of `gzip`,
-//! `xz` and `python3`, which the constants were not chosen on either, are within 6 % where that is known, but for
-//! `gzip`, whose error of 64 % at 3,000 is now 12 %. Order that is random and dense defeats the corrections: in
-//! shell sort they change little. Words of very different heat in one line make the tail too long: 12 % at 30,000 in heap
-//! sort. [`Coverage::Chunk`] is exact where each line has one word in use.
+//! The hash table's and the random words' last column is too rare to be known: its standard error is 13. On recorded traces
+//! of six programs that the constants were not chosen on either, errors of 9 to 64 % at 3,000 became 1 to 13 % (`docs/perf-cost.md`
+//! has all). Order that is random and dense defeats the corrections: in shell sort they change little. Words of very
+//! different heat in one line make the tail too long: 12 % at 30,000 in heap sort. [`Coverage::Chunk`] is exact where each
+//! line has one word in use.
 //!
 //! # Cost
 //! The program stops once for each instruction that is chosen, and not again for a sample: the line is watched ahead of
