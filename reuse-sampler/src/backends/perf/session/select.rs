@@ -63,13 +63,13 @@ impl<K: Kernel> Session<K> {
                 if let Some(choice) = self.look(thread)? {
                     thread.state = State::Running;
                     self.arm_ahead(thread, choice)?;
-                    thread.selection.choose_beyond(here + 1);
+                    thread.selection.choose_beyond(here + 1, !timed);
                     continue;
                 }
                 if !timed || steps == 0 || thread.selection.next != Some(next) {
                     thread.state = State::Running;
                     if thread.selection.next == Some(next) {
-                        thread.selection.choose_beyond(here + 1);
+                        thread.selection.choose_beyond(here + 1, !timed);
                     }
                     continue;
                 }
@@ -91,7 +91,8 @@ impl<K: Kernel> Session<K> {
     pub(super) fn late(&mut self, thread: &mut Thread) {
         thread.progress.window.losses.late += 1;
         // As far ahead as the thread may overshoot.
-        thread.selection.choose_beyond(thread.progress.last.length + self.abilities.early + 1);
+        let first = thread.progress.last.length + self.abilities.early + 1;
+        thread.selection.choose_beyond(first, self.clocks().0 != Clock::Time);
     }
 
     /// Looks at the instruction that comes next: a choice, if it accesses memory.
@@ -149,7 +150,8 @@ impl<K: Kernel> Session<K> {
             self.touch(thread, line, at);
             self.started += 1;
             thread.progress.report(&watched, Outcome::Reused(distance), Some(end));
-            thread.selection.choose_beyond(thread.progress.last.length + 1);
+            let counted = self.clocks().0 != Clock::Time;
+            thread.selection.choose_beyond(thread.progress.last.length + 1, counted);
             return Ok(None);
         }
         Ok(Some(Choice { address, bytes, watched }))
@@ -192,6 +194,10 @@ impl<K: Kernel> Session<K> {
             return self.arm(thread, choice);
         }
         self.conclude(thread, true);
+        // One whose access has not been made yet is chosen anew, perhaps another one of its instruction.
+        if let Some(ahead) = thread.selection.ahead {
+            self.close(thread, ahead.slot);
+        }
         let line = thread.registers.watching(choice.watched.line);
         let ends = line.and_then(|slot| self.close(thread, slot));
         match self.watch(thread, choice)? {

@@ -74,7 +74,7 @@ impl Selection {
             self.paced = [false; 2];
             self.weight = Rate::weight(rate);
             self.forget();
-            self.choose_beyond(here);
+            self.choose_beyond(here, true);
         }
     }
 
@@ -83,14 +83,17 @@ impl Selection {
         (self.next, self.drawn) = (None, None);
     }
 
-    /// Draws the next instruction to be chosen; the one at `here` is the first that can be.
-    pub fn choose_beyond(&mut self, here: u64) {
+    /// Draws the next instruction to be chosen; the one at `here` is the first that can be. A gap that was over while the
+    /// thread was on its way to the last one is made up for at once if `counted`, or there would be fewer choices where
+    /// threads stop late; in time, which passes while nothing is executed, the next one is drawn anew.
+    pub fn choose_beyond(&mut self, here: u64, counted: bool) {
         let from = self.drawn.map_or(here, |drawn| drawn + 1);
         let Some(gaps) = &mut self.rate else { return };
-        let next = from.saturating_add(gaps.next(&mut self.random) - 1);
-        // A gap that was over while the thread was on its way to the last one is made up for at once, or there would be
-        // fewer choices where threads stop late.
-        self.drawn = Some(next);
-        self.next = Some(next.max(here));
+        let mut next = from.saturating_add(gaps.next(&mut self.random) - 1);
+        if next < here && !counted {
+            next = here.saturating_add(gaps.next(&mut self.random) - 1);
+        }
+        let next = next.max(here);
+        (self.next, self.drawn) = (Some(next), Some(next));
     }
 }
