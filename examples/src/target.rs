@@ -77,7 +77,7 @@ pub enum Backend {
     Exact,
     /// The emulator qemu-user: exact, several times slower than the program alone
     Qemu,
-    /// Translated on its own processor (x86-64 Linux): exact, nothing to install, one thread (experimental)
+    /// Translated on its own processor (x86-64 Linux): exact, nothing to install, one process
     Dbi,
     /// Hardware counters, at nearly the program's own speed: sparse samples of code and reuse
     Perf,
