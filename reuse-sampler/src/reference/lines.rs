@@ -61,6 +61,23 @@ impl LineIds {
         }
     }
 
+    /// The number of `line`, if it was touched.
+    #[inline]
+    #[must_use]
+    pub fn find_id(&self, line: Line) -> Option<u32> {
+        let page = line.0 >> LINE_BITS;
+        let slot = if self.last.0 == page {
+            self.last.1
+        } else {
+            let at = self.find(page);
+            if self.keys[at] == FREE {
+                return None;
+            }
+            self.slots[at]
+        };
+        Some(self.pages[slot as usize][line.0 as usize % LINES]).filter(|&id| id != NONE)
+    }
+
     fn home(&self, page: u64) -> usize {
         let bits = self.keys.len().trailing_zeros();
         (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
@@ -118,7 +135,8 @@ mod tests {
                 let next = map.len() as u32;
                 let first = !map.contains_key(&line);
                 let expected = *map.entry(line).or_insert(next);
-                ids.id(line) == (expected, first) && ids.len() == map.len() as u32
+                let known = ids.find_id(line) == (!first).then_some(expected);
+                known && ids.id(line) == (expected, first) && ids.len() == map.len() as u32
             })
         }
     }

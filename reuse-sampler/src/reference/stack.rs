@@ -5,6 +5,13 @@
 //! taken slots after the line's own. Slots are bits of words; counts per word and, for words that are not
 //! recent, a Fenwick tree over them add up the rest in O(log lines). When the time line is used up, the taken
 //! slots move together. (Bennett and Kruskal, *LRU Stack Processing*, IBM J. Res. Dev. 19, 1975; Olken 1981.)
+//!
+//! An invalidated line leaves a hole: its slot stays taken, because in caches that held the line a place is free now. The
+//! next access from below the topmost hole, or of a line that is not on the stack, fills it; the lines below the hole do
+//! not move, and a line that came from below leaves a hole where it was. (Thompson and Smith, *Efficient (Stack)
+//! Algorithms for Analysis of Write-Back and Sector Memories*, ACM TOCS 7, 1989.)
+
+use std::collections::BinaryHeap;
 
 use crate::{Line, StackDistance};
 
@@ -14,18 +21,22 @@ const BITS: usize = 64;
 /// Words at the end of the time line that are not in the tree yet: most reuses are short and end here.
 const RECENT: usize = 32;
 const FIRST_CAPACITY: usize = 1 << 14;
+/// Line number of a hole, slot of a line that was invalidated.
+const NONE: u32 = u32::MAX;
 
 /// The LRU stack of an unbounded fully associative cache.
 #[derive(Clone, Debug)]
 pub struct LruStack {
     ids: LineIds,
-    slot_of: Vec<u32>, // by line number
-    line_in: Vec<u32>, // line number by slot, valid where the slot is taken
-    words: Vec<u64>,   // which slots are taken
-    counts: Vec<u8>,   // slots taken, by word
-    tree: Vec<u32>,    // Fenwick tree over the counts of the words below `settled`; index 0 unused
-    settled: usize,    // words below this are in the tree
-    next: usize,       // first unused slot
+    slot_of: Vec<u32>,      // by line number; NONE where the line was invalidated
+    line_in: Vec<u32>,      // line number by slot, NONE for a hole; valid where the slot is taken
+    words: Vec<u64>,        // which slots are taken
+    counts: Vec<u8>,        // slots taken, by word
+    tree: Vec<u32>,         // Fenwick tree over the counts of the words below `settled`; index 0 unused
+    settled: usize,         // words below this are in the tree
+    next: usize,            // first unused slot
+    taken: u64,             // slots taken, by lines and holes
+    holes: BinaryHeap<u32>, // their slots
 }
 
 impl Default for LruStack {
@@ -47,38 +58,70 @@ impl LruStack {
             tree: Vec::new(),
             settled: 0,
             next: 0,
+            taken: 0,
+            holes: BinaryHeap::new(),
         };
         stack.reserve(FIRST_CAPACITY);
         stack
     }
 
-    /// Number of lines on the stack.
+    /// Number of different lines accessed.
     #[must_use]
     pub fn lines(&self) -> u64 {
         u64::from(self.ids.len())
     }
 
-    /// Moves `line` to the top and tells how many different lines were touched since its last touch; `None`
-    /// if it was never touched.
+    /// Moves `line` to the top and returns how many places were above it: without invalidations, how many different
+    /// lines were touched since its last touch. `None` if it is not on the stack.
     #[inline]
     pub fn access(&mut self, line: Line) -> Option<StackDistance> {
         let (id, first) = self.ids.id(line);
         if first {
-            self.make_room();
-            self.slot_of.push(self.next as u32);
-            self.take(id);
-            return None;
+            self.slot_of.push(NONE);
         }
-        if self.slot_of[id as usize] as usize + 1 == self.next {
+        let mut slot = self.slot_of[id as usize];
+        if slot as usize + 1 == self.next {
             return Some(StackDistance(0)); // on top already
         }
         self.make_room();
-        let slot = self.slot_of[id as usize] as usize;
-        let distance = self.taken_after(slot);
-        self.free(slot);
+        slot = self.slot_of[id as usize];
+        let distance = (slot != NONE).then(|| StackDistance(self.taken_after(slot as usize)));
+        match self.holes.peek() {
+            Some(&hole) if slot == NONE || hole > slot => {
+                self.holes.pop();
+                self.free(hole as usize);
+                if slot != NONE {
+                    self.dig(slot);
+                }
+            }
+            _ if slot != NONE => self.free(slot as usize),
+            _ => {}
+        }
         self.slot_of[id as usize] = self.next as u32;
         self.take(id);
-        Some(StackDistance(distance))
+        distance
+    }
+
+    /// Takes `line` away from all caches and returns how many places were above it. `None` if it is not on the stack.
+    pub fn invalidate(&mut self, line: Line) -> Option<StackDistance> {
+        let distance = self.distance(line)?;
+        let id = self.ids.find_id(line)?;
+        let slot = std::mem::replace(&mut self.slot_of[id as usize], NONE);
+        self.dig(slot);
+        Some(distance)
+    }
+
+    /// How many places are above `line`. `None` if it is not on the stack.
+    #[must_use]
+    pub fn distance(&self, line: Line) -> Option<StackDistance> {
+        let slot = self.slot_of[self.ids.find_id(line)? as usize];
+        (slot != NONE).then(|| StackDistance(self.taken_after(slot as usize)))
+    }
+
+    /// Makes a taken slot a hole.
+    fn dig(&mut self, slot: u32) {
+        self.line_in[slot as usize] = NONE;
+        self.holes.push(slot);
     }
 
     #[inline]
@@ -97,13 +140,14 @@ impl LruStack {
                 up_to_word += u64::from(self.tree[at]);
                 at &= at - 1;
             }
-            in_word + self.lines() - up_to_word
+            in_word + self.taken - up_to_word
         }
     }
 
     #[inline]
     fn free(&mut self, slot: usize) {
         let word = slot / BITS;
+        self.taken -= 1;
         self.words[word] &= !(1 << (slot % BITS));
         self.counts[word] -= 1;
         if word < self.settled {
@@ -121,6 +165,7 @@ impl LruStack {
         self.words[word] |= 1 << (self.next % BITS);
         self.counts[word] += 1;
         self.line_in[self.next] = id;
+        self.taken += 1;
         self.next += 1;
     }
 
@@ -154,8 +199,12 @@ impl LruStack {
             .collect();
         // A quarter full afterwards at most, so that moving costs a fraction of the accesses in between.
         self.reserve((4 * taken.len()).next_power_of_two().max(FIRST_CAPACITY));
+        self.holes.clear();
         for id in taken {
-            self.slot_of[id as usize] = self.next as u32;
+            match self.slot_of.get_mut(id as usize) {
+                Some(slot) => *slot = self.next as u32,
+                None => self.holes.push(self.next as u32),
+            }
             self.take(id);
         }
     }
@@ -167,6 +216,7 @@ impl LruStack {
         self.tree = vec![0; slots / BITS + 1];
         self.settled = 0;
         self.next = 0;
+        self.taken = 0;
     }
 }
 
@@ -176,50 +226,64 @@ mod tests {
 
     use super::*;
 
-    /// The stack as a list, searched from the top.
-    fn brute_force(lines: impl Iterator<Item = Line>) -> Vec<Option<StackDistance>> {
-        let mut list: Vec<Line> = Vec::new();
-        lines
-            .map(|line| {
-                let found = list.iter().rposition(|&l| l == line);
-                let distance = found.map(|at| StackDistance((list.len() - 1 - at) as u64));
-                if let Some(at) = found {
-                    list.remove(at);
+    /// The stack as a list, searched from the top; holes are `None`. Lines with `true` are invalidated.
+    fn brute_force(steps: &[(Line, bool)]) -> Vec<Option<StackDistance>> {
+        let mut list: Vec<Option<Line>> = Vec::new(); // top first
+        let step = |&(line, invalidate): &(Line, bool)| {
+            let found = list.iter().position(|&other| other == Some(line));
+            if let Some(at) = found {
+                list[at] = None;
+            }
+            if !invalidate {
+                // Whatever is below the topmost place that is free stays where it is.
+                if let Some(hole) = list.iter().position(Option::is_none) {
+                    list.remove(hole);
                 }
-                list.push(line);
-                distance
-            })
-            .collect()
+                list.insert(0, Some(line));
+            }
+            found.map(|at| StackDistance(at as u64))
+        };
+        steps.iter().map(step).collect()
     }
 
-    fn agrees(lines: &[Line]) -> bool {
+    fn agrees(steps: &[(Line, bool)]) -> bool {
         let mut stack = LruStack::new();
-        let found: Vec<_> = lines.iter().map(|&line| stack.access(line)).collect();
-        found == brute_force(lines.iter().copied())
+        let step = |&(line, invalidate): &(Line, bool)| {
+            let before = stack.distance(line);
+            let found = if invalidate { stack.invalidate(line) } else { stack.access(line) };
+            assert_eq!(before, found);
+            found
+        };
+        steps.iter().map(step).collect::<Vec<_>>() == brute_force(steps)
     }
 
     quickcheck! {
-        fn agrees_with_a_list(lines: Vec<u16>, footprint: u16, times: u8) -> bool {
-            let lines: Vec<_> = (0..=times)
-                .flat_map(|_| &lines)
-                .map(|&line| Line(u64::from(line % footprint.max(1))))
+        fn agrees_with_a_list(steps: Vec<(u16, u8)>, footprint: u16, times: u8, invalidated: u8) -> bool {
+            let steps: Vec<_> = (0..=times)
+                .flat_map(|_| &steps)
+                .map(|&(line, chance)| (Line(u64::from(line % footprint.max(1))), chance < invalidated / 2))
                 .collect();
-            agrees(&lines)
+            agrees(&steps)
         }
     }
 
     /// Long enough for words to settle and for several compactions, with near and far reuses.
     #[test]
     fn agrees_with_a_list_over_compactions() {
-        let mut state = 1_u64;
-        let lines: Vec<_> = (0..120_000_u64)
-            .map(|i| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let random = state >> 33;
-                // Mostly a few near lines, sometimes one of 3,000 drifting ones.
-                Line(if random % 4 > 0 { random % 64 } else { 100 + (random >> 3) % 3000 + i / 100 })
-            })
-            .collect();
-        assert!(agrees(&lines));
+        for invalidated in [0, 3, 40] {
+            let mut state = 1_u64;
+            let steps: Vec<_> = (0..120_000_u64)
+                .map(|i| {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let random = state >> 33;
+                    // Mostly a few near lines, sometimes one of 3,000 drifting ones.
+                    let near = random % 4 > 0;
+                    let line = if near { random % 64 } else { 100 + (random >> 3) % 3000 + i / 100 };
+                    (Line(line), (random >> 20) % 100 < invalidated)
+                })
+                .collect();
+            assert!(agrees(&steps));
+        }
     }
 }
