@@ -13,6 +13,7 @@ use crate::channel;
 use crate::halt::is_silent;
 use crate::hot::Kind;
 use crate::operand::{Pieces, STATE};
+use crate::settings::header;
 use crate::shared::futex;
 use crate::shared::layout::Told;
 use crate::shared::message::{CodeMessage, Message, TraceMessage};
@@ -27,7 +28,8 @@ const NAP: Duration = Duration::from_millis(500);
 
 /// What a thread has collected.
 struct Buffer {
-    words: Vec<u64>, // below ROOM, which it has room for
+    words: Vec<u64>, // below `room`; it has room for ROOM
+    room: usize,     // in [2, ROOM]
     thread: u32,
     blocks: u64,    // executed so far
     pieces: Pieces, // the operand accessed last by an instruction whose operands come in pieces
@@ -146,9 +148,15 @@ fn buffer<'a>(vcpu: u32) -> Option<&'a mut Buffer> {
 #[inline(always)]
 fn push(vcpu: u32, word: u64) {
     match buffer(vcpu) {
-        Some(buffer) if buffer.words.len() + 1 < ROOM => buffer.words.push(word),
+        Some(buffer) if buffer.words.len() + 1 < buffer.room => buffer.words.push(word),
         _ => push_slowly(vcpu, word),
     }
+}
+
+/// Words that a thread collects: as many as are good for speed, unless others run beside it.
+fn room() -> usize {
+    let stretch = header().map_or(ROOM, |header| header.stretch.load(Ordering::Relaxed) as usize);
+    if THREADS.load(Ordering::Relaxed) > 1 { stretch.clamp(2, ROOM) } else { ROOM }
 }
 
 /// Makes a buffer, or empties a full one.
@@ -162,6 +170,7 @@ fn push_slowly(vcpu: u32, word: u64) {
         let words = Vec::with_capacity(ROOM);
         buffer = Box::into_raw(Box::new(Buffer {
             words,
+            room: room(),
             thread,
             blocks: 1,
             pieces: Pieces::default(),
@@ -172,7 +181,7 @@ fn push_slowly(vcpu: u32, word: u64) {
     // SAFETY: as in `push`.
     let buffer = unsafe { &mut *buffer };
     // Before it is too late to make the last access longer.
-    if buffer.words.len() + 1 >= ROOM {
+    if buffer.words.len() + 1 >= buffer.room {
         send(buffer, false);
     }
     buffer.words.push(word);
@@ -180,6 +189,7 @@ fn push_slowly(vcpu: u32, word: u64) {
 
 fn send(buffer: &mut Buffer, ended: bool) {
     let words = std::mem::replace(&mut buffer.words, Vec::with_capacity(ROOM));
+    buffer.room = room();
     // A forked child has a copy of what its parent will send itself.
     if !is_silent() {
         let further = std::mem::take(&mut buffer.further);

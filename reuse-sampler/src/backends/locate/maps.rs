@@ -1,4 +1,4 @@
-//! The mappings of a process, as far as its code is concerned.
+//! The mappings of a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -77,6 +77,17 @@ impl Maps {
         let file = part.file.clone()?;
         Some((file, address - start + part.offset))
     }
+
+    /// The file whose data is at `address`, the offset at which the mapping of the file begins there, and how far behind
+    /// that the address is. Zeroed data lies behind the mapping and belongs to it.
+    #[cfg(feature = "symbols")]
+    pub(super) fn data_at(&self, address: u64) -> Option<(PathBuf, u64, u64)> {
+        let (mut start, mut part) = self.part_at(address)?;
+        if part.file.is_none() {
+            (start, part) = self.part_at(start.checked_sub(1)?).filter(|(_, before)| before.end == start)?;
+        }
+        Some((part.file.clone()?, part.offset, address - start))
+    }
 }
 
 /// A line such as `7f00-7f10 r-xp 00001000 08:02 135522 /usr/lib/libc.so.6`, as addresses of the program.
@@ -114,6 +125,19 @@ mod tests {
         assert_eq!(file(0x40_0001_0004), Some(("/usr/lib/libx.so".into(), 0x5004)));
         for nowhere in [0x40_0000_9000, 0x40_0000_a000, 0x7fff_0800, 0] {
             assert_eq!(file(nowhere), None, "{nowhere:#x}");
+        }
+    }
+
+    #[cfg(feature = "symbols")]
+    #[test]
+    fn zeroed_data_belongs_to_the_mapping_before_it() {
+        let mut maps = Maps::default();
+        maps.take(MAPS, 0);
+        let program = PathBuf::from("/usr/bin/some program");
+        assert_eq!(maps.data_at(0x40_0000_2010), Some((program.clone(), 0x2000, 0x10)));
+        assert_eq!(maps.data_at(0x40_0000_9008), Some((program, 0x2000, 0x7008)));
+        for nowhere in [0x40_0000_a000, 0x7fff_0800, 0] {
+            assert_eq!(maps.data_at(nowhere), None, "{nowhere:#x}");
         }
     }
 

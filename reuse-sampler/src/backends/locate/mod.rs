@@ -10,7 +10,7 @@ mod symbols;
 #[cfg(feature = "symbols")]
 use std::collections::HashMap;
 #[cfg(feature = "symbols")]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::CodeLocation;
 use maps::Maps;
@@ -45,13 +45,32 @@ impl Locator {
         let mut location = CodeLocation { file, offset, symbol: None, line: None };
         #[cfg(feature = "symbols")]
         {
-            let symbols =
-                self.symbols.entry(location.file.clone()).or_insert_with(|| Symbols::read(&location.file));
-            if let Some(symbols) = symbols {
+            if let Some(symbols) = self.symbols_of(&location.file) {
                 location.symbol = symbols.symbol_at(offset);
                 location.line = symbols.line_at(offset);
             }
         }
         Some(location)
+    }
+
+    /// The variable at `address`, and how far into it the address is, if the file that it belongs to names it.
+    #[cfg_attr(not(qemu_plugin), allow(dead_code))]
+    pub(crate) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        #[cfg(feature = "symbols")]
+        {
+            let (file, offset, behind) = self.maps.data_at(address)?;
+            self.symbols_of(&file)?.variable_at(offset, behind)
+        }
+        #[cfg(not(feature = "symbols"))]
+        {
+            let _ = address;
+            None
+        }
+    }
+
+    #[cfg(feature = "symbols")]
+    fn symbols_of(&mut self, file: &Path) -> Option<&Symbols> {
+        let symbols = self.symbols.entry(file.to_owned()).or_insert_with(|| Symbols::read(file));
+        symbols.as_ref()
     }
 }

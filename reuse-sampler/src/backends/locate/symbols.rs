@@ -9,12 +9,18 @@ use std::sync::Arc;
 use gimli::{Dwarf, EndianArcSlice, RunTimeEndian, SectionId};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
+const PAGE: u64 = 4096;
+
 type Bytes = EndianArcSlice<RunTimeEndian>;
 
-/// What one file tells of its code.
+/// Address, bytes (0 if the file does not say) and name as in the file.
+type Symbol = (u64, u64, String);
+
+/// What one file tells of its code and data.
 pub(super) struct Symbols {
-    segments: Vec<(u64, u64, u64)>,     // offset in the file, bytes, address
-    functions: Vec<(u64, u64, String)>, // address ascending, bytes (0 if not told), name as in the file
+    segments: Vec<(u64, u64, u64)>, // offset in the file, bytes, address
+    functions: Vec<Symbol>,         // ascending
+    variables: Vec<Symbol>,         // ascending
     lines: Option<addr2line::Context<Bytes>>,
 }
 
@@ -30,20 +36,24 @@ impl Symbols {
         let content = fs::read(path).ok()?;
         let file = object::File::parse(&*content).ok()?;
         let segments = file.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
-        let mut functions = functions_of(&file);
+        let mut functions = symbols_of(&file, SymbolKind::Text);
+        let mut variables = symbols_of(&file, SymbolKind::Data);
         let mut lines = lines_of(&file);
         if lines.is_none() || file.symbols().next().is_none() {
             // Distributions keep this information in files of their own, named by the build's number.
             if let Some(debug) = debug_file(&file).and_then(|path| fs::read(path).ok()) {
                 if let Ok(debug) = object::File::parse(&*debug) {
-                    functions.extend(functions_of(&debug));
+                    functions.extend(symbols_of(&debug, SymbolKind::Text));
+                    variables.extend(symbols_of(&debug, SymbolKind::Data));
                     lines = lines.or_else(|| lines_of(&debug));
                 }
             }
         }
-        functions.sort_unstable();
-        functions.dedup_by_key(|function| function.0);
-        Some(Self { segments, functions, lines })
+        for symbols in [&mut functions, &mut variables] {
+            symbols.sort_unstable();
+            symbols.dedup_by_key(|symbol| symbol.0);
+        }
+        Some(Self { segments, functions, variables, lines })
     }
 
     fn address(&self, offset: u64) -> Option<u64> {
@@ -53,14 +63,17 @@ impl Symbols {
 
     /// The function at an offset in the file, and the offset in it.
     pub(super) fn symbol_at(&self, offset: u64) -> Option<(String, u64)> {
-        let address = self.address(offset)?;
-        let after = self.functions.partition_point(|function| function.0 <= address);
-        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
-        if *size > 0 && address - start >= *size {
-            return None;
-        }
-        let name = addr2line::demangle_auto(Cow::from(name), None);
-        Some((name.into_owned(), address - start))
+        find(&self.functions, self.address(offset)?)
+    }
+
+    /// The variable `behind` bytes after the start of a mapping that begins at an offset in the file, and the offset in it.
+    /// The bytes may lie behind all that the file holds.
+    pub(super) fn variable_at(&self, offset: u64, behind: u64) -> Option<(String, u64)> {
+        // Mappings begin at whole pages. Of two segments in one page, the later is the one that is written to.
+        let holds =
+            |&&(start, bytes, _): &&(u64, u64, u64)| (start & !(PAGE - 1)..start + bytes).contains(&offset);
+        let &(start, _, address) = self.segments.iter().filter(holds).max_by_key(|segment| segment.0)?;
+        find(&self.variables, (address + offset + behind).checked_sub(start)?)
     }
 
     /// The source line at an offset in the file.
@@ -70,10 +83,21 @@ impl Symbols {
     }
 }
 
-fn functions_of(file: &object::File) -> Vec<(u64, u64, String)> {
+/// The symbol of `symbols`, which ascend, at `address`, and the offset in it.
+fn find(symbols: &[Symbol], address: u64) -> Option<(String, u64)> {
+    let after = symbols.partition_point(|symbol| symbol.0 <= address);
+    let (start, size, name) = symbols.get(after.checked_sub(1)?)?;
+    if *size > 0 && address - start >= *size {
+        return None;
+    }
+    let name = addr2line::demangle_auto(Cow::from(name), None);
+    Some((name.into_owned(), address - start))
+}
+
+fn symbols_of(file: &object::File, kind: SymbolKind) -> Vec<Symbol> {
     file.symbols()
         .chain(file.dynamic_symbols())
-        .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
+        .filter(|symbol| symbol.is_definition() && symbol.kind() == kind)
         .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
         .collect()
 }
@@ -127,6 +151,23 @@ mod tests {
         assert!(file.ends_with("symbols.rs"), "{}", file.display());
         assert!(line.abs_diff(a_function_of_our_own()) <= 2, "{line}");
         assert_eq!(symbols.symbol_at(u64::MAX), None);
+    }
+
+    #[test]
+    fn finds_variables_of_this_very_program() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static ZEROED: AtomicU64 = AtomicU64::new(0);
+        static FILLED: AtomicU64 = AtomicU64::new(0x1234);
+        ZEROED.store(FILLED.load(Ordering::Relaxed), Ordering::Relaxed);
+        let mut locator = crate::backends::locate::Locator::default();
+        locator.take(&fs::read_to_string("/proc/self/maps").unwrap(), 0);
+        for (variable, name) in [(&ZEROED, "ZEROED"), (&FILLED, "FILLED")] {
+            let address = std::ptr::from_ref(variable) as u64;
+            let (found, offset) = locator.variable(address + 3).unwrap();
+            assert!(found.contains(name) && offset == 3, "{found}+{offset}");
+        }
+        let local = 0_u64;
+        assert_eq!(locator.variable(std::ptr::from_ref(&local) as u64), None);
     }
 
     #[test]

@@ -70,6 +70,10 @@ impl Stretches {
         match *self {}
     }
 
+    pub fn variable(&mut self, _: u64) -> Option<(String, u64)> {
+        match *self {}
+    }
+
     pub fn exit_status(&self) -> Option<TargetExit> {
         match *self {}
     }

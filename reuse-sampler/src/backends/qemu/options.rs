@@ -26,6 +26,9 @@ pub struct QemuOptions {
     /// Whether the program's addresses may differ from run to run. Default: no, so that a seed chooses the
     /// same accesses again and locations can be compared.
     pub randomized_addresses: bool,
+    /// Events of one thread, at most, that [`QemuTrace`](super::QemuTrace) hands out together once there are several
+    /// threads; from 2 to 8192. Fewer interleave threads more nearly as they ran, and cost more. Default: 8192.
+    pub stretch: u32,
     /// What becomes of processes that the program starts. Default: they are observed too.
     pub children: Children,
     /// The emulator. Default: `qemu-x86_64` or `qemu-aarch64`, whichever the program is for, from `PATH`.
@@ -42,6 +45,7 @@ impl Default for QemuOptions {
             directory: None,
             output_to_stderr: false,
             randomized_addresses: false,
+            stretch: 1 << 13,
             children: Children::Follow,
             emulator: None,
         }
@@ -66,6 +70,13 @@ impl QemuOptions {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The same with stretches of so many events.
+    #[must_use]
+    pub fn stretch(mut self, events: u32) -> Self {
+        self.stretch = events;
         self
     }
 

@@ -54,6 +54,7 @@ impl Process {
         let mapping = Mapping::new()?;
         let header = mapping.header();
         header.window.store(options.window, Ordering::Relaxed);
+        header.stretch.store(options.stretch, Ordering::Relaxed);
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);

@@ -222,6 +222,11 @@ impl Processes {
         self.images.get_mut(image)?.locator.locate(address)
     }
 
+    /// The variable of the program that was started at an address.
+    pub(super) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.images.first_mut()?.locator.variable(address)
+    }
+
     /// Takes note of the mappings of a process.
     pub(super) fn take_maps(&mut self, process: usize, maps: &str, mapping: &Mapping) {
         let Some(region) = self.region(process) else { return };

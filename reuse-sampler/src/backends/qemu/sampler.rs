@@ -343,6 +343,10 @@ impl Run {
         self.processes.locate(address)
     }
 
+    pub(super) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.processes.variable(address)
+    }
+
     pub(super) fn processes(&self) -> Vec<ProcessRecord> {
         self.processes.records()
     }

@@ -56,6 +56,10 @@ impl Stretches {
         self.run.locate(address)
     }
 
+    pub fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.run.variable(address)
+    }
+
     pub fn exit_status(&self) -> Option<TargetExit> {
         self.run.exit_status()
     }

@@ -15,8 +15,8 @@ use crate::replay::{Event, EventSource};
 ///
 /// Blocks and accesses are those a [`QemuSampler`](super::QemuSampler) counts, each access with the program counter of
 /// its instruction; addresses keep 48 bits. Threads run in parallel and are told in stretches of
-/// some thousand events, so that how they interleave is not what it was. When a thread ends the process, or a signal
-/// does, up to 8192 events of each other thread are lost. The program waits while nobody asks for events; dropping
+/// [up to 8192 events](QemuOptions::stretch), so that how they interleave is not what it was. When a thread ends the process, or a signal
+/// does, up to a stretch of each other thread is lost. The program waits while nobody asks for events; dropping
 /// the trace kills it.
 ///
 /// [`fetches`](Self::fetches) tells the instructions themselves instead, for instruction caches.
@@ -88,6 +88,12 @@ impl QemuTrace {
     /// As [`QemuSampler::locate`](super::QemuSampler::locate).
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
         self.run.locate(address)
+    }
+
+    /// The global variable at `address` and the offset in it, if the program or a library names it (feature `symbols`).
+    /// Known when [`locate`](Self::locate) is.
+    pub fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.run.variable(address)
     }
 
     /// How the program ended, once all events were told.

@@ -10,7 +10,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0006;
+pub const MAGIC: u64 = 0x7265_7573_6501_0007;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -74,6 +74,8 @@ pub struct Header {
     pub leaves_stale: AtomicU32,
     /// What the plugin is to tell: a [`Told`].
     pub told: AtomicU32,
+    /// Words of a stretch of a trace, at most, once there are several threads.
+    pub stretch: AtomicU32,
     /// 1 if processes that the program forks are observed too.
     pub follows: AtomicU32,
     /// 1 once the initial plan is there. Sleepers: threads at their first block.
