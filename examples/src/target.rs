@@ -123,7 +123,7 @@ impl From<Backend> for Choice {
 /// Whose cache a curve is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scope {
-    /// One for each thread; what others invalidate is not counted
+    /// One for each thread
     #[default]
     Private,
     /// One for all threads of the program, whose accesses are interleaved as they ran under the emulator

@@ -10,7 +10,7 @@ mod traced;
 mod zstd;
 
 pub use compression::{Compression, decompress};
-pub use running::{notes_on, trace_program};
+pub use running::{STRETCH, notes_on, trace_program};
 pub use sources::{Limits, RunEnd, Source, SourceArgs, Windows};
 pub use traced::{Merged, Traced};
 

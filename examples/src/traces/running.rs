@@ -8,6 +8,10 @@ use reuse_sampler::trace::Side;
 use crate::cli::Failure;
 use crate::target::TargetError;
 
+/// Events of a thread that are handed out together where there are several: few enough that threads which pass lines to
+/// each other are seen to do so.
+pub const STRETCH: u32 = 256;
+
 /// Starts a command: loads and stores with the instructions that make them, or the fetches of instructions.
 ///
 /// # Errors
@@ -20,6 +24,7 @@ pub fn trace_program(
     let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
     let mut options = QemuOptions::default();
     options.output_to_stderr = output_to_stderr;
+    options.stretch = STRETCH;
     let trace = match side {
         Side::Data => QemuTrace::spawn(program, arguments, &options),
         Side::Instruction => QemuTrace::fetches(program, arguments, &options),

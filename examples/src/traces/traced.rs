@@ -33,6 +33,13 @@ impl Traced {
         self.0.borrow_mut().locate(address).map(|location| location.to_string())
     }
 
+    /// The global variable at an address, once all events were told.
+    #[must_use]
+    pub fn variable(&self, address: u64) -> Option<String> {
+        let (name, offset) = self.0.borrow_mut().variable(address)?;
+        Some(if offset == 0 { name } else { format!("{name}+{offset:#x}") })
+    }
+
     /// Operands of its instructions, unless the instructions themselves are observed.
     #[must_use]
     pub fn operands(&self) -> Option<u64> {

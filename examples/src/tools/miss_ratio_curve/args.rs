@@ -68,7 +68,8 @@ pub struct Args {
     /// What observes PROGRAM. Exact models and the instruction side need the emulator
     #[arg(long, value_enum, default_value = "qemu", requires = "program")]
     pub(super) backend: Backend,
-    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]
+    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. Misses of private
+    /// caches because of other threads' stores are counted in traces, and in programs if this is given
     #[arg(long, value_enum)]
     scope: Option<Scope>,
     /// Processes that PROGRAM starts
@@ -87,6 +88,10 @@ impl CommandLine for Args {
         ("a recorded trace", "--trace ls.lackey --out curve"),
         ("which code of a program misses in 32 KiB", "--hot-spots 32KiB -- sort words.txt"),
         ("instruction cache of a program", "--side instruction --sizes 32KiB -- ls"),
+        (
+            "private caches of threads, with the misses they cause each other",
+            "--model exact-lru --scope private -- xz -T4 big.tar",
+        ),
         ("the cache that the threads of a program share", "--scope shared -- sort --parallel=4 words.txt"),
     ];
 
@@ -209,19 +214,29 @@ impl Args {
 
     /// Whose cache the curve is of.
     pub(super) fn scope(&self) -> Result<Scope, Failure> {
-        match (self.scope, self.model.is_exact()) {
-            (Some(Scope::Private), true) => Err(Failure::Usage(format!(
-                "{} simulates one cache for all threads: give --scope shared, or --model statstack for private caches",
-                self.model.name()
-            ))),
-            (Some(Scope::Shared), _) | (None, true) => Ok(Scope::Shared),
-            (_, false) => Ok(Scope::Private),
+        match (self.scope, self.model) {
+            (Some(Scope::Private), Model::ExactRandom) => Err(Failure::usage(
+                "exact-random simulates one cache for all threads: give --scope shared, or --model exact-lru for private caches",
+            )),
+            (Some(Scope::Private), Model::ExactLru) if self.ways.is_some() => Err(Failure::usage(
+                "private caches are simulated fully associative: leave out --ways, or give --scope shared",
+            )),
+            (Some(scope), _) => Ok(scope),
+            (None, model) if model.is_exact() => Ok(Scope::Shared),
+            (None, _) => Ok(Scope::Private),
         }
     }
 
     /// Whether the emulator has to hand out every access, or every instruction, of a program.
     pub(super) fn is_traced(&self) -> bool {
-        self.model.is_exact() || self.side == CacheSide::Instruction || self.scope == Some(Scope::Shared)
+        let side = self.side == CacheSide::Instruction;
+        // What others invalidate is seen in a trace; backends without one sample what they can.
+        let scope = match self.scope {
+            Some(Scope::Shared) => true,
+            Some(Scope::Private) => self.backend.traces("").is_ok(),
+            None => false,
+        };
+        self.model.is_exact() || side || scope
     }
 
     /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.

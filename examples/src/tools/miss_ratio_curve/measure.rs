@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
-    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, LineSize, ReuseProfile, Sampler,
-    SamplerError, SetAssociative, Stratum, WindowPlan,
+    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, Line, LineSize, ReuseProfile, Sampler,
+    SamplerError, SetAssociative, Stratum, ThreadId, WindowPlan,
 };
 use statcache::StatCache;
 use statstack::StatStack;
 
 use super::args::Model;
 use super::bursts::{Bursts, Part};
+use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
-use reuse_sampler::reference::{ExactLru, ExactRandom, SizedLru};
+use reuse_sampler::reference::{ExactLru, ExactRandom, MesiCaches, SizedLru};
 use reuse_sampler::trace::OracleGeneralReader;
 
 /// Accesses between two looks at the clock and the interrupt flag.
@@ -54,6 +55,8 @@ pub struct Measured {
     pub sets: Vec<SetsSimulated>,
     /// Threads with windows of their own; 0 where threads are not distinguished.
     pub threads: usize,
+    /// Misses of private caches because of other threads' stores, where all threads were seen in order.
+    pub coherence: Option<Coherence>,
     /// The run was interrupted.
     pub incomplete: bool,
 }
@@ -230,7 +233,7 @@ impl Sets {
         watch: &Watch<'_>,
     ) -> Result<Measured, SamplerError> {
         let mut misses = vec![0_u64; self.0.len()];
-        let (accesses, incomplete) = replay(source, line_size, watch, |line| {
+        let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| {
             for (cache, misses) in self.0.iter_mut().zip(&mut misses) {
                 if !cache.touch(line.0) {
                     cache.insert(line.0);
@@ -252,9 +255,41 @@ pub fn exact_lru(
     watch: &Watch<'_>,
 ) -> Result<Measured, SamplerError> {
     let mut lru = ExactLru::new();
-    let (accesses, incomplete) = replay(source, line_size, watch, |line| lru.access(line))?;
+    let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| lru.access(line))?;
     let points = lru.total().curve(line_size, sizes).points;
     Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
+}
+
+/// Exact LRU caches of all sizes, private to each thread.
+pub struct PrivateCaches(MesiCaches);
+
+impl PrivateCaches {
+    /// No caches yet; each thread gets one of each of these sizes.
+    pub fn new(sizes: &[CacheLines], line_size: LineSize) -> Result<Self, Failure> {
+        MesiCaches::new(sizes, line_size).map(Self).map_err(Failure::usage)
+    }
+
+    /// Plays all of `source` to them.
+    pub fn run(
+        mut self,
+        source: &mut impl EventSource,
+        line_size: LineSize,
+        watch: &Watch<'_>,
+    ) -> Result<Measured, SamplerError> {
+        let (accesses, incomplete) = replay(source, watch, |thread, access| self.0.access(thread, access))?;
+        let total = self.0.total();
+        let coherence = Coherence::of(&self.0, line_size);
+        Ok(Measured {
+            accesses,
+            samples: accesses,
+            windows: 1,
+            points: total.iter().map(|misses| (misses.size, misses.miss_ratio())).collect(),
+            threads: coherence.threads.len(),
+            coherence: Some(coherence),
+            incomplete,
+            ..Measured::default()
+        })
+    }
 }
 
 /// Exact LRU caches of objects, their sizes in bytes.
@@ -309,7 +344,7 @@ impl RandomCaches {
         sizes: &[CacheLines],
         watch: &Watch<'_>,
     ) -> Result<Measured, SamplerError> {
-        let (accesses, incomplete) = replay(source, line_size, watch, |line| {
+        let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| {
             for caches in &mut self.0 {
                 caches.access(line);
             }
@@ -322,27 +357,40 @@ impl RandomCaches {
 }
 
 /// Hands every line that is accessed to `access`. Answers their number, and whether it was interrupted.
-fn replay(
+fn replay_lines(
     source: &mut impl EventSource,
     line_size: LineSize,
     watch: &Watch<'_>,
-    mut access: impl FnMut(reuse_sampler::Line),
+    mut access: impl FnMut(Line),
 ) -> Result<(u64, bool), SamplerError> {
-    let mut accesses = 0;
-    let mut batch_end = BATCH;
-    let mut touch = |event: &Access| {
+    replay(source, watch, |_, event| {
         let (first, last) = line_size.span(event);
-        (first..=last).for_each(|line| access(reuse_sampler::Line(line)));
-        accesses += last - first + 1;
+        (first..=last).for_each(|line| access(Line(line)));
+        last - first + 1
+    })
+}
+
+/// Hands every access to `access`, which answers how many lines it touches. Answers their number, and whether it was
+/// interrupted.
+fn replay(
+    source: &mut impl EventSource,
+    watch: &Watch<'_>,
+    mut access: impl FnMut(ThreadId, &Access) -> u64,
+) -> Result<(u64, bool), SamplerError> {
+    let (mut accesses, mut batch_end, mut thread) = (0, BATCH, ThreadId(0));
+    let stopped = source.drive(|event| {
+        match event {
+            Event::Access(event) => accesses += access(thread, &event),
+            Event::Thread(next) => thread = next,
+            _ => {}
+        }
         if accesses >= batch_end {
             batch_end = accesses + BATCH;
-            return watch.goes_on(accesses);
+            if !watch.goes_on(accesses) {
+                return ControlFlow::Break(());
+            }
         }
-        true
-    };
-    let stopped = source.drive(|event| match event {
-        Event::Access(event) if !touch(&event) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+        ControlFlow::Continue(())
     })?;
     Ok((accesses, stopped.is_some()))
 }

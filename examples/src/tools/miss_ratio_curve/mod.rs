@@ -2,6 +2,7 @@
 
 mod args;
 mod bursts;
+mod coherence;
 mod measure;
 mod report;
 mod sets;
@@ -13,6 +14,7 @@ pub use args::{Args, Model};
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
+use self::coherence::Coherence;
 use self::report::Report;
 use self::source::{Run, Settings};
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
@@ -53,10 +55,17 @@ pub fn run_until(
     // Every process has a thread.
     let threads = run.measured.threads;
     if threads > run.processes.len().max(1) {
-        say(&format!(
-            "there were {threads} threads: the curve is that of a private cache for each, without what others invalidate; \
-             --scope shared gives the cache that all share"
-        ));
+        match &run.measured.coherence {
+            None => say(&format!(
+                "there were {threads} threads: the curve is that of a private cache for each, without what others invalidate \
+                 (--scope private counts that); --scope shared gives the cache that all share"
+            )),
+            Some(Coherence { stretch: Some(stretch), .. }) => say(&format!(
+                "{threads} threads are interleaved in stretches of up to {stretch} events: lines that pass between them more \
+                 often than that miss more often than shown"
+            )),
+            Some(_) => {}
+        }
     }
     let report = Report {
         model: args.model,

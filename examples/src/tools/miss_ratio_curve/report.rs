@@ -7,6 +7,7 @@ use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
 use super::args::{CacheSide, Model, Unit};
+use super::coherence::{FalselyShared, Sharing, ThreadCurve};
 use super::measure::Measured;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
@@ -64,6 +65,15 @@ struct Object<'a> {
     /// One set in eight or all, simulated beside a model of few ways.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     sets_simulated: &'a [SetsSimulated],
+    /// Events of one thread, at most, between those of others; where threads' misses depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stretch: Option<u32>,
+    /// Each thread's private cache, with the misses that others cause.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    threads: &'a [ThreadCurve],
+    /// Lines with most false sharing.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    falsely_shared: &'a [FalselyShared],
     #[serde(skip_serializing_if = "Option::is_none")]
     hot_spots: Option<&'a Spots>,
     /// The processes of a program, where they are distinguished.
@@ -87,11 +97,14 @@ struct Point {
     /// Missed bytes over requested bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     byte_miss_ratio: Option<f64>,
+    #[serde(flatten)]
+    sharing: Option<Sharing>,
 }
 
 impl Report<'_> {
     fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        self.measured.points.iter().enumerate().map(|(k, &(size, miss_ratio))| {
+        let coherence = self.measured.coherence.as_ref();
+        self.measured.points.iter().enumerate().map(move |(k, &(size, miss_ratio))| {
             let kinds = self.measured.kinds.as_ref().and_then(|kinds| kinds.get(k));
             let interval = self.measured.intervals.as_ref().and_then(|intervals| intervals.get(k));
             Point {
@@ -103,12 +116,14 @@ impl Report<'_> {
                 loads: kinds.and_then(|kinds| kinds[0]),
                 stores: kinds.and_then(|kinds| kinds[1]),
                 byte_miss_ratio: self.measured.byte_ratios.as_ref().and_then(|ratios| ratios.get(k)).copied(),
+                sharing: coherence.and_then(|coherence| coherence.points.get(k)).copied(),
             }
         })
     }
 
     /// One JSON object on one line.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let coherence = self.measured.coherence.as_ref();
         let object = Object {
             model: self.model.name(),
             line_size: self.line_size.bytes(),
@@ -127,6 +142,9 @@ impl Report<'_> {
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
             sets_simulated: &self.measured.sets,
+            stretch: coherence.and_then(|coherence| coherence.stretch),
+            threads: coherence.map_or(&[], |coherence| &coherence.threads),
+            falsely_shared: coherence.map_or(&[], |coherence| &coherence.falsely_shared),
             hot_spots: self.measured.spots.as_ref(),
             processes: self.processes,
         };
@@ -163,7 +181,11 @@ impl Report<'_> {
         }
         writeln!(out, ", {samples} of them sampled")?;
         if *threads > 1 {
-            writeln!(out, "of {threads} threads, each with a private cache")?;
+            let coherence = match self.measured.coherence {
+                Some(_) => "with the misses that other threads' stores cause",
+                None => "without the misses that other threads' stores cause",
+            };
+            writeln!(out, "of {threads} threads, each with a private cache, {coherence}")?;
         }
         if *incomplete {
             writeln!(out, "INCOMPLETE: interrupted before the end")?;
@@ -173,7 +195,11 @@ impl Report<'_> {
         let kinds = if both { "    of loads   of stores " } else { "" };
         let of_bytes = if self.unit == Some(Unit::Bytes) { "  of bytes " } else { "" };
         let lines = if self.unit.is_some() { "" } else { "lines" };
-        writeln!(out, "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}", self.size_name())?;
+        let shared = self.measured.coherence.as_ref().map_or("", |coherence| {
+            let split = coherence.points.iter().any(|point| point.true_sharing.is_some());
+            if split { "  by sharing: true    false    upgrades" } else { "  by sharing" }
+        });
+        writeln!(out, "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}{shared}", self.size_name())?;
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
             let (size, percent) = (self.size(point.bytes), 100.0 * point.miss_ratio);
@@ -187,7 +213,14 @@ impl Report<'_> {
             let kinds = kinds.map_or_else(String::new, |(loads, stores)| {
                 format!(" {:9.4} % {:9.4} %", 100.0 * loads, 100.0 * stores)
             });
-            writeln!(out, "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes} {bar}")?;
+            let shared = point.sharing.map_or_else(String::new, |sharing| {
+                let all = [sharing.true_sharing, sharing.false_sharing, sharing.upgrades];
+                match all.into_iter().collect::<Option<Vec<f64>>>() {
+                    Some(split) => split.iter().map(|ratio| format!("  {:8.4} %", 100.0 * ratio)).collect(),
+                    None => format!("  {:8.4} %", 100.0 * sharing.coherence),
+                }
+            });
+            writeln!(out, "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes}{shared} {bar}")?;
         }
         if self.measured.intervals.is_some() {
             writeln!(
@@ -196,6 +229,9 @@ impl Report<'_> {
             )?;
         }
         self.write_uneven(out)?;
+        if let Some(coherence) = &self.measured.coherence {
+            coherence.write_table(out)?;
+        }
         if let Some(spots) = &self.measured.spots {
             self.write_spots(spots, out)?;
         }
@@ -262,7 +298,11 @@ impl Report<'_> {
                 let with_range = self.measured.intervals.is_some();
                 let of_bytes = if self.unit == Some(Unit::Bytes) { ",byte_miss_ratio" } else { "" };
                 let range = if with_range { ",low,high" } else { "" };
-                writeln!(out, "bytes,lines,miss_ratio{range}{of_bytes}")?;
+                let shared = match self.measured.coherence {
+                    Some(_) => ",coherence,true_sharing,false_sharing,upgrades",
+                    None => "",
+                };
+                writeln!(out, "bytes,lines,miss_ratio{range}{of_bytes}{shared}")?;
                 self.points().try_for_each(|p| {
                     write!(out, "{},{},{}", p.bytes, p.lines, p.miss_ratio)?;
                     if let Some((low, high)) = p.low.zip(p.high) {
@@ -270,6 +310,12 @@ impl Report<'_> {
                     }
                     if let Some(ratio) = p.byte_miss_ratio {
                         write!(out, ",{ratio}")?;
+                    }
+                    if let Some(sharing) = p.sharing {
+                        write!(out, ",{}", sharing.coherence)?;
+                        for part in [sharing.true_sharing, sharing.false_sharing, sharing.upgrades] {
+                            write!(out, ",{}", part.map_or_else(String::new, |ratio| ratio.to_string()))?;
+                        }
                     }
                     writeln!(out)
                 })

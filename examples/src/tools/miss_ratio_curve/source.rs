@@ -12,14 +12,16 @@ use reuse_sampler::{
 
 use super::args::{Args, CacheSide, Model, Unit};
 use super::bursts::Bursts;
-use super::measure::{Fit, Measured, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru};
+use super::measure::{
+    Fit, Measured, PrivateCaches, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru,
+};
 use super::sets::SomeSets;
 use super::spots::{Observer, Tap};
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
 use crate::target::{Outcome, Scope, Target, TargetOptions, command_name};
-use crate::traces::{InputFile, Merged, TraceFile, Traced};
+use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced};
 use crate::workloads::{NAMES, Workload, locate};
 
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
@@ -185,6 +187,10 @@ impl<'a> Settings<'a> {
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
+        if let Some(coherence) = &mut measured.coherence {
+            coherence.stretch = Some(STRETCH);
+            coherence.describe(self.line_size, |data| traced.variable(data), |pc| traced.locate(pc));
+        }
         measured.operands = traced.operands();
         let outcome = traced.outcome();
         measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
@@ -212,6 +218,10 @@ impl<'a> Settings<'a> {
                     if self.args.model == Model::ExactLru { Policy::Lru } else { Policy::Random { seed } };
                 let caches = Sets::new(sizes, self.args.ways.unwrap_or(1), line_size, policy)?;
                 caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            }
+            Model::ExactLru if self.scope == Scope::Private => {
+                let caches = PrivateCaches::new(sizes, line_size)?;
+                caches.run(&mut source, line_size, watch).map_err(failed)?
             }
             Model::ExactLru => exact_lru(&mut source, line_size, sizes, watch).map_err(failed)?,
             Model::ExactRandom => {
