@@ -3,7 +3,7 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
@@ -49,6 +49,7 @@ struct Program {
     exits: Vec<usize>,          // after these steps the step's thread ends (its number is used anew)
     window: u16,
     plans: Vec<Plan>, // by thread-window in order of their beginning
+    coherent: bool,
 }
 
 impl Arbitrary for Program {
@@ -64,7 +65,7 @@ impl Arbitrary for Program {
         let plans = (0..64).map(|_| Plan::arbitrary(g)).collect();
         // Shorter and longer than the accesses that the sampler looks at together.
         let window = 1 + u16::arbitrary(g) % g.choose(&[50, 300]).unwrap();
-        Self { steps, exits, window, plans }
+        Self { steps, exits, window, plans, coherent: bool::arbitrary(g) }
     }
 }
 
@@ -85,8 +86,13 @@ impl Program {
         events
     }
 
-    fn run(&self) -> (Vec<Window>, BTreeMap<u64, Plan>) {
+    fn options(&self) -> ReplayOptions {
         let options = ReplayOptions::windows_of(WindowLength::Accesses(u64::from(self.window)));
+        if self.coherent { options.coherent() } else { options }
+    }
+
+    fn run(&self) -> (Vec<Window>, BTreeMap<u64, Plan>) {
+        let options = self.options();
         let mut sampler = ReplaySampler::new(self.events().into_iter(), options).unwrap();
         let mut windows: Vec<Window> = Vec::new();
         let mut plans = BTreeMap::new();
@@ -104,15 +110,28 @@ impl Program {
     }
 }
 
-/// Fate of the sample started by the access at `at` of one thread's accesses, each with its window.
-fn fate(accesses: &[(u8, u64)], plans: &BTreeMap<u64, Plan>, at: usize) -> Outcome {
-    for later in at + 1..accesses.len() {
-        let (line, window) = accesses[later];
-        if matches!(plans[&window], Plan::Off) {
-            return Outcome::Censored { at_least: (later - at - 1) as u64 };
-        }
-        if line == accesses[at].0 {
-            return Outcome::Reused(ReuseDistance((later - at - 1) as u64));
+/// An event as the thread whose samples are judged sees it.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// Its own access to a line, in a window.
+    Own(u8, u64),
+    /// Another thread's store to a line.
+    Other(u8),
+}
+
+/// Fate of the sample started by the thread's access at `at` among what it sees.
+fn fate(seen: &[Seen], plans: &BTreeMap<u64, Plan>, at: usize) -> Outcome {
+    let Seen::Own(line, _) = seen[at] else { panic!("not an access") };
+    let mut between = 0;
+    for later in &seen[at + 1..] {
+        match *later {
+            Seen::Own(_, window) if matches!(plans[&window], Plan::Off) => {
+                return Outcome::Censored { at_least: between };
+            }
+            Seen::Own(touched, _) if touched == line => return Outcome::Reused(ReuseDistance(between)),
+            Seen::Own(..) => between += 1,
+            Seen::Other(stored) if stored == line => return Outcome::Invalidated(ReuseDistance(between)),
+            Seen::Other(_) => {}
         }
     }
     Outcome::Dangling
@@ -120,32 +139,44 @@ fn fate(accesses: &[(u8, u64)], plans: &BTreeMap<u64, Plan>, at: usize) -> Outco
 
 fn check(program: &Program) -> bool {
     let (windows, plans) = program.run();
-    // The accesses of each thread, cut into that thread's windows.
-    let mut streams: BTreeMap<ThreadId, Vec<u8>> = BTreeMap::new();
-    let mut id = ThreadId(0);
-    for event in program.events() {
-        match event {
-            Event::Thread(thread) => id = thread,
-            Event::Access(access) => streams.entry(id).or_default().push((access.address / 64) as u8),
-            _ => {}
-        }
-    }
+    let events = program.events();
+    let threads: BTreeSet<ThreadId> = events
+        .iter()
+        .filter_map(|event| if let Event::Thread(id) = event { Some(*id) } else { None })
+        .collect();
     let mut expected: Vec<(u64, String)> = Vec::new();
-    for (thread, lines) in &streams {
-        let mut accesses = Vec::new();
-        let mut mine: Vec<&Window> = windows.iter().filter(|w| w.thread == *thread).collect();
+    for thread in threads {
+        // The accesses of the thread, cut into its windows, and the stores of the others until it ends.
+        let mut mine: Vec<&Window> = windows.iter().filter(|w| w.thread == thread).collect();
         mine.sort_by_key(|w| w.index);
+        let mut window_of = Vec::new();
         for window in mine {
             let AccessCount::Measured(n) = window.accesses else { return false };
-            let from = accesses.len();
-            accesses.extend(lines[from..from + n as usize].iter().map(|&line| (line, window.index.0)));
+            window_of.extend((0..n).map(|_| window.index.0));
         }
-        if accesses.len() != lines.len() {
+        let mut window_of = window_of.into_iter();
+        let (mut seen, mut id) = (Vec::new(), ThreadId(0));
+        for event in &events {
+            match event {
+                Event::Thread(next) => id = *next,
+                Event::Exit(ended) if *ended == thread => break,
+                Event::Access(access) if id == thread => {
+                    let Some(window) = window_of.next() else { return false };
+                    seen.push(Seen::Own((access.address / 64) as u8, window));
+                }
+                Event::Access(access) if access.kind == AccessKind::Store && program.coherent => {
+                    seen.push(Seen::Other((access.address / 64) as u8));
+                }
+                _ => {}
+            }
+        }
+        if window_of.next().is_some() {
             return false;
         }
-        for at in 0..accesses.len() {
-            if plans[&accesses[at].1].starts() {
-                expected.push((accesses[at].1, format!("{:?}", fate(&accesses, &plans, at))));
+        for at in 0..seen.len() {
+            let Seen::Own(_, window) = seen[at] else { continue };
+            if plans[&window].starts() {
+                expected.push((window, format!("{:?}", fate(&seen, &plans, at))));
             }
         }
     }
@@ -159,9 +190,78 @@ fn check(program: &Program) -> bool {
     expected == found
 }
 
+/// How often each outcome is reported.
+fn outcomes<'a>(windows: impl Iterator<Item = &'a Window>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (_, outcome, count, _) in windows.flat_map(Window::outcomes) {
+        *sums.entry(format!("{outcome:?}")).or_default() += count;
+    }
+    sums
+}
+
+/// The other fate: by the clock of the process, ended by any thread's touch, as of the same accesses by one thread.
+fn check_process(program: &Program) -> bool {
+    let all = |events: Vec<Event>, options, plan: Plan| -> Vec<Window> {
+        let mut sampler = ReplaySampler::new(events.into_iter(), options).unwrap();
+        std::iter::from_fn(|| sampler.next_window(&plan.window_plan()).unwrap()).collect()
+    };
+    [Plan::Single, Plan::Every].into_iter().all(|plan| {
+        let both = all(program.events(), program.options().coherent(), plan);
+        let process: Vec<&Window> = both.iter().filter_map(|window| window.process.as_deref()).collect();
+        let merged = program.events().into_iter().filter(|event| matches!(event, Event::Access(_)));
+        let one = all(merged.collect(), program.options(), plan);
+        let accesses = |windows: &[&Window]| windows.iter().filter_map(|w| w.accesses.get()).sum::<u64>();
+        let numbered = process.windows(2).all(|pair| pair[0].index < pair[1].index);
+        numbered
+            && accesses(&process) == accesses(&one.iter().collect::<Vec<_>>())
+            && outcomes(process.into_iter()) == outcomes(one.iter())
+    })
+}
+
+#[test]
+fn the_process_has_the_samples_of_one_thread_that_makes_all_accesses() {
+    QuickCheck::new().tests(300).quickcheck((|program| check_process(&program)) as fn(Program) -> bool);
+}
+
 #[test]
 fn each_sample_is_reported_once_with_its_true_fate() {
     QuickCheck::new().tests(600).quickcheck((|program| check(&program)) as fn(Program) -> bool);
+}
+
+/// What arrives at lines that another thread took away, and what profiles make of it: neither hits nor first touches.
+#[test]
+fn lines_that_others_take_away_miss_and_are_no_first_touches() {
+    // Two threads in turn; each loads 9 lines of its own and stores to one that both share.
+    let turn = |turn: u64| {
+        let thread = turn % 2;
+        let own = (0..9).map(move |i| Access::load(64 * (100 * (thread + 1) + i), 8));
+        let shared = std::iter::once(Access::store(8 * thread, 8));
+        std::iter::once(Event::Thread(ThreadId(thread as u32))).chain(own.chain(shared).map(Event::Access))
+    };
+    let options = ReplayOptions::windows_of(WindowLength::Accesses(500)).coherent();
+    for plan in [ReusePlan::Every, ReusePlan::Sparse(SampleGap::mean(1.0).unwrap())] {
+        let mut sampler = ReplaySampler::new((0..1000).flat_map(turn), options).unwrap();
+        let mut profile = ReuseProfile::new(options.line_size);
+        let mut arrived = ReuseProfile::new(options.line_size);
+        while let Some(window) = sampler.next_window(&WindowPlan::new(plan)).unwrap() {
+            profile.record_window(&window).unwrap();
+            if let Some(arrivals) = &window.arrivals {
+                arrived.merge(&arrivals.all()).unwrap();
+            }
+        }
+        // The last of the two to store keeps the line.
+        assert_eq!(
+            (profile.samples(), profile.invalidated_weight(), profile.dangling_weight()),
+            (10_000, 999, 19)
+        );
+        let distribution = profile.distribution();
+        assert_eq!(distribution.invalidated(), 0.0999);
+        let reused: f64 = distribution.masses().iter().map(|mass| mass.probability - mass.invalidated).sum();
+        assert!((reused - 0.8982).abs() < 1e-9, "{reused}");
+        if plan == ReusePlan::Every {
+            assert_eq!((arrived.invalidated_weight(), arrived.dangling_weight()), (998, 20));
+        }
+    }
 }
 
 /// A stream with reuse at all scales, in blocks of three instructions.

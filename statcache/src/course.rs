@@ -112,7 +112,8 @@ impl Course {
         let accesses = accesses(window);
         let mut groups: Vec<(i64, Group)> = Vec::new();
         let lost = distribution.unresolved() * f64::from(u8::from(resolve));
-        let masses = distribution.masses().iter().map(|mass| (mass.middle(), mass.probability));
+        let masses = distribution.masses().iter();
+        let masses = masses.map(|mass| (mass.middle(), mass.probability - mass.invalidated));
         for (distance, probability) in masses.chain((lost > 0.0).then_some((distribution.horizon(), lost))) {
             let (count, distance) = (probability * accesses, distance as f64);
             if distance == 0.0 {
@@ -129,7 +130,7 @@ impl Course {
                 _ => groups.push((number, Group { count, distance })),
             }
         }
-        let never = distribution.dangling() + distribution.unresolved() - lost;
+        let never = distribution.dangling() + distribution.invalidated() + distribution.unresolved() - lost;
         (groups.into_iter().map(|(_, group)| group).collect(), never * accesses)
     }
 

@@ -31,6 +31,7 @@ pub struct StatCache {
     line_size: LineSize,
     distribution: ReuseDistribution,
     pieces: Vec<(f64, f64)>, // distance > 0, probability
+    invalidated: f64,        // in [0, 1]
     in_time: Option<InTime>, // of a run that begins with an empty cache
 }
 
@@ -52,6 +53,7 @@ impl StatCache {
             line_size: profile.line_size(),
             distribution: ReuseDistribution::default(),
             pieces: Vec::new(),
+            invalidated: 0.0,
             in_time: None,
         };
         model.refit(profile)?;
@@ -122,9 +124,14 @@ impl StatCache {
         }
         self.line_size = profile.line_size();
         profile.distribution_into(&mut self.distribution);
-        let far = self.distribution.masses().iter().filter(|mass| mass.high > 0);
+        let far = self
+            .distribution
+            .masses()
+            .iter()
+            .filter(|mass| mass.high > 0 && mass.probability > mass.invalidated);
         self.pieces.clear();
-        self.pieces.extend(far.map(|mass| (mass.middle() as f64, mass.probability)));
+        self.pieces.extend(far.map(|mass| (mass.middle() as f64, mass.probability - mass.invalidated)));
+        self.invalidated = self.distribution.invalidated();
         Ok(())
     }
 
@@ -137,9 +144,15 @@ impl StatCache {
         let low = match &self.in_time {
             _ if self.distribution.unresolved() == 0.0 => high,
             Some(InTime { lowest: Some(course), .. }) if size.0 > 0 => course.miss_ratio(size),
-            _ => self.solve(size, 1.0, Some(self.distribution.horizon() as f64)),
+            _ => self.with_invalidated(self.solve(size, 1.0, Some(self.distribution.horizon() as f64))),
         };
         (low.min(high), high)
+    }
+
+    /// The miss ratio, if so many misses for each access evict a line. Each line that another thread's store took away leaves
+    /// a place, which the next miss fills: of these misses, as many as there are such lines evict nothing.
+    fn with_invalidated(&self, evicting: f64) -> f64 {
+        (evicting + self.invalidated).min(1.0)
     }
 
     /// Largest R with R = sum of p f(i R) + first touches, in a cache that is full all along. `above` is at least that R.
@@ -215,7 +228,7 @@ impl CacheModel for StatCache {
     fn miss_ratio(&self, size: CacheLines) -> f64 {
         match &self.in_time {
             Some(InTime { course, .. }) if size.0 > 0 => course.miss_ratio(size),
-            _ => self.solve(size, 1.0, None),
+            _ => self.with_invalidated(self.solve(size, 1.0, None)),
         }
     }
 
@@ -235,9 +248,12 @@ impl CacheModel for StatCache {
             let above = if *size >= known.0 { known.1 } else { 1.0 };
             *miss_ratio = match &self.in_time {
                 Some(InTime { course, .. }) if size.0 > 0 => course.miss_ratio(*size),
-                _ => self.solve(*size, above, None),
+                _ => {
+                    let evicting = self.solve(*size, above, None);
+                    known = (*size, (evicting * (1.0 + 1e-9)).min(1.0));
+                    self.with_invalidated(evicting)
+                }
             };
-            known = (*size, (*miss_ratio * (1.0 + 1e-9)).min(1.0));
         }
     }
 }

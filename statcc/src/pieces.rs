@@ -31,7 +31,13 @@ pub struct Pieces {
 
 impl Pieces {
     pub fn new(distribution: &ReuseDistribution) -> Self {
-        let fine = distribution.masses().to_vec();
+        let mut fine = distribution.masses().to_vec();
+        // What other threads take away misses whatever comes in between.
+        let mut endless = distribution.dangling() + distribution.unresolved();
+        fine.iter_mut().for_each(|mass| {
+            mass.probability -= mass.invalidated;
+            endless += std::mem::take(&mut mass.invalidated);
+        });
         let mut coarse: Vec<DistanceMass> = Vec::with_capacity(fine.len().min(512));
         for &mass in &fine {
             match coarse.last_mut() {
@@ -42,7 +48,7 @@ impl Pieces {
                 _ => coarse.push(mass),
             }
         }
-        Self { fine, coarse, endless: distribution.dangling() + distribution.unresolved() }
+        Self { fine, coarse, endless }
     }
 
     pub fn fine(&self) -> &[DistanceMass] {

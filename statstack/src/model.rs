@@ -19,7 +19,8 @@ use crate::prepared::Prepared;
 ///
 /// ES(r) = sum over j = 1..r of P(D >= j),
 ///
-/// and the access misses in a cache of L lines if ES(r) >= L, or if it dangles.
+/// and the access misses in a cache of L lines if ES(r) >= L, or if it dangles. A sample that another thread's store
+/// [invalidated](reuse_sampler::Outcome::Invalidated) after r accesses counts in the sum as one reused after r, and misses.
 ///
 /// The paper sums P(D > j). With distances that count the accesses strictly in between, j places back and not
 /// touched for j or more accesses is what makes an access the last one to its line, so that the first formula
@@ -49,7 +50,8 @@ pub struct StatStack {
     line_size: LineSize,
     distribution: ReuseDistribution,
     expected: ExpectedStack,
-    beyond: Vec<f64>, // beyond[k] = probability of masses k.., dangling and unresolved
+    beyond: Vec<f64>,      // beyond[k] = probability of masses k.., dangling and unresolved
+    invalidated: Vec<f64>, // invalidated[k] = probability of masses ..k that is taken away by other threads
     asked: Law,
     law: Law, // as asked, or Distances where there is nothing to correct by
     correction: Correction,
@@ -125,6 +127,14 @@ impl StatStack {
         for (k, mass) in masses.iter().enumerate().rev() {
             self.beyond[k] = self.beyond[k + 1] + mass.probability;
         }
+        self.invalidated.clear();
+        self.invalidated.push(0.0);
+        let mut sum = 0.0;
+        self.invalidated.extend(masses.iter().map(|mass| {
+            sum += mass.invalidated;
+            sum
+        }));
+        // A line that is taken away is on the stack no longer, as if its touch had been its last one.
         self.expected.fit(&self.distribution, &self.beyond);
         self.law = self.asked;
         if self.asked == Law::Corrected {
@@ -152,7 +162,7 @@ impl StatStack {
                 None if mass.low == mass.high => Stack::Between(low.mean, low.mean),
                 None => Stack::Between(low.mean, spread(mass.high).mean),
             };
-            Piece { probability: mass.probability, high: mass.high, stack }
+            Piece { probability: mass.probability - mass.invalidated, high: mass.high, stack }
         };
         self.pieces.clear();
         self.pieces.extend(masses.iter().map(piece));
@@ -181,6 +191,7 @@ impl StatStack {
             distribution: ReuseDistribution::default(),
             expected: ExpectedStack::default(),
             beyond: Vec::new(),
+            invalidated: Vec::new(),
             asked: law,
             law,
             correction: Correction::default(),
@@ -245,17 +256,19 @@ impl StatStack {
         ((high - unresolved * (1.0 - at_horizon)).max(0.0), high)
     }
 
-    /// The ratio of accesses that are reused from `first_miss` on, or never.
+    /// The ratio of accesses that are reused from `first_miss` on, never, or not before another thread takes the line.
     fn ratio_from(&self, first_miss: ReuseDistance) -> f64 {
         if first_miss.0 == 0 {
             return 1.0; // not a sum that rounding could leave below
         }
         let masses = self.distribution.masses();
         let next = masses.partition_point(|mass| mass.high < first_miss.0);
-        let Some(mass) = masses.get(next) else { return self.beyond[next].min(1.0) };
+        let missing =
+            self.beyond.get(next + 1).copied().unwrap_or(self.beyond[next]) + self.invalidated[next];
+        let Some(mass) = masses.get(next) else { return missing.min(1.0) };
         let width = (mass.high - mass.low) as f64 + 1.0;
-        let missing = (mass.high - first_miss.0.max(mass.low)) as f64 + 1.0;
-        (self.beyond[next + 1] + mass.probability * (missing / width)).min(1.0)
+        let part = ((mass.high - first_miss.0.max(mass.low)) as f64 + 1.0) / width;
+        (missing + mass.probability * part + mass.invalidated * (1.0 - part)).min(1.0)
     }
 
     /// The ratio of accesses whose stack distance is at least `size`.
@@ -269,7 +282,7 @@ impl StatStack {
         let log_lines = (lines - 0.5).ln();
         let misses = |piece: &Piece| piece.probability * piece.misses(lines, log_lines);
         let reused: f64 = self.pieces[start..].iter().map(misses).sum();
-        (reused + self.beyond[self.pieces.len()]).min(1.0)
+        (reused + self.beyond[self.pieces.len()] + self.invalidated[self.pieces.len()]).min(1.0)
     }
 
     fn corrected(&self, distance: u64, size: CacheLines) -> f64 {

@@ -110,6 +110,12 @@ impl Overlaps {
         }
     }
 
+    /// The sample started by access number `at` ends in a way that does not count; its line is among the lines touched in
+    /// between no longer.
+    pub fn forget(&mut self, at: u64) {
+        self.remove(at);
+    }
+
     fn put_away(&mut self) {
         for (bin, sums) in self.near.iter_mut().enumerate().filter(|(_, sums)| sums.samples > 0) {
             self.far.entry((self.window, bin as u32)).or_default().add(&std::mem::take(sums));

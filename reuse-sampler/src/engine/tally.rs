@@ -16,6 +16,7 @@ pub struct Tally {
     rows: Vec<Row>,   // touched before in earlier windows: the first `crossed` are in use
     crossed: usize,   // how many windows were crossed from
     row_of: Vec<u32>, // by index of an earlier window: its row's number plus 1, 0 without
+    lost: Vec<u64>,   // taken away by another thread since they were touched, by the bin of that; as `within`
     unseen: Vec<u64>, // not touched since observation began, by the bin of its age; as `within`
     first: [u64; 2],  // never touched before, though all was observed: loads and stores
 }
@@ -73,6 +74,12 @@ impl Tally {
         self.first[usize::from(store)] += 1;
     }
 
+    /// An access found a line that another thread had taken away since it was touched, `distance` accesses ago.
+    pub fn lost(&mut self, distance: u64, store: bool) {
+        self.lost.resize(2 * bins::BINS, 0);
+        self.lost[bins::bin_of(distance) + bins::BINS * usize::from(store)] += 1;
+    }
+
     /// An access found its line untouched since observation began, `age` accesses ago.
     pub fn unseen(&mut self, age: u64, store: bool) {
         self.unseen.resize(2 * bins::BINS, 0);
@@ -108,6 +115,11 @@ impl Tally {
         for_each(&self.unseen, each);
     }
 
+    /// The same for lines that another thread had taken away, by the bin of the distance to their touch.
+    pub fn for_each_lost(&self, each: impl FnMut(usize, [u64; 2])) {
+        for_each(&self.lost, each);
+    }
+
     /// The same for all lines touched before, in this window or in an earlier one.
     pub fn for_each_reuse(&mut self, each: impl FnMut(usize, [u64; 2])) {
         let mut all = self.within.clone();
@@ -133,6 +145,7 @@ impl Tally {
         }
         self.crossed = 0;
         self.unseen = Vec::new();
+        self.lost.fill(0);
         self.first = [0; 2];
     }
 }

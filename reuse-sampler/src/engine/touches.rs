@@ -16,6 +16,9 @@ const FEW: usize = 1 << 16;
 /// Seats that stay near by themselves: half a megabyte of them.
 const NEAR: usize = 1 << 15;
 
+/// Set in what is kept of a line that was lost: it is not open, but not untouched either.
+pub const LOST: u64 = 2;
+
 /// Where a line is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place(usize); // index into `last`
@@ -28,7 +31,7 @@ pub struct Touches {
     seats: Vec<(u64, usize)>,
     last: Vec<u64>, // by page and line
     shift: u32,     // 64 - binary logarithm of seats.len()
-    open: u64,      // lines with a touch
+    open: u64,      // lines with a touch, but for lost ones
     bits: u32, // binary logarithm of the lines of a page: LARGE, 3 or 1; not 0, so that no page has number FREE
     sparse: bool, // pages are too large
 }
@@ -112,23 +115,46 @@ impl Touches {
     #[inline]
     pub fn touch(&mut self, place: Place, now: u64) -> u64 {
         let before = std::mem::replace(self.entry(place), now);
-        self.open += u64::from(before == 0);
+        self.open += u64::from(!is_open(before));
         before
     }
 
-    /// Forgets the touch of `line` and returns its number, 0 if there was none.
+    /// Marks `line` as [`LOST`] and returns what was kept of it if it is open, else 0.
+    pub fn lose(&mut self, line: u64) -> u64 {
+        let Some(first) = self.find(line) else { return 0 };
+        let place = first + self.within(line);
+        let before = self.last[place];
+        if !is_open(before) {
+            return 0;
+        }
+        self.last[place] |= LOST;
+        self.open -= 1;
+        before
+    }
+
+    /// What is kept of `line`, 0 if nothing.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, line: u64) -> u64 {
+        self.find(line).map_or(0, |first| self.last[first + self.within(line)])
+    }
+
+    /// Forgets the touch of `line` and returns its number, 0 if there was none or it was lost.
     #[inline]
     pub fn take(&mut self, line: u64) -> u64 {
         let Some(first) = self.find(line) else { return 0 };
         let place = first + self.within(line);
         let before = std::mem::take(&mut self.last[place]);
-        self.open -= u64::from(before != 0);
+        if !is_open(before) {
+            return 0;
+        }
+        self.open -= 1;
         before
     }
 
     /// Forgets everything, telling the number of each line's last touch in no particular order.
     pub fn drain(&mut self, mut each: impl FnMut(u64)) {
-        for &touch in self.last.iter().filter(|&&touch| touch != 0) {
+        for &touch in self.last.iter().filter(|&&touch| is_open(touch)) {
             each(touch);
         }
         *self = Self::default();
@@ -175,6 +201,7 @@ impl Touches {
             for (line, &touch) in touched.filter(|(_, touch)| **touch != 0) {
                 let place = self.place_of(page << large.bits | line as u64);
                 self.touch(place, touch);
+                self.open -= u64::from(!is_open(touch));
             }
         }
     }
@@ -186,6 +213,10 @@ impl Touches {
         }
         self.seats[at] = seat;
     }
+}
+
+const fn is_open(touch: u64) -> bool {
+    touch != 0 && touch & LOST == 0
 }
 
 #[inline]
@@ -218,29 +249,36 @@ mod tests {
     use super::*;
 
     quickcheck! {
-        fn agrees_with_a_map(steps: Vec<(u32, bool)>, spread: u8) -> bool {
+        fn agrees_with_a_map(steps: Vec<(u32, u8)>, spread: u8) -> bool {
             let mut touches = Touches::default();
             let mut map: BTreeMap<u64, u64> = BTreeMap::new();
-            for (i, &(line, take)) in steps.iter().cycle().take(steps.len() * 200).enumerate() {
+            for (i, &(line, action)) in steps.iter().cycle().take(steps.len() * 200).enumerate() {
                 // Neighbours, or lines as far apart as hashes are.
                 let line = (u64::from(line) + i as u64 / 500) << (spread % 24);
-                let now = i as u64 + 1;
-                let (found, expected) = if take {
-                    (touches.take(line), map.remove(&line))
+                let now = (i as u64 + 1) << 2;
+                if touches.get(line) != map.get(&line).copied().unwrap_or(0) {
+                    return false;
+                }
+                let open = |touch: u64| touch & LOST == 0;
+                let (found, expected) = if action % 4 == 0 {
+                    (touches.take(line), map.remove(&line).filter(|&touch| open(touch)))
+                } else if action % 4 == 1 {
+                    let held = map.get_mut(&line).filter(|touch| open(**touch));
+                    (touches.lose(line), held.map(|touch| std::mem::replace(touch, *touch | LOST)))
                 } else {
                     let mut place = [Place::default()];
                     touches.places_of(&[line], &mut place);
                     let [place] = place;
                     (touches.touch(place, now), map.insert(line, now))
                 };
-                if found != expected.unwrap_or(0) || touches.open() != map.len() as u64 {
+                if found != expected.unwrap_or(0) || touches.open() != map.values().filter(|&&t| open(t)).count() as u64 {
                     return false;
                 }
             }
             let mut left = Vec::new();
             touches.drain(|touch| left.push(touch));
             left.sort_unstable();
-            let mut expected: Vec<u64> = map.into_values().collect();
+            let mut expected: Vec<u64> = map.into_values().filter(|touch| touch & LOST == 0).collect();
             expected.sort_unstable();
             left == expected && touches.open() == 0
         }
@@ -256,7 +294,8 @@ mod tests {
                 let mut places = [Place::default(); 77];
                 touches.places_of(lines, &mut places);
                 for (i, place) in (1 + 77 * batch as u64..).zip(&places[..lines.len()]) {
-                    assert_eq!(touches.touch(*place, i), if round == 0 { 0 } else { i });
+                    let before = if round == 0 { 0 } else { i << 2 };
+                    assert_eq!(touches.touch(*place, i << 2), before);
                 }
             }
         }

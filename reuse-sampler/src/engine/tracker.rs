@@ -9,7 +9,7 @@ use super::overlap::{Overlap, Overlaps};
 use super::random::Random;
 use super::starts::Starts;
 use super::tally::Tally;
-use super::touches::{Place, Touches};
+use super::touches::{LOST, Place, Touches};
 use super::watches::{Watch, Watches};
 
 /// How the accesses of a window are observed.
@@ -30,6 +30,8 @@ pub enum Mode {
 pub enum Fate {
     /// Its line was touched again after this many other accesses.
     Reused(u64),
+    /// Another thread stored to its line after this many accesses of the own thread.
+    Invalidated(u64),
     /// Its line was not touched again before the thread ended.
     Dangling,
     /// Its line was not touched during this many accesses, then observation stopped.
@@ -81,6 +83,11 @@ pub struct Report {
     /// How samples that ended in this window lay over each other.
     pub overlaps: Vec<Overlap>,
 }
+
+/// What is kept of a line: the number of its last touch, [`LOST`] if another thread stored to it since, and whether that
+/// touch is a marker.
+const NUMBER: u32 = 2;
+const MARKER: u64 = 1;
 
 /// Where every access is a sample, one in 32 is followed for its overlaps.
 const MARKERS: Rate = Rate::Sparse { mean: 32.0 };
@@ -215,6 +222,9 @@ impl Tracker {
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
+        if self.batch.lines().is_empty() {
+            return;
+        }
         let mut places = [Place::default(); batch::SIZE];
         self.touches.places_of(self.batch.lines(), &mut places);
         let stores = *self.batch.stores();
@@ -222,10 +232,10 @@ impl Tracker {
         for (&place, &store) in places.iter().zip(&stores).take(self.batch.len()) {
             now += 1;
             let entry = self.touches.entry(place);
-            let before = *entry >> 1;
+            let before = *entry >> NUMBER;
             // The common case calls nothing; `touch` knows the others.
-            if *entry & 1 == 0 && before > began && now != next {
-                *entry = now << 1;
+            if *entry & (MARKER | LOST) == 0 && before > began && now != next {
+                *entry = now << NUMBER;
                 self.tally.within(now - before - 1, store);
             } else {
                 self.now = now;
@@ -259,6 +269,35 @@ impl Tracker {
         } else {
             self.close_touched(line);
             self.access_watched(line, pc, store);
+        }
+    }
+
+    /// Whether a sample of `line` may be open. Never wrong when it says no.
+    #[must_use]
+    pub fn may_hold(&self, line: u64) -> bool {
+        self.touching || self.watches.may_watch(line)
+    }
+
+    /// Another thread stores to `line`: its sample ends.
+    pub fn invalidate(&mut self, line: u64) {
+        self.catch_up();
+        if self.watches.may_watch(line) {
+            if let Some(watch) = self.watches.remove(line) {
+                self.overlaps.forget(watch.started_at);
+                let fate = Fate::Invalidated(self.now - watch.started_at);
+                self.closed.push(ended(&watch, fate));
+            }
+        }
+        let entry = if self.touching { self.touches.lose(line) } else { 0 };
+        if entry != 0 {
+            let before = entry >> NUMBER;
+            if entry & MARKER != 0 {
+                self.overlaps.forget(before);
+            }
+            let fate = Fate::Invalidated(rounded(self.now - before));
+            let window = if before > self.began { self.window } else { self.starts.window_of(before) };
+            *self.left.entry((window, fate)).or_default() += 1;
+            self.touching = self.every() || self.touches.open() > 0;
         }
     }
 
@@ -337,13 +376,13 @@ impl Tracker {
     #[cold]
     #[inline(never)]
     fn mark(&mut self, place: Place, entry: u64) {
-        if entry & 1 != 0 {
-            let before = entry >> 1;
+        if entry & (MARKER | LOST) == MARKER {
+            let before = entry >> NUMBER;
             let window = if before > self.began { self.window } else { self.starts.window_of(before) };
             self.overlaps.end(before, window, self.weight, self.now - before - 1);
         }
         if self.now == self.next {
-            self.touches.touch(place, self.now << 1 | 1);
+            self.touches.touch(place, self.now << NUMBER | MARKER);
             self.overlaps.start(self.now);
             self.choose_next();
         }
@@ -351,10 +390,11 @@ impl Tracker {
 
     #[inline(never)]
     fn touch(&mut self, place: Place, store: bool) {
-        // The lowest bit of what is kept of a line says whether its last touch is a marker.
-        let entry = self.touches.touch(place, self.now << 1);
-        let before = entry >> 1;
-        if before > self.began {
+        let entry = self.touches.touch(place, self.now << NUMBER);
+        let before = entry >> NUMBER;
+        if entry & LOST != 0 {
+            self.tally.lost(self.now - before - 1, store);
+        } else if before > self.began {
             self.tally.within(self.now - before - 1, store);
         } else if before > 0 {
             self.tally.across(before, self.now - before - 1, store, &self.starts, self.began);
@@ -363,13 +403,13 @@ impl Tracker {
         } else {
             self.tally.unseen(self.now - 1 - self.history, store);
         }
-        if entry & 1 != 0 || self.now == self.next {
+        if entry & MARKER != 0 || self.now == self.next {
             self.mark(place, entry);
         }
     }
 
     fn close_touched(&mut self, line: u64) {
-        let before = self.touches.take(line) >> 1;
+        let before = self.touches.take(line) >> NUMBER;
         if before != 0 {
             let fate = Fate::Reused(rounded(self.now - before - 1));
             *self.left.entry((self.starts.window_of(before), fate)).or_default() += 1;
@@ -388,7 +428,7 @@ impl Tracker {
             return;
         }
         let (starts, left, mut ages) = (&self.starts, &mut self.left, Tally::default());
-        self.touches.drain(|entry| ages.across(entry >> 1, now - (entry >> 1), false, starts, now));
+        self.touches.drain(|entry| ages.across(entry >> NUMBER, now - (entry >> NUMBER), false, starts, now));
         ages.for_each_crossing(|start, bin, [open, _]| {
             *left.entry((starts.window(start), fate(bins::middle(bin)))).or_default() += open;
         });
@@ -402,6 +442,7 @@ impl Tracker {
             }
         };
         self.tally.for_each_reuse(|bin, by| push(&mut arrivals, Fate::Reused(bins::middle(bin)), by));
+        self.tally.for_each_lost(|bin, by| push(&mut arrivals, Fate::Invalidated(bins::middle(bin)), by));
         push(&mut arrivals, Fate::Dangling, self.tally.first_touches());
         self.tally.for_each_unseen(|bin, by| push(&mut arrivals, Fate::Censored(bins::middle(bin)), by));
         arrivals

@@ -79,7 +79,9 @@ impl Group {
         let each = window.total_weight() as f64 / window.samples().max(1) as f64; // accesses a sample stands for
         let mut counts = [0.0; BINS];
         counts[0] = window.dangling_weight() as f64 / each;
-        for (low, _, weight) in window.reused_bins().chain(window.censored_bins()) {
+        for (low, _, weight) in
+            window.reused_bins().chain(window.invalidated_bins()).chain(window.censored_bins())
+        {
             let octave = if low < SHORTEST { 1 } else { 2 + (low / SHORTEST).ilog2() as usize };
             counts[octave] += weight as f64 / each;
         }

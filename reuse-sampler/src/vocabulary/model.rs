@@ -56,7 +56,10 @@ pub trait CacheModel {
         let reused: f64 = distribution
             .masses()
             .iter()
-            .map(|m| m.probability * at.miss_probability(Reuse::Distance(ReuseDistance(m.middle()))))
+            .map(|m| {
+                let miss = at.miss_probability(Reuse::Distance(ReuseDistance(m.middle())));
+                (m.probability - m.invalidated) * miss + m.invalidated
+            })
             .sum();
         (reused + distribution.dangling() + distribution.unresolved()).clamp(0.0, 1.0)
     }

@@ -20,6 +20,9 @@ pub struct ThreadId(pub u32);
 pub enum Outcome {
     /// Its line was touched again after this many accesses in between.
     Reused(ReuseDistance),
+    /// Another thread stored to the line, after this many accesses of the own thread: it left the thread's private cache, and
+    /// the next access to it misses whatever the size. Only where threads are followed in their order.
+    Invalidated(ReuseDistance),
     /// The program ended (the thread exited) and the line had not been touched again.
     Dangling,
     /// Observation stopped first: the line was not touched during this many accesses, so the reuse distance

@@ -149,6 +149,11 @@ pub struct Window {
     /// What is known to have been missed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub losses: Losses,
+    /// What all threads together did since the window returned before this one: accesses and reuse by the process's clock, a
+    /// reuse ended by any thread's touch, as a cache that all threads share sees them. Windows of the process are numbered by
+    /// themselves. Only where the threads were [followed in their order](crate::replay::ReplayOptions::coherent).
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub process: Option<Box<Self>>,
 }
 
 impl Window {
@@ -172,6 +177,7 @@ impl Window {
             clock: Clock::Accesses,
             length: Clock::Instructions,
             losses: Losses::NONE,
+            process: None,
         }
     }
 
@@ -196,7 +202,7 @@ impl Window {
     pub fn outcomes_by(&self, clock: Clock) -> impl Iterator<Item = (WindowIndex, Outcome, u64, u64)> + '_ {
         let same = clock == self.clock;
         self.outcomes().map(move |(window, outcome, count, weight)| match outcome {
-            Outcome::Reused(_) | Outcome::Censored { .. } if !same => {
+            Outcome::Reused(_) | Outcome::Invalidated(_) | Outcome::Censored { .. } if !same => {
                 (window, Outcome::Censored { at_least: 0 }, count, weight)
             }
             _ => (window, outcome, count, weight),

@@ -85,6 +85,7 @@ fn fates(windows: &[Window]) -> [usize; 3] {
             Outcome::Reused(_) => 0,
             Outcome::Censored { .. } => 1,
             Outcome::Dangling => 2,
+            Outcome::Invalidated(_) => panic!("{sample:?}: counters see no other thread"),
         }] += 1;
     }
     fates

@@ -44,13 +44,13 @@ impl ProfiledWindow {
             return Err(Error::EmptyProfile);
         }
         let distribution = profile.distribution();
-        let endless = distribution.dangling() + distribution.unresolved();
+        let endless = distribution.dangling() + distribution.invalidated() + distribution.unresolved();
         let mut steps: Vec<Step> = Vec::with_capacity(distribution.masses().len());
         let mut area = 0.0;
         for mass in distribution.masses() {
             let (low, high) = (mass.low as f64 + 1.0, mass.high as f64 + 1.0);
-            steps.push(Step { low, high, here: mass.probability, longer: 0.0, area });
-            area += mass.probability * f64::midpoint(low, high);
+            steps.push(Step { low, high, here: mass.probability - mass.invalidated, longer: 0.0, area });
+            area += (mass.probability - mass.invalidated) * f64::midpoint(low, high);
         }
         let mut longer = endless;
         for step in steps.iter_mut().rev() {

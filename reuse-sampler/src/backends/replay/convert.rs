@@ -68,6 +68,7 @@ pub(crate) fn window_from(
 fn outcome(fate: Fate) -> Outcome {
     match fate {
         Fate::Reused(distance) => Outcome::Reused(ReuseDistance(distance)),
+        Fate::Invalidated(distance) => Outcome::Invalidated(ReuseDistance(distance)),
         Fate::Dangling => Outcome::Dangling,
         Fate::Censored(at_least) => Outcome::Censored { at_least },
     }

@@ -1,6 +1,7 @@
 //! Replays a stream of events (a recorded trace, a generator, an instrumented kernel) as a
 //! [`Sampler`](crate::Sampler).
 
+mod coherence;
 mod convert;
 mod event;
 mod sampler;

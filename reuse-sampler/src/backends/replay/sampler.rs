@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
+use super::coherence::Process;
 use super::threads::{End, ThreadState};
 use super::{Event, EventSource, mode_of};
 use crate::engine::tracker::Mode;
-use crate::{Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan};
+use crate::{
+    Access, AccessCount, Error, LineSize, Sampler, SamplerError, ThreadId, Window, WindowIndex, WindowPlan,
+};
 
 /// What a window is a number of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +42,21 @@ pub struct ReplayOptions {
     pub line_size: LineSize,
     /// Which accesses are chosen, where not all are. Default: 0.
     pub seed: u64,
+    /// Whether threads are followed in their order, so that a sample has two fates. The thread's own, by its clock: another
+    /// thread's store [invalidates](crate::Outcome::Invalidated) it. The process's, by the clock of all: any thread's touch
+    /// ends it ([`Window::process`]). Costs a second look at each access, and where there are several threads a third.
+    /// Default: no.
+    pub coherent: bool,
 }
 
 impl Default for ReplayOptions {
     fn default() -> Self {
-        Self { window: WindowLength::Instructions(1_000_000), line_size: LineSize::B64, seed: 0 }
+        Self {
+            window: WindowLength::Instructions(1_000_000),
+            line_size: LineSize::B64,
+            seed: 0,
+            coherent: false,
+        }
     }
 }
 
@@ -58,6 +71,13 @@ impl ReplayOptions {
     #[must_use]
     pub const fn line_size(mut self, line_size: LineSize) -> Self {
         self.line_size = line_size;
+        self
+    }
+
+    /// The same with threads followed in their order.
+    #[must_use]
+    pub const fn coherent(mut self) -> Self {
+        self.coherent = true;
         self
     }
 
@@ -95,6 +115,7 @@ pub struct ReplaySampler<S> {
     source: S,
     options: ReplayOptions,
     threads: BTreeMap<ThreadId, ThreadState>,
+    process: Option<Process>,
     current: Option<(ThreadId, ThreadState)>, // taken out of `threads` while its events arrive
     held: Option<Event>,                      // belongs to the window after the one just returned
     awaiting: Option<ThreadId>,               // its window was returned, its next one has no plan yet
@@ -127,6 +148,7 @@ impl<S: EventSource> ReplaySampler<S> {
             source,
             options,
             threads: BTreeMap::new(),
+            process: options.coherent.then(|| Process::new(&options)),
             current: None,
             held: None,
             awaiting: None,
@@ -146,6 +168,9 @@ impl<S: EventSource> ReplaySampler<S> {
     fn thread(&mut self, id: ThreadId) -> ThreadState {
         self.threads.remove(&id).unwrap_or_else(|| {
             let mut state = ThreadState::new(id, self.options.seed, self.options.window);
+            if let Some(process) = &mut self.process {
+                process.add(id);
+            }
             self.begin(&mut state, self.initial);
             state
         })
@@ -188,7 +213,12 @@ impl<S: EventSource> ReplaySampler<S> {
         };
         let Some(mut state) = state else { return Ok(None) };
         self.check(&state)?;
-        Ok(Some(state.end(End::Thread, self.options.window, self.options.line_size)))
+        if let Some(process) = &mut self.process {
+            process.remove(id);
+        }
+        let mut window = state.end(End::Thread, self.options.window, self.options.line_size);
+        window.process = self.end_segment(End::Boundary);
+        Ok(Some(window))
     }
 
     /// The windows in progress, by thread.
@@ -204,6 +234,20 @@ impl<S: EventSource> ReplaySampler<S> {
                 self.finished.push_back(last);
             }
         }
+        let Some(segment) = self.end_segment(how) else { return };
+        if self.finished.is_empty() {
+            let mut empty = Window::new(WindowIndex(self.next_index), ThreadId(0), line_size);
+            empty.accesses = AccessCount::Measured(0);
+            self.finished.push_back(empty);
+        }
+        if let Some(last) = self.finished.back_mut() {
+            last.process = Some(segment);
+        }
+    }
+
+    /// What all threads did since the last window, where that is followed.
+    fn end_segment(&mut self, how: End) -> Option<Box<Window>> {
+        self.process.as_mut()?.end(how, &self.options)
     }
 
     /// Runs the current thread to its next boundary, to a switch, or to the end.
@@ -213,9 +257,22 @@ impl<S: EventSource> ReplaySampler<S> {
                 self.switch(ThreadId(0));
             }
             let Some((_, state)) = &mut self.current else { continue };
-            let Some(event) = follow(&mut self.source, state, self.held.take(), &self.options)? else {
-                return Ok(None);
+            let (source, options, held) = (&mut self.source, self.options, self.held.take());
+            let event = match &mut self.process {
+                None => {
+                    let access =
+                        |state: &mut ThreadState, access: &Access| state.access(access, options.line_size);
+                    follow(source, state, held, options.window, access)?
+                }
+                Some(process) => {
+                    let others = &mut self.threads;
+                    let access = |state: &mut ThreadState, access: &Access| {
+                        process.access(state, others, access, &options);
+                    };
+                    follow(source, state, held, options.window, access)?
+                }
             };
+            let Some(event) = event else { return Ok(None) };
             match event {
                 Event::Thread(id) => self.switch(id),
                 Event::Exit(id) => {
@@ -224,7 +281,8 @@ impl<S: EventSource> ReplaySampler<S> {
                     }
                 }
                 Event::Access(_) | Event::Block { .. } => {
-                    let window = state.end(End::Boundary, self.options.window, self.options.line_size);
+                    let mut window = state.end(End::Boundary, self.options.window, self.options.line_size);
+                    window.process = self.end_segment(End::Boundary);
                     self.held = Some(event);
                     self.awaiting = Some(window.thread);
                     return Ok(Some(window));
@@ -240,19 +298,19 @@ fn follow<S: EventSource>(
     source: &mut S,
     state: &mut ThreadState,
     first: Option<Event>,
-    options: &ReplayOptions,
+    length: WindowLength,
+    mut see: impl FnMut(&mut ThreadState, &Access),
 ) -> Result<Option<Event>, SamplerError> {
-    let line_size = options.line_size;
     match first {
-        Some(Event::Access(access)) => state.access(&access, line_size),
+        Some(Event::Access(access)) => see(state, &access),
         Some(Event::Block { address, instructions }) => state.block(address, instructions),
         Some(event @ (Event::Thread(_) | Event::Exit(_))) => return Ok(Some(event)),
         None => {}
     }
-    if let WindowLength::Accesses(_) = options.window {
+    if let WindowLength::Accesses(_) = length {
         source.drive(|event| {
             match event {
-                Event::Access(access) if !state.enough_accesses() => state.access(&access, line_size),
+                Event::Access(access) if !state.enough_accesses() => see(state, &access),
                 Event::Block { address, instructions } if !state.enough_accesses() => {
                     state.block(address, instructions);
                 }
@@ -263,7 +321,7 @@ fn follow<S: EventSource>(
     } else {
         source.drive(|event| {
             match event {
-                Event::Access(access) => state.access(&access, line_size),
+                Event::Access(access) => see(state, &access),
                 Event::Block { address, instructions } if !state.enough_instructions() => {
                     state.block(address, instructions);
                 }
@@ -279,6 +337,9 @@ impl<S: EventSource> Sampler for ReplaySampler<S> {
         if !self.started {
             self.started = true;
             self.initial = mode_of(&plan.reuse);
+        }
+        if let Some(process) = &mut self.process {
+            process.begin(mode_of(&plan.reuse));
         }
         if let Some(id) = self.awaiting.take() {
             self.resume(id, mode_of(&plan.reuse));
@@ -299,6 +360,9 @@ impl<S: EventSource> Sampler for ReplaySampler<S> {
     fn stop(&mut self) -> Result<(), SamplerError> {
         if self.ended.is_none() {
             self.ended = Some(End::Interrupted);
+            if let Some(process) = &mut self.process {
+                process.begin(Mode::Watch);
+            }
             if let Some(id) = self.awaiting.take() {
                 self.resume(id, Mode::Watch);
             }

@@ -8,6 +8,7 @@ use super::sampler::WindowLength;
 use super::window_from;
 
 /// Counts of one thread, from one window boundary to the next.
+#[derive(Debug)]
 pub(crate) struct ThreadState {
     id: ThreadId,
     tracker: Tracker,
@@ -57,6 +58,22 @@ impl ThreadState {
     pub(crate) fn block(&mut self, address: u64, instructions: u32) {
         *self.code.entry(address).or_default() += u64::from(instructions);
         self.instructions += u64::from(instructions);
+    }
+
+    /// The thread.
+    pub(crate) const fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Whether a sample of `line` may be open.
+    #[inline]
+    pub(crate) fn may_hold(&self, line: u64) -> bool {
+        self.tracker.may_hold(line)
+    }
+
+    /// Another thread stores to `line`.
+    pub(crate) fn invalidate(&mut self, line: u64) {
+        self.tracker.invalidate(line);
     }
 
     /// Counts an entry into the code at `address`, whose instructions nobody counts.

@@ -11,8 +11,11 @@ pub struct DistanceMass {
     pub low: u64,
     /// Largest distance of the piece.
     pub high: u64,
-    /// Probability that an access is reused at one of these distances. Greater than 0.
+    /// Probability that the line of an access is touched again, or taken away by another thread's store, at one of these
+    /// distances. Greater than 0.
     pub probability: f64,
+    /// The part of it that is taken away: the next access misses at every size. At most `probability`.
+    pub invalidated: f64,
 }
 
 impl DistanceMass {
@@ -27,7 +30,7 @@ impl DistanceMass {
 ///
 /// # Formula
 /// Without censored samples, each probability is the plain fraction of the samples' weight. With them it is
-/// the product-limit (Kaplan-Meier) estimate: with e(d) the weight of samples reused at distance d, and n(d)
+/// the product-limit (Kaplan-Meier) estimate: with e(d) the weight of samples reused (or invalidated) at distance d, and n(d)
 /// the weight of those still followed when d accesses had passed,
 ///
 /// P(D > d) = product over d' <= d of (1 - e(d') / n(d')).
@@ -50,11 +53,13 @@ pub struct ReuseDistribution {
 
 impl ReuseDistribution {
     /// Estimates the distribution anew; the memory is kept.
-    pub(super) fn estimate(&mut self, reused: &[u64], censored: &[u64], dangling: u64) {
+    pub(super) fn estimate(&mut self, ended: [&[u64]; 2], censored: &[u64], dangling: u64) {
+        let [reused, invalidated] = ended;
         let weight = |bins: &[u64], bin: usize| bins.get(bin).copied().unwrap_or(0);
-        let length = reused.len().max(censored.len());
-        let total =
-            reused.iter().chain(censored).map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
+        let last_event = reused.len().max(invalidated.len());
+        let length = last_event.max(censored.len());
+        let all = reused.iter().chain(invalidated).chain(censored);
+        let total = all.map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
         let total = total as f64;
         let masses = &mut self.masses;
         masses.clear();
@@ -62,11 +67,12 @@ impl ReuseDistribution {
         let mut followed = total;
         let plain = censored.is_empty();
         for bin in 0..length {
-            let (events, lost) = (weight(reused, bin), weight(censored, bin));
-            if events | lost == 0 {
+            let (reused, taken, lost) =
+                (weight(reused, bin), weight(invalidated, bin), weight(censored, bin));
+            if reused | taken | lost == 0 {
                 continue; // most bins of a sparse profile
             }
-            let (events, lost) = (events as f64, lost as f64);
+            let (events, taken, lost) = (reused as f64 + taken as f64, taken as f64, lost as f64);
             followed -= lost;
             if events > 0.0 && followed > 0.0 {
                 let hazard = (events / followed).min(1.0);
@@ -74,12 +80,12 @@ impl ReuseDistribution {
                 survival = (survival - probability).max(0.0);
                 if probability > 0.0 {
                     let (low, high) = bins::bounds(bin);
-                    masses.push(DistanceMass { low, high, probability });
+                    let invalidated = probability * (taken / events);
+                    masses.push(DistanceMass { low, high, probability, invalidated });
                 }
             }
             followed -= events;
         }
-        let last_event = reused.len();
         let lost_beyond: f64 = censored.iter().skip(last_event).map(|&w| w as f64).sum();
         let endless = dangling as f64;
         let (dangling, unresolved) = if plain {
@@ -100,6 +106,12 @@ impl ReuseDistribution {
     #[must_use]
     pub fn masses(&self) -> &[DistanceMass] {
         &self.masses
+    }
+
+    /// Probability that another thread's store takes the line away: the next access to it misses at every size.
+    #[must_use]
+    pub fn invalidated(&self) -> f64 {
+        self.masses.iter().map(|mass| mass.invalidated).sum()
     }
 
     /// Probability that the line is never touched again.

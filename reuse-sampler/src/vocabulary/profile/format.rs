@@ -21,6 +21,9 @@ pub(super) struct Stored {
     samples: u64,
     accesses: u64,
     reused: Bins,
+    /// Missing where no thread's stores were followed, as in all profiles before this existed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    invalidated: Bins,
     censored: Bins,
     dangling: u64,
     /// Sums over overlapping samples as (coarse bin, sums) pairs, ascending.
@@ -38,6 +41,7 @@ impl From<ReuseProfile> for Stored {
             samples: profile.samples,
             accesses: profile.accesses,
             reused: bins(&profile.reused),
+            invalidated: bins(&profile.invalidated),
             censored: bins(&profile.censored),
             dangling: profile.dangling,
             overlaps: profile.overlaps.into_iter().enumerate().filter(|(_, sums)| !sums.is_empty()).collect(),
@@ -54,6 +58,7 @@ impl TryFrom<Stored> for ReuseProfile {
         }
         let mut profile = Self::with_clock(LineSize::new(stored.line_size)?, stored.clock);
         profile.reused = read_bins("reused", &stored.reused)?;
+        profile.invalidated = read_bins("invalidated", &stored.invalidated)?;
         profile.censored = read_bins("censored", &stored.censored)?;
         profile.dangling = stored.dangling;
         profile.samples = stored.samples;

@@ -69,9 +69,10 @@ impl fmt::Display for Clock {
 pub struct ReuseProfile {
     line_size: LineSize,
     clock: Clock,
-    reused: Vec<u64>,   // weight by bin, at most BINS long, last entry not 0
-    censored: Vec<u64>, // weight by bin of `at_least`, at most BINS long, last entry not 0
-    dangling: u64,      // weight
+    reused: Vec<u64>,      // weight by bin, at most BINS long, last entry not 0
+    invalidated: Vec<u64>, // weight by bin, at most BINS long, last entry not 0
+    censored: Vec<u64>,    // weight by bin of `at_least`, at most BINS long, last entry not 0
+    dangling: u64,         // weight
     samples: u64,
     accesses: u64,
     overlaps: Vec<Sums>, // by coarse bin, at most 256 long, last entry not empty
@@ -91,6 +92,7 @@ impl ReuseProfile {
             line_size,
             clock,
             reused: Vec::new(),
+            invalidated: Vec::new(),
             censored: Vec::new(),
             dangling: 0,
             samples: 0,
@@ -115,6 +117,7 @@ impl ReuseProfile {
         self.samples = self.samples.saturating_add(count);
         match outcome {
             Outcome::Reused(distance) => add(&mut self.reused, bins::bin_of(distance.0), total),
+            Outcome::Invalidated(distance) => add(&mut self.invalidated, bins::bin_of(distance.0), total),
             Outcome::Censored { at_least } => add(&mut self.censored, bins::bin_of(at_least), total),
             Outcome::Dangling => self.dangling = self.dangling.saturating_add(total),
         }
@@ -177,6 +180,7 @@ impl ReuseProfile {
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.check(other.line_size, other.clock)?;
         add_all(&mut self.reused, &other.reused);
+        add_all(&mut self.invalidated, &other.invalidated);
         add_all(&mut self.censored, &other.censored);
         self.dangling = self.dangling.saturating_add(other.dangling);
         self.samples = self.samples.saturating_add(other.samples);
@@ -229,13 +233,22 @@ impl ReuseProfile {
     /// Weight of all samples together: the accesses they stand for by their sampling gaps.
     #[must_use]
     pub fn total_weight(&self) -> u64 {
-        sum(&self.reused).saturating_add(sum(&self.censored)).saturating_add(self.dangling)
+        [&self.reused, &self.invalidated, &self.censored]
+            .into_iter()
+            .fold(self.dangling, |total, bins| total.saturating_add(sum(bins)))
     }
 
     /// Weight of the samples whose line was never touched again.
     #[must_use]
     pub const fn dangling_weight(&self) -> u64 {
         self.dangling
+    }
+
+    /// Weight of the samples whose line another thread stored to: accesses whose line is missing in the thread's private
+    /// cache when it is touched next, whatever the size.
+    #[must_use]
+    pub fn invalidated_weight(&self) -> u64 {
+        sum(&self.invalidated)
     }
 
     /// Weight of the samples that were lost sight of.
@@ -248,6 +261,11 @@ impl ReuseProfile {
     /// its samples.
     pub fn reused_bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         occupied(&self.reused)
+    }
+
+    /// The bins with invalidated samples, ascending, by the accesses until another thread's store.
+    pub fn invalidated_bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        occupied(&self.invalidated)
     }
 
     /// The bins with censored samples, ascending, by the age they had reached.
@@ -281,10 +299,12 @@ impl ReuseProfile {
             (drawn * each).round() as u64
         };
         let reused = self.reused.iter().map(|&weight| redraw(weight)).collect();
+        let invalidated = self.invalidated.iter().map(|&weight| redraw(weight)).collect();
         let censored = self.censored.iter().map(|&weight| redraw(weight)).collect();
         let dangling = redraw(self.dangling);
         Self {
             reused: without_empty_end(reused),
+            invalidated: without_empty_end(invalidated),
             censored: without_empty_end(censored),
             dangling,
             samples: samples.round() as u64,
@@ -304,7 +324,7 @@ impl ReuseProfile {
     /// The same in place of another distribution, whose memory is used again: once it has been as large, nothing is
     /// allocated.
     pub fn distribution_into(&self, distribution: &mut ReuseDistribution) {
-        distribution.estimate(&self.reused, &self.censored, self.dangling);
+        distribution.estimate([&self.reused, &self.invalidated], &self.censored, self.dangling);
     }
 }
 
@@ -316,6 +336,7 @@ impl fmt::Debug for ReuseProfile {
             .field("samples", &self.samples)
             .field("accesses", &self.accesses)
             .field("reused", &self.reused_bins().collect::<Vec<_>>())
+            .field("invalidated", &self.invalidated_bins().collect::<Vec<_>>())
             .field("censored", &self.censored_bins().collect::<Vec<_>>())
             .field("dangling", &self.dangling)
             .field("overlaps", &self.stack_estimates().collect::<Vec<_>>())

@@ -349,6 +349,10 @@ fn put_fate(to: &mut Vec<u8>, fate: Fate) {
             put(to, 2);
             put(to, age);
         }
+        Fate::Invalidated(distance) => {
+            put(to, 3);
+            put(to, distance);
+        }
     }
 }
 
@@ -357,6 +361,7 @@ fn get_fate(from: &mut Reader) -> Option<Fate> {
         0 => Fate::Dangling,
         1 => Fate::Reused(from.get()?),
         2 => Fate::Censored(from.get()?),
+        3 => Fate::Invalidated(from.get()?),
         _ => return None,
     })
 }
