@@ -24,7 +24,7 @@ use support::{Folder, run_pipeline};
 
 const TOLERANCE: f64 = 1e-9;
 
-/// Runs a command on a line of arguments, where `DIN` is a small trace, and compares what it prints with `name`.json.
+/// Runs a command on a line of arguments, where `DIN` is a small trace and `CSV` one of two threads, and compares what it prints with `name`.json.
 fn golden<A: CommandLine>(
     name: &str,
     arguments: &str,
@@ -40,10 +40,15 @@ fn printed<A: CommandLine>(
     let folder = Folder::new();
     let lines: String = (0..2).flat_map(|_| (0..65).map(|line| format!("0 {:x}\n", line * 64))).collect();
     let trace = folder.file("small.din", lines);
-    let arguments = arguments.replace("DIN", &trace);
+    let threads = (0..200).fold("thread,kind,address,bytes\n".to_owned(), |rows, i| {
+        rows + &format!("{},{},{},8\n", i % 2, if i % 3 > 0 { "store" } else { "load" }, i * i % 31 * 8)
+    });
+    let threads = folder.file("threads.csv", threads);
+    let arguments = arguments.replace("DIN", &trace).replace("CSV", &threads);
     let ended = run_pipeline(&arguments.split_whitespace().chain(["--json"]).collect::<Vec<_>>(), command);
     let mut printed = Value::Array(ended.objects());
     rename(&mut printed, &trace);
+    rename(&mut printed, &threads);
     printed
 }
 
@@ -67,7 +72,10 @@ fn compare(name: &str, printed: Value) {
 /// The trace lies in another folder each time.
 fn rename(value: &mut Value, trace: &str) {
     match value {
-        Value::String(text) => *text = text.replace(trace, "small.din"),
+        Value::String(text) => {
+            let name = Path::new(trace).file_name().unwrap().to_str().unwrap();
+            *text = text.replace(trace, name);
+        }
         Value::Array(items) => items.iter_mut().for_each(|item| rename(item, trace)),
         Value::Object(keys) => keys.values_mut().for_each(|item| rename(item, trace)),
         _ => {}
@@ -145,6 +153,8 @@ fn phase_guided_cache_prints_what_it_did() {
 fn miss_ratio_curve_prints_what_it_did() {
     golden("miss_ratio_curve", "--model statcache --sizes 4KiB,64KiB,1MiB", miss_ratio_curve::run);
     golden("miss_ratio_curve_exact", "--trace DIN --model exact-lru", miss_ratio_curve::run);
+    let private = "--trace CSV --model exact-lru --scope private --sizes 128,1KiB";
+    golden("miss_ratio_curve_threads", private, miss_ratio_curve::run);
     golden("miss_ratio_curve_spots", "--workload key_value --hot-spots 32KiB", miss_ratio_curve::run);
 }
 

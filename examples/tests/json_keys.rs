@@ -43,7 +43,15 @@ fn the_page_of_keys_lists_those_of_the_goldens() {
     let documented = documented();
     for (command, files) in [
         ("phase_guided_cache", &["phase_guided_cache"][..]),
-        ("miss_ratio_curve", &["miss_ratio_curve", "miss_ratio_curve_exact", "miss_ratio_curve_spots"]),
+        (
+            "miss_ratio_curve",
+            &[
+                "miss_ratio_curve",
+                "miss_ratio_curve_exact",
+                "miss_ratio_curve_spots",
+                "miss_ratio_curve_threads",
+            ],
+        ),
         ("detect_phases", &["detect_phases", "detect_phases_simpoint"]),
     ] {
         let known = &documented[command];

@@ -15,8 +15,9 @@ impl Arbitrary for Profile {
         let mut profile = ReuseProfile::new(LineSize::B64);
         for _ in 0..usize::arbitrary(g) % 30 {
             let distance = u64::arbitrary(g) >> (u8::arbitrary(g) % 64);
-            let outcome = match u8::arbitrary(g) % 4 {
+            let outcome = match u8::arbitrary(g) % 5 {
                 0 => Outcome::Dangling,
+                2 => Outcome::Invalidated(ReuseDistance(distance)),
                 1 => Outcome::Censored { at_least: distance },
                 _ => Outcome::Reused(ReuseDistance(distance)),
             };

@@ -31,7 +31,7 @@ pub struct StatCache {
     line_size: LineSize,
     distribution: ReuseDistribution,
     pieces: Vec<(f64, f64)>, // distance > 0, probability
-    invalidated: f64,        // in [0, 1]
+    taken: Vec<(f64, f64)>,  // distance and probability of what other threads take
     in_time: Option<InTime>, // of a run that begins with an empty cache
 }
 
@@ -53,7 +53,7 @@ impl StatCache {
             line_size: profile.line_size(),
             distribution: ReuseDistribution::default(),
             pieces: Vec::new(),
-            invalidated: 0.0,
+            taken: Vec::new(),
             in_time: None,
         };
         model.refit(profile)?;
@@ -124,14 +124,13 @@ impl StatCache {
         }
         self.line_size = profile.line_size();
         profile.distribution_into(&mut self.distribution);
-        let far = self
-            .distribution
-            .masses()
-            .iter()
-            .filter(|mass| mass.high > 0 && mass.probability > mass.invalidated);
+        let masses = self.distribution.masses();
+        let far = masses.iter().filter(|mass| mass.high > 0);
         self.pieces.clear();
-        self.pieces.extend(far.map(|mass| (mass.middle() as f64, mass.probability - mass.invalidated)));
-        self.invalidated = self.distribution.invalidated();
+        self.pieces.extend(far.map(|mass| (mass.middle() as f64, mass.probability)));
+        let taken = masses.iter().filter(|mass| mass.invalidated > 0.0);
+        self.taken.clear();
+        self.taken.extend(taken.map(|mass| (mass.middle() as f64, mass.invalidated)));
         Ok(())
     }
 
@@ -144,15 +143,21 @@ impl StatCache {
         let low = match &self.in_time {
             _ if self.distribution.unresolved() == 0.0 => high,
             Some(InTime { lowest: Some(course), .. }) if size.0 > 0 => course.miss_ratio(size),
-            _ => self.with_invalidated(self.solve(size, 1.0, Some(self.distribution.horizon() as f64))),
+            _ => self.with_taken(size, self.solve(size, 1.0, Some(self.distribution.horizon() as f64))),
         };
         (low.min(high), high)
     }
 
-    /// The miss ratio, if so many misses for each access evict a line. Each line that another thread's store took away leaves
-    /// a place, which the next miss fills: of these misses, as many as there are such lines evict nothing.
-    fn with_invalidated(&self, evicting: f64) -> f64 {
-        (evicting + self.invalidated).min(1.0)
+    /// The miss ratio, if so many misses for each access evict a line. A line that another thread takes from the cache, which
+    /// had not evicted it, leaves a place that the next miss fills: as many misses evict nothing.
+    fn with_taken(&self, size: CacheLines, evicting: f64) -> f64 {
+        let held = |distance: f64| match size.0 {
+            0 | 1 => f64::from(u8::from(distance == 0.0)),
+            _ => (-eviction_rate(size) * evicting * distance).exp(),
+        };
+        let filled: f64 =
+            self.taken.iter().map(|&(distance, probability)| probability * held(distance)).sum();
+        (evicting + filled).min(1.0)
     }
 
     /// Largest R with R = sum of p f(i R) + first touches, in a cache that is full all along. `above` is at least that R.
@@ -228,7 +233,7 @@ impl CacheModel for StatCache {
     fn miss_ratio(&self, size: CacheLines) -> f64 {
         match &self.in_time {
             Some(InTime { course, .. }) if size.0 > 0 => course.miss_ratio(size),
-            _ => self.with_invalidated(self.solve(size, 1.0, None)),
+            _ => self.with_taken(size, self.solve(size, 1.0, None)),
         }
     }
 
@@ -251,7 +256,7 @@ impl CacheModel for StatCache {
                 _ => {
                     let evicting = self.solve(*size, above, None);
                     known = (*size, (evicting * (1.0 + 1e-9)).min(1.0));
-                    self.with_invalidated(evicting)
+                    self.with_taken(*size, evicting)
                 }
             };
         }

@@ -31,6 +31,52 @@ fn simulate(stream: &[u64], size: usize, seed: u64) -> f64 {
     f64::from(misses) / stream.len() as f64
 }
 
+/// Lines are taken at random by another thread now and then: the place that is free is filled by the next miss, which evicts
+/// nothing.
+#[test]
+fn misses_that_fill_places_of_taken_lines_evict_nothing() {
+    let (footprint, size, accesses) = (1_000_u64, 700_usize, 2_000_000_u64);
+    let mut random = Random(5);
+    let (mut held, mut place) = (Vec::<u64>::new(), std::collections::HashMap::<u64, usize>::new());
+    let mut last = std::collections::HashMap::<u64, u64>::new();
+    let (mut misses, mut profile) = (0, ReuseProfile::new(LineSize::B64));
+    for now in 0..accesses {
+        if random.below(10) == 0 {
+            let taken = random.below(footprint);
+            if let Some(at) = place.remove(&taken) {
+                let moved = held.pop().unwrap();
+                if moved != taken {
+                    held[at] = moved;
+                    place.insert(moved, at);
+                }
+            }
+            if let Some(before) = last.remove(&taken) {
+                profile.record(Outcome::Invalidated(ReuseDistance(now - before - 1)), 1);
+            }
+        }
+        let line = random.below(footprint);
+        if let Some(before) = last.insert(line, now) {
+            profile.record(Outcome::Reused(ReuseDistance(now - before - 1)), 1);
+        }
+        if place.contains_key(&line) {
+            continue;
+        }
+        misses += 1;
+        if held.len() < size {
+            place.insert(line, held.len());
+            held.push(line);
+        } else {
+            let victim = random.below(size as u64) as usize;
+            place.remove(&held[victim]);
+            place.insert(line, victim);
+            held[victim] = line;
+        }
+    }
+    let (found, exact) =
+        (StatCache::fit(&profile).unwrap().miss_ratio(CacheLines(700)), misses as f64 / accesses as f64);
+    assert!((found - exact).abs() < 0.003, "{found} {exact}");
+}
+
 /// An endless cyclic scan over N lines: all distances are N - 1, and R = 1 - (1 - 1/L)^((N - 1) R). With as
 /// many lines as are scanned, nothing misses.
 #[test]

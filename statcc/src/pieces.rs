@@ -34,10 +34,10 @@ impl Pieces {
         let mut fine = distribution.masses().to_vec();
         // What other threads take away misses whatever comes in between.
         let mut endless = distribution.dangling() + distribution.unresolved();
-        fine.iter_mut().for_each(|mass| {
+        for mass in &mut fine {
             mass.probability -= mass.invalidated;
             endless += std::mem::take(&mut mass.invalidated);
-        });
+        }
         let mut coarse: Vec<DistanceMass> = Vec::with_capacity(fine.len().min(512));
         for &mass in &fine {
             match coarse.last_mut() {

@@ -29,14 +29,34 @@ fn falls(ratios: &[f64]) -> bool {
     ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)) && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
 }
 
+/// A loop over 8 lines, one of which another thread takes halfway through each round.
+#[test]
+fn lines_that_another_thread_takes_miss_at_every_size() {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    profile.record_many(Outcome::Reused(ReuseDistance(7)), 700, 1);
+    profile.record_many(Outcome::Invalidated(ReuseDistance(3)), 100, 1);
+    for fit in [StatStack::fit, StatStack::fit_distances, StatStack::fit_published] {
+        let model = fit(&profile).unwrap();
+        for (lines, expected) in [(2, 1.0), (8, 0.125), (1 << 30, 0.125)] {
+            let found = model.miss_ratio(CacheLines(lines));
+            assert!((found - expected).abs() < 1e-12, "{lines}: {found}");
+            assert!((model.miss_ratio_of(&profile, CacheLines(lines)) - expected).abs() < 1e-12);
+        }
+    }
+    // Seven lines, and for three of seven accesses an eighth.
+    let between = StatStack::fit(&profile).unwrap().expected_stack_distance(ReuseDistance(7));
+    assert!((between - (7.0 - 4.0 / 8.0)).abs() < 1e-12, "{between}");
+}
+
 quickcheck! {
     /// Weights, counts and distances up to the largest number, with and without overlaps.
     fn saturated_weights_give_ratios(outcomes: Vec<(u8, u64, u64, u64)>, overlaps: Vec<(u64, u64, u64, u64)>) -> bool {
         let mut profile = ReuseProfile::new(LineSize::B64);
         profile.record(Outcome::Reused(ReuseDistance(5)), 1);
         for (kind, at, count, weight) in outcomes {
-            let outcome = match kind % 3 {
+            let outcome = match kind % 4 {
                 0 => Outcome::Dangling,
+                2 => Outcome::Invalidated(ReuseDistance(extreme(at))),
                 1 => Outcome::Censored { at_least: extreme(at) },
                 _ => Outcome::Reused(ReuseDistance(extreme(at))),
             };

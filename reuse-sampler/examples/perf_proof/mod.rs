@@ -113,7 +113,7 @@ fn fates(windows: &[Window]) -> [u64; 3] {
         fates[match sample.outcome {
             Outcome::Reused(_) => 0,
             Outcome::Censored { .. } => 1,
-            Outcome::Dangling => 2,
+            Outcome::Dangling | Outcome::Invalidated(_) => 2, // no other thread is followed
         }] += 1;
     }
     fates

@@ -68,8 +68,8 @@ pub struct Args {
     /// What observes PROGRAM. Exact models and the instruction side need the emulator
     #[arg(long, value_enum, default_value = "qemu", requires = "program")]
     pub(super) backend: Backend,
-    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. Misses of private
-    /// caches because of other threads' stores are counted in traces, and in programs if this is given
+    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. If private is
+    /// given, misses of private caches because of other threads' stores are counted
     #[arg(long, value_enum)]
     scope: Option<Scope>,
     /// Processes that PROGRAM starts
@@ -88,10 +88,7 @@ impl CommandLine for Args {
         ("a recorded trace", "--trace ls.lackey --out curve"),
         ("which code of a program misses in 32 KiB", "--hot-spots 32KiB -- sort words.txt"),
         ("instruction cache of a program", "--side instruction --sizes 32KiB -- ls"),
-        (
-            "private caches of threads, with the misses they cause each other",
-            "--model exact-lru --scope private -- xz -T4 big.tar",
-        ),
+        ("which misses threads cause each other", "--model exact-lru --scope private -- xz -T4 big.tar"),
         ("the cache that the threads of a program share", "--scope shared -- sort --parallel=4 words.txt"),
     ];
 
@@ -230,13 +227,14 @@ impl Args {
     /// Whether the emulator has to hand out every access, or every instruction, of a program.
     pub(super) fn is_traced(&self) -> bool {
         let side = self.side == CacheSide::Instruction;
-        // What others invalidate is seen in a trace; backends without one sample what they can.
-        let scope = match self.scope {
-            Some(Scope::Shared) => true,
-            Some(Scope::Private) => self.backend.traces("").is_ok(),
-            None => false,
-        };
+        let scope = self.scope == Some(Scope::Shared) || self.includes_coherence();
         self.model.is_exact() || side || scope
+    }
+
+    /// Whether private caches are followed together, with the misses that threads cause each other: if asked for, and all
+    /// accesses are seen in order. Other backends sample each thread by itself.
+    pub(super) fn includes_coherence(&self) -> bool {
+        self.scope == Some(Scope::Private) && (self.program.is_empty() || self.backend.traces("").is_ok())
     }
 
     /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.

@@ -18,7 +18,7 @@ const SIZES: usize = 6;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coherence {
     /// Of all threads together, by size.
-    pub points: Vec<Sharing>,
+    pub points: Vec<ByOthers>,
     /// Each thread's cache.
     pub threads: Vec<ThreadCurve>,
     /// The lines with most false sharing.
@@ -29,7 +29,7 @@ pub struct Coherence {
 
 /// Shares of the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Sharing {
+pub struct ByOthers {
     /// Misses of lines that another thread's store took away.
     pub coherence: f64,
     /// Of them, those for bytes that another thread wrote.
@@ -57,7 +57,7 @@ pub struct ThreadPoint {
     pub lines: u64,
     pub miss_ratio: f64,
     #[serde(flatten)]
-    pub sharing: Sharing,
+    pub sharing: ByOthers,
 }
 
 /// A line whose bytes belong to different threads.
@@ -81,13 +81,13 @@ pub struct FalselyShared {
 impl Coherence {
     /// What simulated caches did.
     pub fn of(caches: &MesiCaches, line_size: LineSize) -> Self {
-        let points = caches.total().iter().map(Sharing::of).collect();
+        let points = caches.total().iter().map(ByOthers::of).collect();
         let curve = |misses: Vec<MesiMisses>| -> Vec<ThreadPoint> {
             let point = |of: &MesiMisses| ThreadPoint {
                 bytes: of.size.bytes(line_size),
                 lines: of.size.0,
                 miss_ratio: of.miss_ratio(),
-                sharing: Sharing::of(of),
+                sharing: ByOthers::of(of),
             };
             misses.iter().map(point).collect()
         };
@@ -118,8 +118,8 @@ impl Coherence {
         code: impl Fn(u64) -> Option<String>,
     ) {
         for line in &mut self.falsely_shared {
-            let words = (0..u64::from(line_size.bytes())).step_by(8);
-            line.variable = words.filter_map(|word| variable(line.address + word)).next();
+            let mut words = (0..u64::from(line_size.bytes())).step_by(8);
+            line.variable = words.find_map(|word| variable(line.address + word));
             let [missed, stored] = line.instructions;
             (line.missed_by, line.stored_by) = (code(missed), code(stored));
         }
@@ -174,7 +174,12 @@ impl Coherence {
     }
 }
 
-impl Sharing {
+impl ByOthers {
+    /// What a model says, which sees no bytes.
+    pub const fn modelled(coherence: f64) -> Self {
+        Self { coherence, true_sharing: None, false_sharing: None, upgrades: None }
+    }
+
     fn of(misses: &MesiMisses) -> Self {
         let ratio = |count: u64| count as f64 / misses.accesses.max(1) as f64;
         Self {

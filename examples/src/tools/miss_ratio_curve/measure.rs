@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
-    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, Line, LineSize, ReuseProfile, Sampler,
-    SamplerError, SetAssociative, Stratum, ThreadId, WindowPlan,
+    Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, Line, LineSize, Reuse, ReuseDistance,
+    ReuseProfile, Sampler, SamplerError, SetAssociative, Stratum, ThreadId, Window, WindowPlan,
 };
 use statcache::StatCache;
 use statstack::StatStack;
 
 use super::args::Model;
-use super::bursts::{Bursts, Part};
+use super::bursts::Part;
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
@@ -43,6 +43,8 @@ pub struct Measured {
     pub windows: usize,
     /// Miss ratio by cache size.
     pub points: Vec<(CacheLines, f64)>,
+    /// Share of the accesses that miss because another thread took their line, at each of them; empty where not modelled.
+    pub invalidated: Vec<f64>,
     /// What chance in the choice of samples leaves open and the model gets wrong at each of them, where that was asked for.
     pub intervals: Option<Vec<Interval>>,
     /// Miss ratios of loads and of stores at each of them, where they can be told.
@@ -55,6 +57,8 @@ pub struct Measured {
     pub sets: Vec<SetsSimulated>,
     /// Threads with windows of their own; 0 where threads are not distinguished.
     pub threads: usize,
+    /// Miss ratios of a cache that all threads share, where the curve is that of private ones.
+    pub shared: Option<Vec<(CacheLines, f64)>>,
     /// Misses of private caches because of other threads' stores, where all threads were seen in order.
     pub coherence: Option<Coherence>,
     /// The run was interrupted.
@@ -91,26 +95,26 @@ impl Watch<'_> {
     }
 }
 
-/// Runs `sampler` to its end and divides what it saw into parts. Returns the number of threads, too, and whether the run was
-/// interrupted.
+/// Runs `sampler` to its end and hands what it saw to `add`, which answers the number of accesses so far. Returns the number
+/// of threads, and whether the run was interrupted.
 pub fn sample(
     sampler: &mut dyn Sampler,
     plan: &WindowPlan,
-    mut bursts: Bursts,
+    mut add: impl FnMut(&Window) -> Result<u64, reuse_sampler::Error>,
     observer: &mut Observer,
     watch: &Watch<'_>,
-) -> Result<(Bursts, usize, bool), SamplerError> {
+) -> Result<(usize, bool), SamplerError> {
     let (mut incomplete, mut threads) = (false, BTreeSet::new());
     while let Some(window) = sampler.next_window(plan)? {
-        bursts.add(&window)?;
+        let accesses = add(&window)?;
         threads.insert(window.thread);
         observer.add(&window);
-        if !incomplete && !watch.goes_on(bursts.accesses()) {
+        if !incomplete && !watch.goes_on(accesses) {
             incomplete = true;
             sampler.stop()?;
         }
     }
-    Ok((bursts, threads.len(), incomplete))
+    Ok((threads.len(), incomplete))
 }
 
 /// What is fitted, and to what end.
@@ -120,6 +124,8 @@ pub struct Fit<'a> {
     pub model: Model,
     /// Cache sizes.
     pub sizes: &'a [CacheLines],
+    /// Line size of all profiles.
+    pub line_size: LineSize,
     /// Ways of a set; `None` for fully associative caches.
     pub ways: Option<u32>,
     /// How intervals are drawn, if at all.
@@ -130,20 +136,23 @@ pub struct Fit<'a> {
     pub hot_spots: Option<CacheLines>,
 }
 
-/// Fits a model to each part and averages their curves.
-pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measured, Failure> {
-    let (accesses, samples) = (bursts.accesses(), bursts.samples());
-    let parts = bursts.into_parts().map_err(Failure::run)?;
+/// Fits a model to each part, of so many accesses and samples together, and averages their curves.
+pub fn fit(
+    settings: &Fit<'_>,
+    parts: &[Part],
+    (accesses, samples): (u64, u64),
+    incomplete: bool,
+) -> Result<Measured, Failure> {
     if parts.is_empty() {
         return Err(Failure::Run(match accesses {
             0 => "no memory access was seen".to_owned(),
             _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
         }));
     }
-    let Curve { points, intervals, kinds, spots } = match (settings.model, settings.ways) {
+    let Curve { points, invalidated, intervals, kinds, spots } = match (settings.model, settings.ways) {
         // Random replacement is the same in sets: see `SetAssociative`.
-        (Model::Statcache, _) => curve(&parts, StatCache::fit, StatCache::fit, settings)?,
-        (_, None) => curve(&parts, StatStack::fit, StatStack::fit, settings)?,
+        (Model::Statcache, _) => curve(parts, StatCache::fit, StatCache::fit, settings)?,
+        (_, None) => curve(parts, StatStack::fit, StatStack::fit, settings)?,
         (_, Some(ways)) => {
             let in_sets = |model: Result<StatStack, statstack::Error>| Ok(SetAssociative::new(model?, ways)?);
             let fit = |part: &ReuseProfile| -> Result<_, statstack::Error> { in_sets(StatStack::fit(part)) };
@@ -151,7 +160,7 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
             let redrawn = |part: &ReuseProfile| -> Result<_, statstack::Error> {
                 in_sets(StatStack::fit_distances(part))
             };
-            curve(&parts, fit, redrawn, settings)?
+            curve(parts, fit, redrawn, settings)?
         }
     };
     let (kinds, windows) = (Some(kinds), parts.len());
@@ -160,6 +169,7 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
         samples,
         windows,
         points,
+        invalidated,
         intervals,
         kinds,
         spots,
@@ -171,6 +181,7 @@ pub fn fit(settings: &Fit<'_>, bursts: Bursts, incomplete: bool) -> Result<Measu
 /// What a model says.
 struct Curve {
     points: Vec<(CacheLines, f64)>,
+    invalidated: Vec<f64>,
     intervals: Option<Vec<Interval>>,
     kinds: Vec<[Option<f64>; 2]>,
     spots: Option<Spots>,
@@ -186,10 +197,11 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
     let profiles = || parts.iter().map(|part| &part.profile);
     let model = Grouped::fit(profiles(), fit).map_err(Failure::run)?;
     let points = model.curve(settings.sizes).points;
+    let invalidated = settings.sizes.iter().map(|&size| taken_away(parts, &model, size)).collect();
     let kinds = settings.observer.kinds(parts, &model, settings.sizes);
     let spots = settings.hot_spots.and_then(|size| settings.observer.spots(&model, size));
     let Some(bootstrap) = &settings.bootstrap else {
-        return Ok(Curve { points, intervals: None, kinds, spots });
+        return Ok(Curve { points, invalidated, intervals: None, kinds, spots });
     };
     let strata: Vec<Stratum<'_>> = profiles().map(Stratum::sampled).collect();
     let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
@@ -202,7 +214,24 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
         model_error: drawn.model_error,
     };
     let intervals = points.iter().zip(drawn.average).map(around).collect();
-    Ok(Curve { points, intervals: Some(intervals), kinds, spots })
+    Ok(Curve { points, invalidated, intervals: Some(intervals), kinds, spots })
+}
+
+/// Share of the accesses that miss because another thread took their line, which the cache held until then.
+fn taken_away<M: CacheModel>(parts: &[Part], model: &Grouped<M>, size: CacheLines) -> f64 {
+    let (mut misses, mut all) = (0.0, 0.0);
+    for (part, (_, model)) in parts.iter().zip(model.parts()) {
+        let weight = part.profile.total_weight() as f64;
+        all += weight;
+        if part.profile.invalidated_weight() > 0 {
+            let at = model.at(size);
+            let held = |distance| 1.0 - at.miss_probability(Reuse::Distance(ReuseDistance(distance)));
+            let distribution = part.profile.distribution();
+            let taken = distribution.masses().iter().filter(|mass| mass.invalidated > 0.0);
+            misses += weight * taken.map(|mass| mass.invalidated * held(mass.middle())).sum::<f64>();
+        }
+    }
+    if all > 0.0 { misses / all } else { 0.0 }
 }
 
 /// Simulated caches of so many ways.

@@ -8,6 +8,7 @@ mod report;
 mod sets;
 mod source;
 mod spots;
+mod threads;
 
 pub use args::{Args, Model};
 

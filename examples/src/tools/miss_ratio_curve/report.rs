@@ -7,7 +7,7 @@ use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
 
 use super::args::{CacheSide, Model, Unit};
-use super::coherence::{FalselyShared, Sharing, ThreadCurve};
+use super::coherence::{ByOthers, FalselyShared, ThreadCurve};
 use super::measure::Measured;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
@@ -98,7 +98,10 @@ struct Point {
     #[serde(skip_serializing_if = "Option::is_none")]
     byte_miss_ratio: Option<f64>,
     #[serde(flatten)]
-    sharing: Option<Sharing>,
+    sharing: Option<ByOthers>,
+    /// Miss ratio of one cache of this size that all threads share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<f64>,
 }
 
 impl Report<'_> {
@@ -116,6 +119,7 @@ impl Report<'_> {
                 loads: kinds.and_then(|kinds| kinds[0]),
                 stores: kinds.and_then(|kinds| kinds[1]),
                 byte_miss_ratio: self.measured.byte_ratios.as_ref().and_then(|ratios| ratios.get(k)).copied(),
+                shared: self.measured.shared.as_ref().and_then(|shared| shared.get(k)).map(|point| point.1),
                 sharing: coherence.and_then(|coherence| coherence.points.get(k)).copied(),
             }
         })
@@ -199,7 +203,12 @@ impl Report<'_> {
             let split = coherence.points.iter().any(|point| point.true_sharing.is_some());
             if split { "  by sharing: true    false    upgrades" } else { "  by sharing" }
         });
-        writeln!(out, "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}{shared}", self.size_name())?;
+        let in_common = if self.measured.shared.is_some() { "  one for all" } else { "" };
+        writeln!(
+            out,
+            "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}{shared}{in_common}",
+            self.size_name()
+        )?;
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
             let (size, percent) = (self.size(point.bytes), 100.0 * point.miss_ratio);
@@ -220,7 +229,12 @@ impl Report<'_> {
                     None => format!("  {:8.4} %", 100.0 * sharing.coherence),
                 }
             });
-            writeln!(out, "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes}{shared} {bar}")?;
+            let in_common =
+                point.shared.map_or_else(String::new, |ratio| format!("  {:9.4} %", 100.0 * ratio));
+            writeln!(
+                out,
+                "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes}{shared}{in_common} {bar}"
+            )?;
         }
         if self.measured.intervals.is_some() {
             writeln!(
@@ -299,7 +313,7 @@ impl Report<'_> {
                 let of_bytes = if self.unit == Some(Unit::Bytes) { ",byte_miss_ratio" } else { "" };
                 let range = if with_range { ",low,high" } else { "" };
                 let shared = match self.measured.coherence {
-                    Some(_) => ",coherence,true_sharing,false_sharing,upgrades",
+                    Some(_) => ",coherence,true_sharing,false_sharing,upgrades,shared",
                     None => "",
                 };
                 writeln!(out, "bytes,lines,miss_ratio{range}{of_bytes}{shared}")?;
@@ -313,7 +327,8 @@ impl Report<'_> {
                     }
                     if let Some(sharing) = p.sharing {
                         write!(out, ",{}", sharing.coherence)?;
-                        for part in [sharing.true_sharing, sharing.false_sharing, sharing.upgrades] {
+                        for part in [sharing.true_sharing, sharing.false_sharing, sharing.upgrades, p.shared]
+                        {
                             write!(out, ",{}", part.map_or_else(String::new, |ratio| ratio.to_string()))?;
                         }
                     }

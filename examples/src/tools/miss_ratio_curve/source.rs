@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
-    Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, WindowPlan,
+    Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, Window, WindowPlan,
 };
 
 use super::args::{Args, CacheSide, Model, Unit};
@@ -17,6 +17,7 @@ use super::measure::{
 };
 use super::sets::SomeSets;
 use super::spots::{Observer, Tap};
+use super::threads::Threads;
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
@@ -244,6 +245,9 @@ impl<'a> Settings<'a> {
                 let mut measured = if self.scope == Scope::Shared {
                     let mut sampler = ReplaySampler::new(Merged(tapped), options).map_err(Failure::run)?;
                     Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
+                } else if self.args.includes_coherence() {
+                    let mut sampler = ReplaySampler::new(tapped, options.coherent()).map_err(Failure::run)?;
+                    self.model_threads(&mut sampler, watch, failed)?
                 } else {
                     let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
                     self.model(&mut sampler, watch, failed)?
@@ -284,19 +288,40 @@ impl<'a> Settings<'a> {
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
-        let bursts = Bursts::new(self.args.windows as usize, self.line_size);
+        let mut bursts = Bursts::new(self.args.windows as usize, self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
-        let sampled = sample(sampler, &self.plan, bursts, &mut observer, watch);
-        let (bursts, threads, incomplete) = sampled.map_err(failed)?;
-        let settings = Fit {
+        let add = |window: &Window| bursts.add(window).map(|()| bursts.accesses());
+        let sampled = sample(sampler, &self.plan, add, &mut observer, watch);
+        let (threads, incomplete) = sampled.map_err(failed)?;
+        let seen = (bursts.accesses(), bursts.samples());
+        let parts = bursts.into_parts().map_err(Failure::run)?;
+        Ok(Measured { threads, ..fit(&self.fit(&observer), &parts, seen, incomplete)? })
+    }
+
+    /// The same for a private cache of each thread, and the cache that all share.
+    fn model_threads(
+        &self,
+        sampler: &mut dyn Sampler,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let mut seen = Threads::new(self.args.windows as usize, self.line_size);
+        let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
+        let sampled = sample(sampler, &self.plan, |window| seen.add(window), &mut observer, watch);
+        let (threads, incomplete) = sampled.map_err(failed)?;
+        seen.fit(&self.fit(&observer), threads, incomplete)
+    }
+
+    fn fit<'b>(&'b self, observer: &'b Observer) -> Fit<'b> {
+        Fit {
             model: self.args.model,
             sizes: &self.sizes,
+            line_size: self.line_size,
             ways: self.args.ways,
             bootstrap: self.bootstrap,
-            observer: &observer,
+            observer,
             hot_spots: self.hot_spots,
-        };
-        Ok(Measured { threads, ..fit(&settings, bursts, incomplete)? })
+        }
     }
 }
 

@@ -1,0 +1,82 @@
+//! A run of several threads, each with its private cache: what was seen of each, and of all together.
+
+use std::collections::BTreeMap;
+
+use reuse_sampler::{CacheLines, Error, LineSize, ThreadId, Window};
+
+use super::bursts::{Bursts, Part};
+use super::coherence::{ByOthers, Coherence, ThreadCurve, ThreadPoint};
+use super::measure::{Fit, Measured, fit};
+use crate::cli::Failure;
+
+/// Threads that have models of their own. Any further ones are taken together, by the first of them.
+const APART: usize = 64;
+
+/// Windows by thread.
+#[derive(Debug)]
+pub struct Threads {
+    empty: Bursts,
+    apart: BTreeMap<ThreadId, Bursts>,
+    further: Option<ThreadId>,
+    process: Bursts,
+}
+
+impl Threads {
+    /// Nothing yet; the run of each thread is to be divided into `parts`.
+    pub fn new(parts: usize, line_size: LineSize) -> Self {
+        let empty = Bursts::new(parts, line_size);
+        Self { process: empty.clone(), empty, apart: BTreeMap::new(), further: None }
+    }
+
+    /// Adds a window. Answers the number of accesses so far.
+    pub fn add(&mut self, window: &Window) -> Result<u64, Error> {
+        let mut thread = window.thread;
+        if self.apart.len() >= APART && !self.apart.contains_key(&thread) {
+            thread = *self.further.get_or_insert(thread);
+        }
+        self.apart.entry(thread).or_insert_with(|| self.empty.clone()).add(window)?;
+        if let Some(process) = &window.process {
+            self.process.add(process)?;
+        }
+        Ok(self.process.accesses())
+    }
+
+    /// Fits models to each part of each thread, and to the process for the cache that all share.
+    pub fn fit(self, settings: &Fit<'_>, threads: usize, incomplete: bool) -> Result<Measured, Failure> {
+        let alone = Fit { bootstrap: None, hot_spots: None, ..*settings };
+        let (mut parts, mut curves): (Vec<Part>, Vec<ThreadCurve>) = (Vec::new(), Vec::new());
+        let (mut accesses, mut samples) = (0, 0);
+        for (thread, bursts) in self.apart {
+            let seen = (bursts.accesses(), bursts.samples());
+            (accesses, samples) = (accesses + seen.0, samples + seen.1);
+            let own = bursts.into_parts().map_err(Failure::run)?;
+            // A thread of few accesses may have no sample.
+            if own.is_empty() {
+                continue;
+            }
+            let measured = fit(&alone, &own, seen, false)?;
+            curves.push(curve(thread, &measured, settings));
+            parts.extend(own);
+        }
+        let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
+        let seen = (self.process.accesses(), self.process.samples());
+        let shared = fit(&alone, &self.process.into_parts().map_err(Failure::run)?, seen, false)?;
+        let coherence = Coherence { points: sharing(&measured), threads: curves, ..Coherence::default() };
+        Ok(Measured { threads, coherence: Some(coherence), shared: Some(shared.points), ..measured })
+    }
+}
+
+fn sharing(measured: &Measured) -> Vec<ByOthers> {
+    measured.invalidated.iter().map(|&coherence| ByOthers::modelled(coherence)).collect()
+}
+
+fn curve(thread: ThreadId, measured: &Measured, settings: &Fit<'_>) -> ThreadCurve {
+    let point = |(&(size, miss_ratio), sharing): (&(CacheLines, f64), ByOthers)| ThreadPoint {
+        bytes: size.bytes(settings.line_size),
+        lines: size.0,
+        miss_ratio,
+        sharing,
+    };
+    let points = measured.points.iter().zip(sharing(measured)).map(point).collect();
+    ThreadCurve { thread: thread.0, accesses: measured.accesses, points }
+}
