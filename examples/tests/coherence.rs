@@ -87,7 +87,7 @@ fn modelled<'a>(parts: impl Iterator<Item = &'a Parts>, size: CacheLines) -> f64
 
 /// Runs a program once. In percent, exact and modelled: the misses of private caches, then of shared ones.
 fn compare(program: &str, arguments: &[&str], plan: ReusePlan) -> Vec<(f64, f64)> {
-    let mut options = QemuOptions::default().stretch(256);
+    let mut options = QemuOptions::default().stretch(256).env("LC_ALL", "C");
     options.output_to_stderr = true;
     let trace = QemuTrace::spawn(program, arguments, &options).unwrap();
     let private = MesiCaches::new(&PRIVATE, LineSize::B64).unwrap();
@@ -107,7 +107,10 @@ fn compare(program: &str, arguments: &[&str], plan: ReusePlan) -> Vec<(f64, f64)
     let shared = all.map(|(size, ratio)| (100.0 * ratio, modelled(std::iter::once(&process), size)));
     let found: Vec<(f64, f64)> = private.chain(shared).collect();
     let coherence = 100.0 * own[1].coherence() as f64 / own[1].accesses as f64;
-    println!("{program} {arguments:?}: coherence {coherence:.3}; exact, modelled {found:.3?}");
+    let count = threads.len();
+    println!(
+        "{program} {arguments:?}: {count} threads, coherence {coherence:.4}; exact, modelled {found:.3?}"
+    );
     found
 }
 
@@ -135,13 +138,14 @@ fn models_agree_with_simulation_of_the_same_interleaving() {
     }
     let folder = Folder::new();
     let program = threads(&folder);
-    // Numbers and words, which compress and sort in several threads.
-    let text: String = (0..40_000_u64).fold(String::new(), |mut text, i| {
-        writeln!(text, "{:07} word{}", i * 7_919 % 1_000_003, i * i % 977).unwrap();
+    // More than 2^17 lines, which sort in two threads, and several blocks, which compress in four.
+    let text: String = (0..140_000_u64).fold(String::new(), |mut text, i| {
+        writeln!(text, "{:06}", i * i * 7_919 % 1_000_003).unwrap();
         text
     });
+    let few = folder.file("few", &text[..text.len() / 7]);
     let text = folder.file("text", text);
-    let xz = ["-T4", "--block-size=160KiB", "-1", "-c", "-k", text.as_str()];
+    let xz = ["-T4", "--block-size=36KiB", "-0", "-c", "-k", few.as_str()];
     let sort = ["--parallel=4", "-S", "64M", text.as_str()];
     let sparse = ReusePlan::Sparse(SampleGap::mean(50.0).unwrap());
     let mut cases: Vec<(&str, Vec<&str>, ReusePlan)> =
@@ -224,17 +228,17 @@ fn models_and_simulation_print_the_same_of_a_trace() {
             for key in ["miss_ratio", "coherence"] {
                 let value = |report: &Value| report["points"][at][key].as_f64().unwrap();
                 let off = (value(&exact) - value(&found)).abs();
-                // 16,000 accesses; half of them have 4 standard errors of 0.011 at most. Random replacement is not LRU.
-                let limit = if flags.is_empty() && model == "statstack" { 1e-3 } else { 0.011 };
+                // 16,000 accesses; half of them have 4 standard errors of 0.023 at most. Random replacement is not LRU.
+                let limit = if flags.is_empty() && model == "statstack" { 1e-3 } else { 0.023 };
                 assert!(off < limit, "{model} {at} {key}: {off} {found}");
             }
             let shared = found["points"][at]["shared"].as_f64().unwrap();
             let expected = if at == 0 { 0.25 } else { 301.0 / (4 * ROUNDS) as f64 };
-            assert!((shared - expected).abs() < 0.011, "one line for both: {shared}");
+            assert!((shared - expected).abs() < 0.023, "one line for both: {shared}");
         }
         for thread in 0..2 {
             let of = |report: &Value| report["threads"][thread]["points"][1]["coherence"].as_f64().unwrap();
-            assert!((of(&exact) - of(&found)).abs() < 0.022, "{found}");
+            assert!((of(&exact) - of(&found)).abs() < 0.032, "{found}");
         }
     }
     // Without the flag, models leave out what others invalidate, and say so.

@@ -118,6 +118,18 @@ quickcheck! {
 }
 
 #[test]
+fn profiles_stored_before_threads_were_followed_are_read() {
+    let text = r#"{"version":1,"line_size":64,"clock":"Accesses","samples":3,"accesses":9,"reused":[[5,2]],"censored":[],"dangling":1}"#;
+    let read: ReuseProfile = serde_json::from_str(text).unwrap();
+    let mut expected = ReuseProfile::new(LineSize::B64);
+    expected.record_many(Outcome::Reused(ReuseDistance(5)), 2, 1);
+    expected.record(Outcome::Dangling, 1);
+    expected.add_accesses(9);
+    assert_eq!(read, expected);
+    assert!(!serde_json::to_string(&read).unwrap().contains("invalidated"), "others read it as before");
+}
+
+#[test]
 fn weights_undo_different_sampling_rates() {
     // Half of the accesses at distance 1 sampled 1:1, the other half at distance 100 sampled 1:10.
     let mut p = ReuseProfile::new(LineSize::B64);
