@@ -151,7 +151,7 @@ pub struct Window {
     pub losses: Losses,
     /// What all threads together did since the window returned before this one: accesses and reuse by the process's clock, a
     /// reuse ended by any thread's touch, as a cache that all threads share sees them. Windows of the process are numbered by
-    /// themselves. Only where the threads were [followed in their order](crate::replay::ReplayOptions::coherent).
+    /// themselves. Only from `replay::ReplayOptions::coherent`.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub process: Option<Box<Self>>,
 }

@@ -88,7 +88,7 @@ impl CommandLine for Args {
         ("a recorded trace", "--trace ls.lackey --out curve"),
         ("which code of a program misses in 32 KiB", "--hot-spots 32KiB -- sort words.txt"),
         ("instruction cache of a program", "--side instruction --sizes 32KiB -- ls"),
-        ("which misses threads cause each other", "--model exact-lru --scope private -- xz -T4 big.tar"),
+        ("which misses threads cause each other", "--model exact-lru --scope private -- ./program"),
         ("the cache that the threads of a program share", "--scope shared -- sort --parallel=4 words.txt"),
     ];
 
