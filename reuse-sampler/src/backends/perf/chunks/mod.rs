@@ -216,11 +216,7 @@ impl Lines {
 
     /// What a sample says of its line: its outcome, and for how many samples it stands.
     pub fn correct(&self, chunks: &Chunks, touches: Option<&Touches>, outcome: Outcome) -> (Outcome, f64) {
-        let age = match outcome {
-            Outcome::Reused(distance) => distance.0 + 1,
-            Outcome::Censored { at_least } => at_least + 1,
-            Outcome::Dangling => u64::MAX,
-        };
+        let age = age_of(outcome);
         let Some(context) = self.contexts.get(&chunks.context) else { return (outcome, 1.0) };
         let (drawn, undecided) = (chunks.drawn(), chunks.undecided());
         let mut weight = 1.0;
@@ -236,8 +232,17 @@ impl Lines {
         let outcome = match outcome {
             Outcome::Reused(_) => Outcome::Reused(ReuseDistance(thinned(age))),
             Outcome::Censored { .. } => Outcome::Censored { at_least: thinned(age) },
-            Outcome::Dangling => outcome,
+            Outcome::Dangling | Outcome::Invalidated(_) => outcome,
         };
         (outcome, weight)
+    }
+}
+
+/// The age that a sample has reached.
+pub fn age_of(outcome: Outcome) -> u64 {
+    match outcome {
+        Outcome::Reused(distance) | Outcome::Invalidated(distance) => distance.0 + 1,
+        Outcome::Censored { at_least } => at_least + 1,
+        Outcome::Dangling => u64::MAX,
     }
 }

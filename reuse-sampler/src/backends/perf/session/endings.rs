@@ -6,6 +6,7 @@ use super::failures::{again, failed, is_gone, ok_if_gone, refused};
 use super::progress::{Moment, age};
 use super::thread::{State, Thread};
 use super::{End, Kernel, PATIENCE, Session};
+use crate::perf::chunks::age_of;
 use crate::perf::kernel::{Notice, Stop, Tid};
 use crate::perf::registers::{Freed, Watched};
 use crate::{Outcome, ReuseDistance, SamplerError, Site, ThreadId, Window};
@@ -60,11 +61,7 @@ impl<K: Kernel> Session<K> {
         let (mut outcome, mut weight) = (outcome, watched.weight);
         if let Some(chunks) = &watched.chunks {
             let touches = watched.touches.as_ref();
-            let age = match outcome {
-                Outcome::Reused(distance) => distance.0 + 1,
-                Outcome::Censored { at_least } => at_least + 1,
-                Outcome::Dangling => u64::MAX,
-            };
+            let age = age_of(outcome);
             // A touch that the registers did not see says nothing of what they miss.
             if touches.is_some() || !matches!(outcome, Outcome::Reused(_)) {
                 self.lines.learn(chunks, touches, age, self.abilities.once || chunks.followed);
