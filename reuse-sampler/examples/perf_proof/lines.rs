@@ -64,7 +64,7 @@ pub fn partly_watched(name: &str) -> Checked {
     for (d, truth) in distances.into_iter().zip(truth).filter(|(_, truth)| *truth > 0.0) {
         let estimate = found.distribution().beyond(d);
         let followed = samples.iter().filter(|sample| match sample.outcome {
-            Outcome::Reused(_) | Outcome::Dangling => true,
+            Outcome::Reused(_) | Outcome::Invalidated(_) | Outcome::Dangling => true,
             Outcome::Censored { at_least } => at_least >= d,
         });
         let deviation = 1.8 * ((1.0 - truth) / truth / followed.count() as f64).sqrt();
