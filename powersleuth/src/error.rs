@@ -97,6 +97,18 @@ pub enum Error {
         /// What was not counted.
         what: &'static str,
     },
+    /// No schedule keeps to a limit.
+    #[error("no schedule keeps {what} of {limit} {unit}: the least that one keeps is {least:.6} {unit}")]
+    Infeasible {
+        /// The limit.
+        what: &'static str,
+        /// Its value.
+        limit: f64,
+        /// Of both numbers.
+        unit: &'static str,
+        /// The least possible value with the other limits as they are; infinite if there is none.
+        least: f64,
+    },
     /// Fewer observations than parameters.
     #[error(
         "{observations} observations do not determine {parameters} parameters; measure more programs, or fit fewer events"
@@ -201,4 +213,21 @@ pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
 
 pub(crate) fn not_negative(what: &'static str, value: f64) -> Result<f64, Error> {
     check(what, value, true)
+}
+
+pub(crate) fn check_ascending(frequencies: &[crate::Hertz]) -> Result<(), Error> {
+    if frequencies.is_empty() {
+        return Err(Error::Empty { what: "frequencies" });
+    }
+    for &frequency in frequencies {
+        positive("a frequency in hertz", frequency.0)?;
+    }
+    match frequencies.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => Err(Error::OutOfRange {
+            what: "a frequency in hertz",
+            value: pair[1].0,
+            limit: "above the one listed before it",
+        }),
+        None => Ok(()),
+    }
 }

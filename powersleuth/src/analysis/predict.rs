@@ -2,8 +2,9 @@
 
 use std::hash::Hash;
 
-use super::table::{Sums, check_ascending};
+use super::table::Sums;
 use super::{Analysis, Cost, Profile};
+use crate::error::check_ascending;
 use crate::performance::{PerformanceModel, rescale};
 use crate::power::{OperatingPoint, PowerModel};
 use crate::{Error, Hertz};

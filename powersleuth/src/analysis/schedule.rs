@@ -107,7 +107,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
 }
 
 /// Most ways to give each phase a level that are all tried.
-const ALL: u64 = 20_000;
+pub(super) const ALL: u64 = 20_000;
 
 /// Finding levels that are good together.
 struct Search<'a, P> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::{Cost, Level};
 use crate::Hertz;
-use crate::error::{Error, not_negative, positive};
+use crate::error::{Error, check_ascending, not_negative, positive};
 
 /// Costs of a program's intervals at a number of frequencies, and of what they add up to.
 ///
@@ -176,23 +176,6 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     fn row<'a>(&self, costs: &'a [Cost], number: usize) -> &'a [Cost] {
         let width = self.frequencies.len();
         costs.get(number * width..(number + 1) * width).unwrap_or(&[])
-    }
-}
-
-pub(super) fn check_ascending(frequencies: &[Hertz]) -> Result<(), Error> {
-    if frequencies.is_empty() {
-        return Err(Error::Empty { what: "frequencies" });
-    }
-    for &frequency in frequencies {
-        positive("a frequency in hertz", frequency.0)?;
-    }
-    match frequencies.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => Err(Error::OutOfRange {
-            what: "a frequency in hertz",
-            value: pair[1].0,
-            limit: "above the one listed before it",
-        }),
-        None => Ok(()),
     }
 }
 
