@@ -3,6 +3,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod analysis;
+pub mod calibration;
 mod error;
 #[cfg(feature = "linux")]
 #[cfg_attr(docsrs, doc(cfg(feature = "linux")))]
@@ -13,7 +14,9 @@ pub mod multiplex;
 pub mod perf;
 pub mod performance;
 pub mod power;
+mod random;
+mod ridge;
 mod units;
 
 pub use error::Error;
-pub use units::{Cycles, Farads, Hertz, Joules, Seconds, Volts, Watts};
+pub use units::{Cycles, Farads, Hertz, Joules, Kelvin, Seconds, Volts, Watts};

@@ -42,6 +42,11 @@ pub struct Joules(pub f64);
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Farads(pub f64);
 
+/// Temperature in kelvin, or a difference of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Kelvin(pub f64);
+
 /// What all quantities have in common: they add up, scale, and their ratio is a number.
 macro_rules! linear {
     ($($unit:ident $symbol:literal),*) => {$(
@@ -94,7 +99,7 @@ macro_rules! linear {
     )*};
 }
 
-linear!(Hertz " Hz", Seconds " s", Cycles " cycles", Volts " V", Watts " W", Joules " J", Farads " F");
+linear!(Hertz " Hz", Seconds " s", Cycles " cycles", Volts " V", Watts " W", Joules " J", Farads " F", Kelvin " K");
 
 impl Hertz {
     /// From gigahertz.
@@ -115,6 +120,14 @@ impl Seconds {
     #[must_use]
     pub const fn from_ns(ns: f64) -> Self {
         Self(ns * 1e-9)
+    }
+}
+
+impl Kelvin {
+    /// From degrees Celsius.
+    #[must_use]
+    pub const fn from_celsius(degrees: f64) -> Self {
+        Self(degrees + 273.15)
     }
 }
 

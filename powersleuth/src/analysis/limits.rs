@@ -181,7 +181,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
             steps.push(here);
         }
         let ends = steps.last().map_or(&[][..], Vec::as_slice);
-        let mut place = best_end(ends.iter().map(|(_, label)| label), goal, limits)?;
+        let mut place = best_end(&ends.iter().map(|(_, label)| label), goal, limits)?;
         let mut levels = vec![Level(0); steps.len()];
         for (slot, step) in levels.iter_mut().zip(&steps).rev() {
             let (level, label) = step[place];
@@ -246,7 +246,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
             );
         }
         let ends = steps.last().map_or(&[][..], Vec::as_slice);
-        let mut place = best_end(ends.iter().map(|(_, label)| label), goal, limits)?;
+        let mut place = best_end(&ends.iter().map(|(_, label)| label), goal, limits)?;
         let mut levels = vec![0; steps.len()];
         for (slot, step) in levels.iter_mut().zip(&steps).rev() {
             let (level, label) = step[place];
@@ -255,7 +255,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
         }
         if !free {
             let end = self.walked(&levels, goal, limits);
-            best_end(end.iter(), goal, limits)?;
+            best_end(&end.iter(), goal, limits)?;
         }
         Ok(schedule(&levels))
     }
@@ -277,7 +277,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
             digits[next] += 1;
             digits[next + 1..].fill(0);
         }
-        best_end(ends.iter(), goal, limits).map(|place| ways.swap_remove(place))
+        best_end(&ends.iter(), goal, limits).map(|place| ways.swap_remove(place))
     }
 
     /// Where a level for each phase leads; `None` if the clock changes too often.
@@ -312,7 +312,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
 
 /// Number of the best of all ways that keep to the limits.
 fn best_end<'a>(
-    ends: impl Iterator<Item = &'a Label> + Clone,
+    ends: &(impl Iterator<Item = &'a Label> + Clone),
     goal: &Goal,
     limits: &Limits,
 ) -> Result<usize, Error> {

@@ -68,10 +68,9 @@ pub fn policies(files: &impl Files) -> Result<Vec<Policy>, Error> {
 
 fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {
     let at = |file: &str| path(policy, file);
-    let hertz = |file: &str| number(files, &at(file), READABLE).map(from_khz);
     let cpus_path = at("related_cpus");
-    let cpus = text(files, &cpus_path, READABLE)?;
-    let cpus: Result<Vec<u32>, _> = cpus.split_whitespace().map(str::parse).collect();
+    let content = text(files, &cpus_path, READABLE)?;
+    let cpus: Result<Vec<u32>, _> = content.split_whitespace().map(str::parse).collect();
     let frequencies_path = at("scaling_available_frequencies");
     let mut frequencies = Vec::new();
     for word in optional(files, &frequencies_path)?.unwrap_or_default().split_whitespace() {
@@ -82,16 +81,33 @@ fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {
     Ok(Policy {
         number: policy,
         cpus: cpus.map_err(|_| Error::Malformed {
-            content: text(files, &cpus_path, READABLE).unwrap_or_default(),
             path: cpus_path,
+            content,
             expected: "numbers of cores",
         })?,
         driver: text(files, &at("scaling_driver"), READABLE)?,
         governor: text(files, &at("scaling_governor"), READABLE)?,
         frequencies,
-        range: (hertz("cpuinfo_min_freq")?, hertz("cpuinfo_max_freq")?),
-        limits: (hertz("scaling_min_freq")?, hertz("scaling_max_freq")?),
+        range: pair(files, &at("cpuinfo_min_freq"), &at("cpuinfo_max_freq"))?,
+        limits: pair(files, &at("scaling_min_freq"), &at("scaling_max_freq"))?,
     })
+}
+
+/// Two frequencies, the first of which is above 0 and not above the second. If somebody moves both between the two
+/// readings they may cross; a second look tells.
+fn pair(files: &impl Files, low: &str, high: &str) -> Result<(Hertz, Hertz), Error> {
+    let look = || Ok::<_, Error>((number(files, low, READABLE)?, number(files, high, READABLE)?));
+    let crossed = |(low, high): &(u64, u64)| *low == 0 || low > high;
+    let mut found = look()?;
+    if crossed(&found) {
+        found = look()?;
+    }
+    if crossed(&found) {
+        let content = found.0.to_string();
+        let expected = "a frequency above 0, and not above the highest";
+        return Err(Error::Malformed { path: low.to_owned(), content, expected });
+    }
+    Ok((from_khz(found.0), from_khz(found.1)))
 }
 
 pub(super) fn path(policy: u32, file: &str) -> String {

@@ -80,7 +80,8 @@ impl Files for Tree {
 /// What to do about a file that cannot be read.
 pub(super) const READABLE: &str = "run as root, or make the file readable";
 
-/// Text of a file without the line's end.
+/// Text of a file without the line's end. An empty file, or bytes that are no text, are errors: a file that says nothing
+/// is not a file that says none.
 pub(super) fn text(files: &impl Files, path: &str, remedy: &'static str) -> Result<String, Error> {
     let bytes = files.read(path).map_err(|source| Error::File {
         operation: "read",
@@ -88,8 +89,15 @@ pub(super) fn text(files: &impl Files, path: &str, remedy: &'static str) -> Resu
         source,
         remedy,
     })?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.trim_matches(['\0', '\n', ' ']).to_owned())
+    let malformed = |content: &str| Error::Malformed {
+        path: path.to_owned(),
+        content: content.chars().take(40).collect(),
+        expected: "text",
+    };
+    let text =
+        String::from_utf8(bytes).map_err(|error| malformed(&String::from_utf8_lossy(error.as_bytes())))?;
+    let text = text.trim_matches(['\0', '\n', ' ']);
+    if text.is_empty() { Err(malformed("")) } else { Ok(text.to_owned()) }
 }
 
 /// The same, or `None` if there is no such file.

@@ -8,18 +8,25 @@
 //! - [`Pin`]: sets them, and puts everything back as it was;
 //! - [`voltages`]: voltage of each frequency, where the device tree or debugfs has it;
 //! - [`energy_zones`], [`package_zones`], [`EnergyMeter`]: energy counters (RAPL) through powercap;
+//! - [`PowerMeter`]: those, else sensors of a processor's supply, else the battery;
+//! - [`Thermometer`]: temperature of the processor;
 //! - [`machine_name`]: what a fitted model is labelled with.
 
 mod cpufreq;
 mod files;
 mod machine;
+mod meter;
 mod opp;
 mod pin;
 mod powercap;
+mod rails;
+mod temperature;
 
 pub use cpufreq::{Policy, policies};
 pub use files::{Files, Tree};
 pub use machine::machine_name;
+pub use meter::PowerMeter;
 pub use opp::voltages;
 pub use pin::{Pin, Restorer};
 pub use powercap::{EnergyMeter, EnergyZone, energy_zones, package_zones};
+pub use temperature::Thermometer;

@@ -43,8 +43,9 @@ fn from_debugfs(files: &impl Files, cpu: u32) -> Result<Vec<(Hertz, Volts)>, Err
     for name in names(files, &table)?.unwrap_or_default() {
         let Some(rate) = name.strip_prefix("opp:") else { continue };
         let hertz = parse(&format!("{table}/{name}"), rate.to_owned())?;
-        let microvolts = number(files, &format!("{table}/{name}/supply-0/u_volt_target"), READABLE)?;
-        points.push((Hertz(hertz as f64), from_microvolts(microvolts)));
+        let path = format!("{table}/{name}/supply-0/u_volt_target");
+        let microvolts = number(files, &path, READABLE)?;
+        points.push((Hertz(hertz as f64), volts(&path, microvolts)?));
     }
     Ok(points)
 }
@@ -90,7 +91,7 @@ fn read_table(files: &impl Files, directory: &str) -> Result<Vec<(Hertz, Volts)>
         })?;
         // One voltage, or target, least and most.
         let target = big_endian(&path, &microvolts, 4)?;
-        points.push((Hertz(hertz as f64), from_microvolts(target)));
+        points.push((Hertz(hertz as f64), volts(&path, target)?));
     }
     Ok(points)
 }
@@ -107,6 +108,11 @@ fn big_endian(path: &str, bytes: &[u8], length: usize) -> Result<u64, Error> {
     }
 }
 
-fn from_microvolts(microvolts: u64) -> Volts {
-    Volts(microvolts as f64 * 1e-6)
+/// From microvolts: no processor runs below a tenth of a volt or above five.
+fn volts(path: &str, microvolts: u64) -> Result<Volts, Error> {
+    if (100_000..=5_000_000).contains(&microvolts) {
+        return Ok(Volts(microvolts as f64 * 1e-6));
+    }
+    let expected = "microvolts of a processor, from 100000 to 5000000";
+    Err(Error::Malformed { path: path.to_owned(), content: microvolts.to_string(), expected })
 }

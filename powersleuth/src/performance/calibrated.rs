@@ -82,7 +82,7 @@ impl PerformanceModel for CalibratedStalls {
 }
 
 /// Both kinds of stall, each at most what all misses one by one would take, and that.
-fn capped(counts: &Counts, latency: Seconds, at: Hertz) -> Option<[f64; 3]> {
+pub(super) fn capped(counts: &Counts, latency: Seconds, at: Hertz) -> Option<[f64; 3]> {
     let cap = (latency * at).0 * counts.llc_misses();
     Some([counts.stall_cycles().0.min(cap), counts.resource_stalls()?.0.min(cap), cap])
 }

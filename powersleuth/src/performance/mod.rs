@@ -9,6 +9,7 @@ mod counts;
 mod event;
 mod linear;
 mod miss;
+mod quadratic;
 mod stall;
 
 pub use calibrated::{CalibratedStalls, SlowdownErrors, StallCalibration};
@@ -16,6 +17,7 @@ pub use counts::Counts;
 pub use event::{Event, Scaling};
 pub use linear::Linear;
 pub use miss::MissBased;
+pub use quadratic::QuadraticStalls;
 pub use stall::StallBased;
 
 use crate::{Cycles, Hertz, Seconds};
