@@ -29,7 +29,8 @@ fn calibration() -> &'static Calibration {
     CALIBRATION.get_or_init(|| {
         let points = nehalem_points().unwrap();
         let stations = accuracy::stations(&points);
-        Calibration::run(points, stations.to_vec(), SEED, &AtomicBool::new(false)).unwrap()
+        Calibration::run(CoreSettings::default(), points, stations.to_vec(), SEED, &AtomicBool::new(false))
+            .unwrap()
     })
 }
 
@@ -45,11 +46,12 @@ fn predictions_are_as_good_as_promised() {
         profiled_at: stations[2],
         counters: 4,
         seed: SEED,
+        core: CoreSettings::default(),
     };
     let judged =
         |(name, workload): (&str, _)| accuracy::row(name, &workload, calibration, &setup, &goal).unwrap();
     let rows: Vec<Row> = suite::evaluation(SEED + 1, 1).into_iter().map(judged).collect();
-    let table = Table { stations, rows };
+    let table = Table { stations, rows, unknown: None };
 
     // The paper has 3.9 % on average and 15.1 % for the worst program, 2.4 % from the median, 4.2 % upwards.
     const CALIBRATED: usize = 2;
@@ -125,6 +127,12 @@ fn mistakes_are_one_clear_line() {
         (&["--objective", "speed"], 2, "[possible values: energy, edp, ed2p]"),
         (&["--out", "/dev/null/there"], 2, "give a directory that can be written to"),
         (&["--modelled", "--counters", "2"], 2, "cannot be used with"),
+        (&["--deadline", "0"], 2, "give a finite number above 0"),
+        (&["--power-cap", "x"], 2, "give a finite number above 0"),
+        (&["--core-width", "0"], 2, "0 is not in 1..=16"),
+        (&["--calibrate=there"], 2, "[possible values: here, simulated]"),
+        (&["--calibrate", "--accuracy"], 2, "cannot be used with"),
+        (&["--power-model", "/nonexistent"], 2, "power model /nonexistent: No such file"),
     ] {
         let ended = run_with(arguments, false);
         assert_eq!(ended.status, status, "{arguments:?}: {}", ended.messages);
@@ -187,4 +195,64 @@ fn the_report_adds_up() {
     {
         assert!(path.join(file).is_file(), "{file}");
     }
+}
+
+#[test]
+fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
+    let folder = support::Folder::new();
+    let ended = run_with(&["--calibrate=simulated", "--json", "--seed", "3"], false);
+    let model = folder.file("machine.json", &ended.out);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    let arguments = ["--workload", "compute", "--frequencies", "1.6,2.13,2.67", "--power-model", &model];
+    let told = run_with(&[&arguments[..], &["--json"]].concat(), false).object();
+    assert_eq!(told["models"]["performance"], "calibrated");
+    let number = |value: &Value| value.as_f64().unwrap();
+    let errors = told["models"]["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 3);
+    for (error, ghz) in errors.iter().zip([1.6, 2.13, 2.67]) {
+        assert!((number(&error["ghz"]) - ghz).abs() < 0.01);
+        assert!(number(&error["power"]["mean"]) < number(&error["power"]["interval"]));
+    }
+    // The truth of the simulated core agrees with what the calibration promised.
+    for quantity in ["time", "power"] {
+        let interval = number(&errors[0][quantity]["interval"]);
+        assert!(number(&told["errors"][quantity]["mean"]) < interval, "{quantity}");
+    }
+    let page = run_with(&arguments, false).out;
+    assert!(page.contains("on kernels left out of the calibration"), "{page}");
+    // A core of another width is another machine.
+    let other = run_with(&[&arguments[..], &["--core-width", "2"]].concat(), false);
+    assert_eq!(other.status, 1);
+    assert!(other.messages.contains("2 wide"), "{}", other.messages);
+}
+
+#[test]
+fn a_deadline_is_kept_or_refused_with_the_least_that_can_be() {
+    let number = |value: &Value| value.as_f64().unwrap();
+    let common = [
+        "--workload",
+        "compute",
+        "--frequencies",
+        "1.6,2.13,2.67",
+        "--objective",
+        "energy",
+        "--bound",
+        "100",
+    ];
+    let run = |more: &[&str]| run_with(&[&common[..], more, &["--json"]].concat(), false);
+    let free = run(&[]).object();
+    let fast = number(&free["schedule"]["at_highest"]["seconds"]);
+    let slow = number(&free["schedule"]["predicted"]["seconds"]);
+    assert!(slow > 1.2 * fast, "{slow} {fast}");
+    let deadline = format!("{:.6}", 0.5 * (slow + fast));
+    let kept = run(&["--deadline", &deadline]).object();
+    let predicted = &kept["schedule"]["predicted"];
+    assert!(number(&predicted["seconds"]) <= 0.5 * (slow + fast), "{predicted}");
+    assert!(number(&predicted["joules"]) < number(&kept["schedule"]["at_highest"]["joules"]));
+    assert!(number(&predicted["joules"]) >= number(&free["schedule"]["predicted"]["joules"]));
+    assert_eq!(number(&kept["schedule"]["limits"]["seconds"]), deadline.parse::<f64>().unwrap());
+    let refused = run(&["--deadline", &format!("{:.6}", 0.9 * fast)]);
+    assert_eq!(refused.status, 1);
+    assert!(refused.messages.contains("no schedule keeps a deadline"), "{}", refused.messages);
+    assert_eq!(refused.messages.lines().count(), 1, "{}", refused.messages);
 }

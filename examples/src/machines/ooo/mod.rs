@@ -18,10 +18,12 @@
 //! - `slots`: which cycles are taken
 //! - `timing`: the core
 //! - `power`: what it draws
+//! - `package`: that as the kernel's files show it
 //! - `run`: a whole program, interval by interval
 
 mod decode;
 mod hierarchy;
+mod package;
 mod power;
 mod predict;
 mod run;
@@ -30,6 +32,7 @@ mod timing;
 
 pub use decode::{Decoder, Kind, Op};
 pub use hierarchy::{Found, Hierarchy, Level};
+pub use package::{Package, PackageSettings};
 pub use power::{PowerTruth, nehalem_points};
 pub use run::{Activity, Interval, Machine, Run, simulate};
 pub use timing::{Clock, Core, CoreSettings};

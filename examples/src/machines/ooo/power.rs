@@ -6,7 +6,7 @@
 //! temperature, hence with power. And the sensor is noisy.
 
 use powersleuth::power::{OperatingPoint, OperatingPoints};
-use powersleuth::{Hertz, Volts, Watts};
+use powersleuth::{Hertz, Kelvin, Volts, Watts};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Normal};
@@ -35,6 +35,7 @@ pub fn nehalem_points() -> Result<OperatingPoints, powersleuth::Error> {
 pub struct PowerTruth {
     noise: Normal<f64>,
     random: StdRng,
+    warmer: Kelvin,
 }
 
 /// Of a reading, relative.
@@ -45,17 +46,25 @@ impl PowerTruth {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let noise = Normal::new(1.0, NOISE).unwrap_or_else(|_| unreachable!("the deviation is finite"));
-        Self { noise, random: StdRng::seed_from_u64(seed) }
+        Self { noise, random: StdRng::seed_from_u64(seed), warmer: Kelvin(0.0) }
     }
 
     /// What a sensor reads while `interval` runs on clock number `clock`, at `point`.
     pub fn read(&mut self, interval: &Interval, clock: usize, point: &OperatingPoint) -> Watts {
-        Self::draws(interval, clock, point) * self.noise.sample(&mut self.random)
+        let [leakage, switching] = Self::parts(interval, clock, point, self.warmer);
+        (leakage + switching) * self.noise.sample(&mut self.random)
     }
 
-    /// The same without the sensor's noise.
+    /// In a room that is by so much warmer than usual.
     #[must_use]
-    pub fn draws(interval: &Interval, clock: usize, point: &OperatingPoint) -> Watts {
+    pub const fn in_a_room(mut self, warmer: Kelvin) -> Self {
+        self.warmer = warmer;
+        self
+    }
+
+    /// Leakage and switching power without the sensor's noise, in a room that is `warmer` than usual.
+    #[must_use]
+    pub fn parts(interval: &Interval, clock: usize, point: &OperatingPoint, warmer: Kelvin) -> [Watts; 2] {
         let (activity, clock) = (&interval.activity, &interval.clocks[clock]);
         let per_cycle = |count: u64| count as f64 / clock.cycles;
         let pace = per_cycle(activity.instructions);
@@ -74,7 +83,7 @@ impl PowerTruth {
         let voltage = point.voltage.0;
         let switching = point.frequency.ghz() * nanofarads * voltage * voltage;
         // A third of a per cent per kelvin, 0.6 kelvin per watt.
-        let leakage = point.static_power.0 * (1.0 + 0.002 * switching);
-        Watts(leakage + switching)
+        let leakage = point.static_power.0 * (1.0 + 0.002 * switching + warmer.0 / 300.0);
+        [Watts(leakage), Watts(switching)]
     }
 }

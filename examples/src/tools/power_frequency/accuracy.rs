@@ -7,13 +7,15 @@ use powersleuth::multiplex::{Complete, CounterGroups, Filling, InTime, PerPhase}
 use powersleuth::performance::{Linear, PerformanceModel, StallBased};
 use powersleuth::power::{OperatingPoints, PowerModel};
 
+use super::bench::Simulated;
 use super::calibrate::{Calibration, CalibrationError, INTERVAL};
 use super::counted::{Setup, StudyError, ascending};
 use super::events::{EVENTS, roles};
 use super::judge::{Errors, Regret, errors, filling_error, regret, truth};
+use super::unknown::Unknown;
 use super::{observe, suite};
 use crate::cli::{Failure, Watch};
-use crate::machines::ooo::{CoreSettings, Machine, simulate};
+use crate::machines::ooo::{Machine, simulate};
 use crate::workloads::Workload;
 
 /// The journeys that are judged: profiled at the one, predicted for the other.
@@ -51,6 +53,8 @@ pub struct Table {
     pub stations: [Hertz; 3],
     /// One per program.
     pub rows: Vec<Row>,
+    /// The same machine and programs with nothing known of it beforehand.
+    pub unknown: Option<Unknown>,
 }
 
 impl Table {
@@ -67,20 +71,16 @@ impl Table {
     }
 }
 
-/// Judges the eight programs of the suite.
+/// Judges the eight programs of the suite, and a calibration of `machine` that knows nothing of it on them.
 ///
 /// # Errors
 /// [`Failure`] if one cannot run, or the user does not want to wait.
-pub fn judge(
-    points: OperatingPoints,
-    setup: &Setup,
-    goal: Goal,
-    watch: &Watch<'_>,
-) -> Result<Table, Failure> {
+pub fn judge(machine: &Simulated, setup: &Setup, goal: Goal, watch: &Watch<'_>) -> Result<Table, Failure> {
+    let points = machine.points.clone();
     let stations = stations(&points);
     watch.tell("calibrating on the training programs");
-    let calibration =
-        Calibration::run(points, stations.to_vec(), setup.seed, watch.flag()).map_err(Failure::run)?;
+    let calibration = Calibration::run(setup.core, points, stations.to_vec(), setup.seed, watch.flag())
+        .map_err(Failure::run)?;
     let mut rows = Vec::new();
     for (name, workload) in suite::evaluation(setup.seed.wrapping_add(1), 1) {
         if watch.is_interrupted() {
@@ -89,7 +89,12 @@ pub fn judge(
         watch.tell(name);
         rows.push(row(name, &workload, &calibration, setup, &goal).map_err(Failure::run)?);
     }
-    Ok(Table { stations, rows })
+    watch.tell("calibrating as if nothing were known");
+    let model = machine.calibrate(setup.seed, watch.flag()).map_err(Failure::run)?;
+    watch.tell("judging that");
+    let seed = setup.seed.wrapping_add(1);
+    let unknown = Unknown::judge(machine, &model, suite::evaluation(seed, 1), seed).map_err(Failure::run)?;
+    Ok(Table { stations, rows, unknown: Some(unknown) })
 }
 
 /// Lowest, median and highest.
@@ -113,8 +118,7 @@ pub fn row(
     let points = calibration.points();
     let stations = stations(points);
     let frequencies = ascending(stations.iter().chain(&setup.frequencies).copied().collect());
-    let machine =
-        Machine { core: CoreSettings::default(), frequencies: frequencies.clone(), interval: INTERVAL };
+    let machine = Machine { core: setup.core, frequencies: frequencies.clone(), interval: INTERVAL };
     let events = workload.events().map_err(CalibrationError::Thread)?;
     let run = simulate(events, &machine, usize::MAX).map_err(CalibrationError::Chip)?;
     let phases = observe::phases(&run, setup.seed)?;

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use powersleuth::analysis::{Cost, Goal, Hysteresis, Objective};
+use powersleuth::analysis::{Cost, Goal, Hysteresis, Limits, Objective};
+use powersleuth::calibration::MachineModel;
 use powersleuth::perf::EventCode;
 use powersleuth::power::OperatingPoints;
-use powersleuth::{Hertz, Seconds, Watts};
+use powersleuth::{Hertz, Joules, Kelvin, Seconds, Watts};
+use serde_json::{Value, json};
 
+use super::bench::Simulated;
 use super::counted::{Setup, ascending};
 use super::events::COUNTERS;
 use super::live::study::Machine;
@@ -16,6 +19,7 @@ use super::live::{LIVE_WINDOW, choose};
 use super::suite;
 use crate::cli::values::{not_negative, positive};
 use crate::cli::{CommandLine, Common, Failure};
+use crate::machines::ooo::{CoreSettings, PackageSettings};
 use crate::target::PROGRAM_WINDOW;
 use crate::workloads::{NAMES, Workload};
 
@@ -67,11 +71,39 @@ pub struct Args {
     #[arg(long, requires = "program", conflicts_with = "modelled")]
     pub(super) counted: bool,
     /// Code of an event of this processor, as NAME=HEX, for example stalls=0x01A2; may be repeated
-    #[arg(long = "event", value_name = "NAME=CODE", requires = "program", value_parser = choose::parse)]
+    #[arg(long = "event", value_name = "NAME=CODE", value_parser = choose::parse)]
     pub(super) events: Vec<(usize, EventCode)>,
-    /// Power model fitted to this machine, as powersleuth saves it [default: an example, not of this machine]
-    #[arg(long, value_name = "FILE", requires = "program")]
+    /// Models of the machine's power and time, as --calibrate --json writes them, or a power model alone, as powersleuth
+    /// saves it [default: an example, not of this machine; for an embedded workload, its core's]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["modelled", "accuracy"])]
     power_model: Option<PathBuf>,
+    /// Fit models of power and time to this machine (as root, some ten minutes) or to the simulated one, by running
+    /// kernels at every frequency; with --json prints what --power-model reads
+    #[arg(long, value_enum, value_name = "MACHINE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "here",
+        conflicts_with_all = ["program", "modelled", "accuracy", "workload", "power_model", "profile_at"])]
+    pub(super) calibrate: Option<Calibrated>,
+    /// The whole program must end within as many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    deadline: Option<f64>,
+    /// The whole program must not take more energy, in joules
+    #[arg(long, value_name = "JOULES", value_parser = positive)]
+    energy_budget: Option<f64>,
+    /// No phase instance may draw more, in watts
+    #[arg(long, value_name = "WATTS", value_parser = positive)]
+    power_cap: Option<f64>,
+    /// Least time between two changes of frequency, in microseconds
+    #[arg(long, value_name = "US", value_parser = not_negative)]
+    dwell: Option<f64>,
+    /// Instructions that the simulated core dispatches in a cycle
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    core_width: u8,
+    /// Error of the simulated meter, in per cent (a standard deviation)
+    #[arg(long, value_name = "PERCENT", default_value = "1.5", value_parser = not_negative)]
+    noise: f64,
+    /// By how many kelvin the room warms up while the simulated machine is calibrated
+    #[arg(long, value_name = "KELVIN", default_value = "0", value_parser = not_negative)]
+    drift: f64,
     /// Latency of this machine's memory, in nanoseconds
     #[arg(long, value_name = "NS", default_value = "80", value_parser = positive)]
     memory_latency: f64,
@@ -95,6 +127,9 @@ impl CommandLine for Args {
         ("an embedded workload: energy times time, at most 5 % slower", "--objective edp --bound 5"),
         ("a program, with counters where there are some", "--out report -- xz --keep --stdout file"),
         ("how good the predictions are", "--accuracy"),
+        ("a schedule that meets a deadline with the least energy", "--objective energy --deadline 0.02"),
+        ("models of this machine, as root", "--calibrate --json -o machine.json"),
+        ("a program by those", "--power-model machine.json -- xz --keep --stdout file"),
     ];
 
     fn common(&self) -> &Common {
@@ -115,6 +150,15 @@ pub enum Minimise {
     Edp,
     /// Energy times time squared
     Ed2p,
+}
+
+/// Which machine is calibrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Calibrated {
+    /// This machine
+    Here,
+    /// The simulated one
+    Simulated,
 }
 
 impl From<Minimise> for Objective {
@@ -162,7 +206,63 @@ impl Args {
             Some(ghz) => known(ghz)?,
             None => all[all.len() - 1],
         };
-        Ok(Setup { frequencies, profiled_at, counters: usize::from(self.counters), seed: self.common.seed })
+        let (counters, seed) = (usize::from(self.counters), self.common.seed);
+        Ok(Setup { frequencies, profiled_at, counters, seed, core: self.core() })
+    }
+
+    fn core(&self) -> CoreSettings {
+        CoreSettings { width: f64::from(self.core_width), ..CoreSettings::default() }
+    }
+
+    /// The simulated machine.
+    pub(super) fn simulated(&self, points: OperatingPoints) -> Simulated {
+        let (noise, drift) = (self.noise / 100.0, Kelvin(self.drift));
+        Simulated {
+            core: self.core(),
+            points,
+            package: PackageSettings { noise, drift, ..PackageSettings::default() },
+        }
+    }
+
+    /// What the whole program must keep to; `None` if nothing was said.
+    pub(super) fn limits(&self) -> Result<Option<Limits>, Failure> {
+        let Self { deadline, energy_budget, power_cap, dwell, .. } = *self;
+        if deadline.or(energy_budget).or(power_cap).or(dwell).is_none() {
+            return Ok(None);
+        }
+        let dwell = Seconds(dwell.unwrap_or(0.0) * 1e-6);
+        let mut limits = Limits::default().with_dwell(dwell).map_err(Failure::usage)?;
+        if let Some(deadline) = deadline {
+            limits = limits.by(Seconds(deadline)).map_err(Failure::usage)?;
+        }
+        if let Some(energy) = energy_budget {
+            limits = limits.with_energy(Joules(energy)).map_err(Failure::usage)?;
+        }
+        if let Some(power) = power_cap {
+            limits = limits.below(Watts(power)).map_err(Failure::usage)?;
+        }
+        Ok(Some(limits))
+    }
+
+    /// The same in words, and as JSON.
+    pub(super) fn limits_in_words(&self) -> Option<(String, Value)> {
+        let words = [
+            (self.deadline, "ends within", "s"),
+            (self.energy_budget, "takes at most", "J"),
+            (self.power_cap, "draws at most", "W in each phase instance"),
+            (self.dwell, "changes the clock no sooner than every", "us"),
+        ];
+        let said: Vec<String> = words
+            .iter()
+            .filter_map(|(value, what, unit)| Some(format!("{what} {} {unit}", (*value)?)))
+            .collect();
+        let object = json!({
+            "seconds": self.deadline,
+            "joules": self.energy_budget,
+            "watts": self.power_cap,
+            "dwell_us": self.dwell,
+        });
+        (!said.is_empty()).then(|| (format!("the program {}", said.join(", ")), object))
     }
 
     /// What to optimise for, with changes of frequency during which `power` is drawn.
@@ -183,21 +283,25 @@ impl Args {
         self.window.unwrap_or(LIVE_WINDOW)
     }
 
+    /// The models that the user gives.
+    pub(super) fn machine_model(&self) -> Result<Option<MachineModel>, Failure> {
+        let Some(path) = &self.power_model else { return Ok(None) };
+        let refused = |what: String| Failure::Usage(format!("power model {}: {what}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        serde_json::from_str(&text).map(Some).map_err(|error| refused(error.to_string()))
+    }
+
+    /// Frequencies of this machine that are asked about; none for all.
+    pub(super) fn live_frequencies(&self) -> Vec<Hertz> {
+        ascending(self.frequencies.iter().map(|&ghz| Hertz::from_ghz(ghz)).collect())
+    }
+
     /// What the user tells of this machine.
     pub(super) fn machine(&self) -> Result<Machine, Failure> {
-        let power = match &self.power_model {
-            None => None,
-            Some(path) => {
-                let refused =
-                    |what: String| Failure::Usage(format!("power model {}: {what}", path.display()));
-                let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
-                Some(serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?)
-            }
-        };
         Ok(Machine {
-            power,
+            power: self.machine_model()?,
             latency: Seconds::from_ns(self.memory_latency),
-            frequencies: ascending(self.frequencies.iter().map(|&ghz| Hertz::from_ghz(ghz)).collect()),
+            frequencies: self.live_frequencies(),
         })
     }
 

@@ -16,6 +16,15 @@ use crate::workloads::{Kernel, Workload};
 /// Name of the reference core, with which models fitted on it are saved.
 pub const MACHINE: &str = "reference out-of-order core";
 
+/// Name of the core with these settings.
+#[must_use]
+pub fn machine_name(core: &CoreSettings) -> String {
+    if *core == CoreSettings::default() {
+        return MACHINE.to_owned();
+    }
+    format!("{MACHINE}, {} wide", core.width)
+}
+
 /// Instructions in an interval.
 pub const INTERVAL: u64 = 100_000;
 
@@ -47,6 +56,7 @@ pub enum CalibrationError {
 /// The training programs' runs at a few frequencies, and what follows from them.
 #[derive(Debug)]
 pub struct Calibration {
+    core: CoreSettings,
     points: OperatingPoints,
     latency: Seconds,
     programs: Vec<String>,
@@ -54,24 +64,27 @@ pub struct Calibration {
 }
 
 /// An observation's counts at one clock.
-struct Sum {
-    counts: Counts,
-    power: Vec<f64>,
+pub(super) struct Sum {
+    /// What the performance models read.
+    pub counts: Counts,
+    /// What the power model reads.
+    pub power: Vec<f64>,
 }
 
 impl Calibration {
-    /// Runs the training programs on the reference core at each of `frequencies`, ascending, at least two: those
+    /// Runs the training programs on `core` at each of `frequencies`, ascending, at least two: those
     /// that are profiled at, and the ends of the range.
     ///
     /// # Errors
     /// [`CalibrationError`] if a workload cannot run, or `interrupted` is set.
     pub fn run(
+        core: CoreSettings,
         points: OperatingPoints,
         frequencies: Vec<Hertz>,
         seed: u64,
         interrupted: &AtomicBool,
     ) -> Result<Self, CalibrationError> {
-        let machine = Machine { core: CoreSettings::default(), frequencies, interval: INTERVAL };
+        let machine = Machine { core, frequencies, interval: INTERVAL };
         let latency = latency(&machine, seed)?;
         let mut programs = Vec::new();
         let mut runs = Vec::new();
@@ -82,7 +95,7 @@ impl Calibration {
             programs.push(program);
             runs.push(simulate(workload.events()?, &machine, TRAINING)?);
         }
-        Ok(Self { points, latency, programs, runs })
+        Ok(Self { core, points, latency, programs, runs })
     }
 
     /// The machine's operating points.
@@ -176,7 +189,7 @@ impl Calibration {
     /// As [`TrainingSet::fit`].
     pub fn power(&self, seed: u64) -> Result<(PowerModel, Fit), Error> {
         let fit = self.observations(seed)?.0.fit()?;
-        let model = PowerModel::new(MACHINE, self.points.clone(), fit.capacitance().clone());
+        let model = PowerModel::new(machine_name(&self.core), self.points.clone(), fit.capacitance().clone());
         Ok((model, fit))
     }
 }
@@ -192,7 +205,7 @@ fn latency(machine: &Machine, seed: u64) -> Result<Seconds, CalibrationError> {
     Ok(difference / (run.frequencies[fast] - run.frequencies[slow]))
 }
 
-fn sum(part: &[Interval], clock: usize) -> Result<Sum, Error> {
+pub(super) fn sum(part: &[Interval], clock: usize) -> Result<Sum, Error> {
     let roles = roles();
     let mut events = [0.0; super::events::EVENTS.len()];
     let (mut instructions, mut cycles) = (0.0, 0.0);

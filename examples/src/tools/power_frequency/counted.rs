@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use powersleuth::analysis::Analysis;
+use powersleuth::calibration::MachineModel;
 use powersleuth::multiplex::{CollectorError, CounterGroups, Filling, PerPhase};
-use powersleuth::power::OperatingPoints;
+use powersleuth::performance::PerformanceModel;
+use powersleuth::power::{OperatingPoints, PowerModel};
 use powersleuth::{Error, Hertz};
 
-use super::calibrate::{Calibration, CalibrationError, INTERVAL};
+use super::calibrate::{Calibration, CalibrationError, INTERVAL, machine_name};
 use super::events::{EVENTS, roles};
-use super::study::{CodeOf, Study};
+use super::study::{CodeOf, Study, Used};
 use super::{judge, observe};
 use crate::machines::ooo::{CoreSettings, Machine, Run, simulate};
 use crate::workloads::{self, Workload};
@@ -27,6 +29,8 @@ pub struct Setup {
     pub counters: usize,
     /// Seed of everything drawn.
     pub seed: u64,
+    /// The core.
+    pub core: CoreSettings,
 }
 
 /// Why an embedded program could not be studied.
@@ -67,14 +71,56 @@ pub fn ascending(mut frequencies: Vec<Hertz>) -> Vec<Hertz> {
     frequencies
 }
 
-/// Studies `workload`, called `name`, until its end or until `interrupted` is set.
+/// What an embedded program is predicted with.
+pub struct Models {
+    time: Box<dyn PerformanceModel>,
+    power: PowerModel,
+    margin: f64,
+    used: Used,
+}
+
+impl Models {
+    /// Those of a calibration that knows voltages and static power.
+    ///
+    /// # Errors
+    /// [`Error`] if they cannot be fitted.
+    pub fn fitted(calibration: &Calibration, setup: &Setup) -> Result<Self, Error> {
+        let (power, _) = calibration.power(setup.seed)?;
+        let (performance, errors) = ("calibrated stalls", Vec::new());
+        Ok(Self {
+            time: Box::new(calibration.stalls(setup.profiled_at)?),
+            margin: calibration.margin(setup.profiled_at)?,
+            used: Used { performance, power: power.machine().to_owned(), errors },
+            power,
+        })
+    }
+
+    /// Those that were saved with a machine.
+    ///
+    /// # Errors
+    /// [`Error::OtherMachine`] if it is another; [`Error::NotCounted`] without a performance model.
+    pub fn saved(machine: &MachineModel, setup: &Setup) -> Result<Self, Error> {
+        machine.power.check_machine(&machine_name(&setup.core))?;
+        let what = "the time of a calibration";
+        let fit = machine.time_at(setup.profiled_at).ok_or(Error::NotCounted { interval: 0, what })?;
+        Ok(Self {
+            time: Box::new(fit.model),
+            power: machine.power.clone(),
+            margin: fit.margin,
+            used: Used::of(machine, setup.profiled_at, &setup.frequencies),
+        })
+    }
+}
+
+/// Studies `workload`, called `name`, on a core with these operating points until its end or until `interrupted` is set.
 ///
 /// # Errors
 /// [`StudyError`] if there is nothing to report.
 pub fn study(
     name: &str,
     workload: &Workload,
-    calibration: &Calibration,
+    points: &OperatingPoints,
+    models: Models,
     setup: &Setup,
     interrupted: &AtomicBool,
     progress: impl Fn(u64),
@@ -88,7 +134,6 @@ pub fn study(
         });
     }
     let phases = observe::phases(&run, setup.seed)?;
-    let points = calibration.points();
     let truth = judge::truth(&run, &phases, points, &setup.frequencies, setup.seed)?;
     let clock = observe::clock_at(&run, setup.profiled_at)
         .ok_or(Error::UnknownFrequency { hertz: setup.profiled_at.0 })?;
@@ -97,9 +142,7 @@ pub fn study(
     let record = observe::multiplexed(&run, &phases, clock, groups, rotation)?;
     let complete = record.interpolate(Filling::default())?;
     let profile = complete.profile(setup.profiled_at, &roles())?;
-    let (power, _) = calibration.power(setup.seed)?;
-    let stalls = calibration.stalls(setup.profiled_at)?;
-    let predicted = Analysis::predict(&profile, &stalls, &power, &setup.frequencies)?;
+    let predicted = Analysis::predict(&profile, &models.time, &models.power, &setup.frequencies)?;
 
     let mut code = CodeOf::new();
     for (interval, &phase) in run.intervals.iter().zip(&phases) {
@@ -121,10 +164,11 @@ pub fn study(
         modelled: false,
         interval: INTERVAL,
         profiled_at: setup.profiled_at,
-        margin: Some(calibration.margin(setup.profiled_at)?),
+        margin: Some(models.margin),
         views: Study::views(&predicted, &code, workloads::locate)?,
         predicted,
         truth: Some(truth),
+        models: models.used,
         notes: Vec::new(),
         incomplete: interrupted.load(Ordering::Relaxed),
     })
@@ -137,11 +181,7 @@ fn run(
     progress: impl Fn(u64),
 ) -> Result<Run, CalibrationError> {
     let clocks = setup.frequencies.iter().copied().chain([setup.profiled_at]);
-    let machine = Machine {
-        core: CoreSettings::default(),
-        frequencies: ascending(clocks.collect()),
-        interval: INTERVAL,
-    };
+    let machine = Machine { core: setup.core, frequencies: ascending(clocks.collect()), interval: INTERVAL };
     let mut seen = 0_u64;
     let events = workload.events()?.take_while(|_| {
         seen += 1;

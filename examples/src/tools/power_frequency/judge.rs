@@ -21,7 +21,20 @@ pub fn truth(
     frequencies: &[Hertz],
     seed: u64,
 ) -> Result<Analysis<PhaseId>, Error> {
-    let mut sensor = PowerTruth::new(seed);
+    truth_with(&mut PowerTruth::new(seed), run, phases, points, frequencies)
+}
+
+/// The same as `sensor` reads it.
+///
+/// # Errors
+/// As [`truth`].
+pub fn truth_with(
+    sensor: &mut PowerTruth,
+    run: &Run,
+    phases: &[PhaseId],
+    points: &OperatingPoints,
+    frequencies: &[Hertz],
+) -> Result<Analysis<PhaseId>, Error> {
     let watched = |&frequency: &Hertz| {
         let unknown = Error::UnknownFrequency { hertz: frequency.0 };
         Ok((clock_at(run, frequency).ok_or(unknown)?, points.at(frequency)?))

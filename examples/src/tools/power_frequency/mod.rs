@@ -5,10 +5,12 @@
 //! - [`events`], [`observe`]: what a run shows on few counters;
 //! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
 //! - [`live`]: the same on this machine's own counters;
-//! - [`judge`], [`accuracy`]: predictions against the truth.
+//! - [`bench`], `machine`: a machine of which nothing is known is calibrated;
+//! - [`judge`], [`accuracy`], [`unknown`]: predictions against the truth.
 
 pub mod accuracy;
 mod args;
+pub mod bench;
 pub mod calibrate;
 pub mod counted;
 pub mod events;
@@ -16,12 +18,14 @@ mod figures;
 mod files;
 pub mod judge;
 pub mod live;
+mod machine;
 pub mod modelled;
 pub mod observe;
 mod page;
 mod report;
 pub mod study;
 pub mod suite;
+pub mod unknown;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -32,12 +36,12 @@ use powersleuth::analysis::Hysteresis;
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
 
-pub use self::args::Args;
+pub use self::args::{Args, Calibrated};
 use self::calibrate::Calibration;
-use self::counted::Setup;
+use self::counted::{Models, Setup};
 use self::live::native::can_count;
 use self::modelled::TrafficModel;
-use self::study::{Advice, Study};
+use self::study::{Advice, Study, Used};
 use super::phase_guided_cache;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
@@ -71,9 +75,22 @@ pub fn run_until(
     let points = nehalem_points().map_err(Failure::run)?;
     // Mistakes are found before the run, not after.
     args.goal(powersleuth::Watts(0.0))?;
+    args.limits()?;
     let hysteresis = args.hysteresis()?;
     let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
+    if let Some(which) = args.calibrate {
+        let model = match which {
+            Calibrated::Here => live::bench::calibrate(args, &watch)?,
+            Calibrated::Simulated => {
+                watch.tell("calibrating");
+                let machine = args.simulated(points);
+                machine.calibrate(args.common.seed, interrupted).map_err(Failure::run)?
+            }
+        };
+        watch.clear();
+        return machine::print(&model, args, folder.as_ref(), out).map(|()| 0);
+    }
     if counting && cannot.is_none() {
         let (study, ending) = live::count(args, interrupted, &watch)?;
         watch.clear();
@@ -81,15 +98,21 @@ pub fn run_until(
     }
     let setup = args.setup(&points)?;
     if args.accuracy {
-        let table = accuracy::judge(points, &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
+        let table =
+            accuracy::judge(&args.simulated(points), &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
         watch.clear();
         return report::print_accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
     }
     let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
-        let calibration = calibrate(points, &setup, &watch)?;
+        let models = if let Some(model) = args.machine_model()? {
+            Models::saved(&model, &setup).map_err(Failure::run)?
+        } else {
+            let calibration = calibrate(points.clone(), &setup, &watch)?;
+            Models::fitted(&calibration, &setup).map_err(Failure::run)?
+        };
         let progress = |events| watch.tell_with(|| format!("{} events", crate::report::count(events)));
-        let study = counted::study(name, &workload, &calibration, &setup, interrupted, progress);
+        let study = counted::study(name, &workload, &points, models, &setup, interrupted, progress);
         let study = study.map_err(Failure::run)?;
         let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
         (study, ending)
@@ -129,9 +152,15 @@ fn tell(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
-    let advice = Advice::give(study, args.goal(drawn)?, hysteresis).map_err(Failure::run)?;
-    let report =
-        report::Report { study, advice: &advice, objective: args.objective_name(), seed: args.common.seed };
+    let advice =
+        Advice::give(study, args.goal(drawn)?, args.limits()?.as_ref(), hysteresis).map_err(Failure::run)?;
+    let report = report::Report {
+        study,
+        advice: &advice,
+        objective: args.objective_name(),
+        limits: args.limits_in_words(),
+        seed: args.common.seed,
+    };
     args.common.present(
         folder,
         |folder| report.write(folder),
@@ -170,7 +199,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
 fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {
     watch.tell("calibrating on the training programs");
     let frequencies = counted::calibrated_at(&points, setup.profiled_at);
-    Calibration::run(points, frequencies, setup.seed, watch.flag()).map_err(Failure::run)
+    Calibration::run(setup.core, points, frequencies, setup.seed, watch.flag()).map_err(Failure::run)
 }
 
 /// A study of what was guided through.
@@ -203,6 +232,11 @@ fn model(
         views: Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?,
         predicted,
         truth: None,
+        models: Used {
+            performance: "misses modelled from reuse",
+            power: calibrate::machine_name(&setup.core),
+            errors: Vec::new(),
+        },
         notes,
         incomplete: run.incomplete,
     })

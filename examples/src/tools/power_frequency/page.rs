@@ -37,6 +37,7 @@ pub fn write(report: &Report<'_>, pictures: &Pictures, mut out: impl Write) -> i
 {STYLE}{MORE_STYLE}</style></head><body><main>
 <h1>Time, power and energy of <code>{title}</code> at any frequency</h1>
 <p class="{class}">{basis}</p>
+<p>Models: {models}.</p>
 {state}{notes}
 <div class="tiles">{tiles}</div>
 <h2>Energy over time and frequency</h2>
@@ -65,6 +66,7 @@ charges per cycle. Percentages of time and energy compare with {high}.</p>
 </main></body></html>
 "#,
         basis = escape(&study.basis),
+        models = escape(&study.models.in_words()),
         tiles = tiles(report),
         energy = pictures.energy,
         legend = legend(report),

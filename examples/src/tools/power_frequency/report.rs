@@ -4,11 +4,13 @@ use std::io::{self, Write};
 
 use phase_detect::PhaseId;
 use powersleuth::analysis::{Cost, Level, Outcome, Phase};
+use powersleuth::calibration::{Accuracy, Route};
 use serde_json::{Value, json};
 
 use super::accuracy::{self, MODELS, ROUTES};
 use super::judge::Errors;
 use super::study::{Advice, Study};
+use super::unknown::Unknown;
 use super::{Args, figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
@@ -26,6 +28,8 @@ pub struct Report<'a> {
     pub advice: &'a Advice,
     /// What is minimised, in words.
     pub objective: &'static str,
+    /// What the whole program must keep to, in words and as JSON.
+    pub limits: Option<(String, Value)>,
     /// Seed of the run.
     pub seed: u64,
 }
@@ -92,6 +96,7 @@ impl Report<'_> {
             if study.incomplete { "  (interrupted: incomplete)" } else { "" }
         )?;
         writeln!(out, "{}", study.basis)?;
+        writeln!(out, "Models: {}.", study.models.in_words())?;
         for note in &study.notes {
             writeln!(out, "note: {note}")?;
         }
@@ -183,6 +188,9 @@ impl Report<'_> {
                 advice.predicted.transitions
             ),
         ];
+        if let Some((limits, _)) = &self.limits {
+            lines.push(format!("  {limits}"));
+        }
         if let Some(margin) = study.margin {
             lines.push(format!(
                 "  the bound allows for an error of {} of the time that scales with the clock",
@@ -269,6 +277,11 @@ impl Report<'_> {
             "source": study.source,
             "modelled": study.modelled,
             "incomplete": study.incomplete,
+            "models": {
+                "performance": study.models.performance,
+                "power": study.models.power,
+                "errors": study.models.errors.iter().map(route_object).collect::<Vec<_>>(),
+            },
             "notes": study.notes,
             "seed": self.seed,
             "interval": study.interval,
@@ -282,6 +295,7 @@ impl Report<'_> {
                 "objective": self.objective,
                 "bound": advice.goal.slowdown(),
                 "margin": study.margin,
+                "limits": self.limits.as_ref().map(|(_, limits)| limits),
                 "predicted": outcome(&advice.predicted),
                 "at_highest": outcome(&advice.fastest),
                 "best_by_instance": outcome(&advice.best),
@@ -301,6 +315,12 @@ fn cost_object(cost: Cost) -> Value {
 
 fn errors_object(errors: Errors) -> Value {
     json!({"mean": errors.mean, "worst": errors.worst})
+}
+
+/// Errors that were measured on the way to one frequency.
+pub fn route_object(route: &Route) -> Value {
+    let object = |accuracy: Accuracy| json!({"mean": accuracy.mean, "interval": accuracy.interval});
+    json!({"ghz": route.to.ghz(), "time": object(route.time), "power": object(route.power)})
 }
 
 /// Prints the table of errors.
@@ -348,7 +368,26 @@ fn accuracy_object(table: &accuracy::Table) -> Value {
             },
         })
     });
-    json!({"frequencies_ghz": table.stations.map(powersleuth::Hertz::ghz), "programs": rows.collect::<Vec<_>>()})
+    let unknown = table.unknown.as_ref().map(|unknown| {
+        let rows = unknown.rows.iter().map(|row| {
+            json!({
+                "program": row.program,
+                "time": errors_object(row.time),
+                "power": {"same": errors_object(row.power[0]), "cross": errors_object(row.power[1])},
+                "inside": {"time": row.inside[0], "power": row.inside[1]},
+            })
+        });
+        let promised = unknown.promised.map(|[mean, interval]| json!({"mean": mean, "interval": interval}));
+        json!({
+            "programs": rows.collect::<Vec<_>>(),
+            "promised": {"time": promised[0], "power": promised[1]},
+        })
+    });
+    json!({
+        "frequencies_ghz": table.stations.map(powersleuth::Hertz::ghz),
+        "programs": rows.collect::<Vec<_>>(),
+        "unknown": unknown,
+    })
 }
 
 fn accuracy_text(table: &accuracy::Table) -> String {
@@ -418,5 +457,49 @@ fn accuracy_text(table: &accuracy::Table) -> String {
         mean(&|row| row.regret.kept),
         String::new(),
     ]);
-    text + &Table::from(rows).text()
+    text += &Table::from(rows).text();
+    if let Some(unknown) = &table.unknown {
+        text += &unknown_text(unknown, &stations);
+    }
+    text
+}
+
+fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
+    let [lowest, _, highest] = stations;
+    let [time, power] = unknown.promised;
+    let mut text = format!(
+        "\nCalibrated without knowing static power, voltages or weights; profiled at {highest} GHz, mean (worst instance), \
+         and the share within the intervals. The calibration promises {} of time and {} of power at {lowest} GHz, and 95 % \
+         within {} and {}:\n\n",
+        percent(time[0]),
+        percent(power[0]),
+        percent(time[1]),
+        percent(power[1])
+    );
+    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
+    let header = ["program", "time", "within", "power at highest", "at lowest", "within", ""];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for row in &unknown.rows {
+        rows.push(vec![
+            row.program.clone(),
+            cell(row.time),
+            percent(row.inside[0]),
+            cell(row.power[0]),
+            cell(row.power[1]),
+            percent(row.inside[1]),
+            String::new(),
+        ]);
+    }
+    let mean = |of: &dyn Fn(&super::unknown::Row) -> f64| percent(unknown.mean(of));
+    rows.push(vec![
+        "mean".to_owned(),
+        mean(&|row| row.time.mean),
+        mean(&|row| row.inside[0]),
+        mean(&|row| row.power[0].mean),
+        mean(&|row| row.power[1].mean),
+        mean(&|row| row.inside[1]),
+        String::new(),
+    ]);
+    text += &Table::from(rows).text();
+    text
 }

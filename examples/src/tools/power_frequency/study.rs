@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use phase_detect::PhaseId;
 use powersleuth::analysis::{
-    Analysis, Cost, Goal, Hysteresis, Level, Outcome, ParetoPoint, Phase, Plan, Quantity, Schedule,
+    Analysis, Cost, Goal, Hysteresis, Level, Limits, Outcome, ParetoPoint, Phase, Plan, Quantity, Schedule,
 };
+use powersleuth::calibration::{MachineModel, Route};
 use powersleuth::{Error, Hertz};
 
 use super::judge::{self, Errors, Regret};
-use crate::report::letters;
+use crate::report::{letters, percent};
 
 /// Points of a Pareto front that are told: so far apart in time.
 const FRONT_TOLERANCE: f64 = 0.002;
@@ -37,10 +38,51 @@ pub struct Study {
     pub margin: Option<f64>,
     /// The phases, the one that takes longest at the highest frequency first.
     pub views: Vec<PhaseView>,
+    /// What predicted it.
+    pub models: Used,
     /// What the reader should know.
     pub notes: Vec<String>,
     /// The run was stopped before its end.
     pub incomplete: bool,
+}
+
+/// The models of a study, and how good they are known to be.
+#[derive(Clone, Debug)]
+pub struct Used {
+    /// Name of the performance model.
+    pub performance: &'static str,
+    /// The machine that the power model was fitted on.
+    pub power: String,
+    /// Errors measured on kernels left out of the calibration, for each frequency; empty where none were.
+    pub errors: Vec<Route>,
+}
+
+impl Used {
+    /// Those of `machine` for a profile taken at `from`.
+    #[must_use]
+    pub fn of(machine: &MachineModel, from: Hertz, frequencies: &[Hertz]) -> Self {
+        Self {
+            performance: machine.time_at(from).map_or("stall-based", |fit| fit.model.name()),
+            power: machine.power.machine().to_owned(),
+            errors: frequencies.iter().filter_map(|&to| machine.route(from, to).copied()).collect(),
+        }
+    }
+
+    /// In a line or two.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let models = format!("time by the {} model, power by that of {:?}", self.performance, self.power);
+        let Some(lowest) = self.errors.first() else { return models };
+        format!(
+            "{models}; on kernels left out of the calibration time at {:.2} GHz was off by {} on average and power by {}; \
+             95 % of what a new program does lies within {} and {}",
+            lowest.to.ghz(),
+            percent(lowest.time.mean),
+            percent(lowest.power.mean),
+            percent(lowest.time.interval),
+            percent(lowest.power.interval),
+        )
+    }
 }
 
 /// A phase as people see it.
@@ -135,14 +177,24 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// For `goal`; a change of frequency must pay as `hysteresis` says.
+    /// For `goal`, within `limits` of the whole program if there are any; a change of frequency must pay as
+    /// `hysteresis` says.
     ///
     /// # Errors
-    /// None for a study whose truth has the same phases and frequencies as its prediction.
-    pub fn give(study: &Study, goal: Goal, hysteresis: Option<Hysteresis>) -> Result<Self, Error> {
+    /// [`Error::Infeasible`] if nothing keeps to the limits; else none for a study whose truth has the same phases and
+    /// frequencies as its prediction.
+    pub fn give(
+        study: &Study,
+        goal: Goal,
+        limits: Option<&Limits>,
+        hysteresis: Option<Hysteresis>,
+    ) -> Result<Self, Error> {
         let predicted = &study.predicted;
         let goal = goal.with_margin(study.margin.unwrap_or(0.0))?;
-        let schedule = predicted.schedule(&goal);
+        let schedule = match limits {
+            Some(limits) => predicted.schedule_within(&goal, limits)?,
+            None => predicted.schedule(&goal),
+        };
         let plan = match hysteresis {
             Some(hysteresis) => predicted.follow_reluctantly(&schedule, &goal, hysteresis),
             None => predicted.follow(&schedule),

@@ -1,8 +1,10 @@
 //! Which events this machine can count, and what is done without the others.
 //!
 //! The events are those of the paper's power model (table V.1) and the two that its performance model reads. On
-//! aarch64 their codes are the architecture's, and the kernel lists those that the processor has; on x86 the
-//! kernel's own generic events are tried. Codes given by the user come first.
+//! aarch64 their codes are the architecture's, and the kernel lists those that the processor has; on x86 they are those of
+//! the microarchitecture where it is known, else the kernel's own generic events. Codes given by the user come first.
+
+use std::io::{self, ErrorKind};
 
 use powersleuth::linux::Files;
 use powersleuth::multiplex::CounterGroups;
@@ -20,6 +22,8 @@ pub const QUANTITIES: [&str; 8] = [
     "stalls",
     "llc-misses",
 ];
+/// Number of the resource stalls among them.
+pub const RESOURCE_STALLS: usize = 3;
 /// Number of the stall cycles among them.
 pub const STALLS: usize = 6;
 /// Number of the misses of the last level of cache.
@@ -43,6 +47,8 @@ pub struct Choice {
     pub supplies: [Supply; QUANTITIES.len()],
     /// The codes to count.
     pub codes: Vec<EventCode>,
+    /// Whether the stall cycles counted are those with a miss of the last level outstanding, and no others.
+    pub exact_stalls: bool,
     /// What is missing, and what that means.
     pub notes: Vec<String>,
 }
@@ -76,20 +82,26 @@ impl Choice {
         given: &[(usize, EventCode)],
         mut probe: impl FnMut(EventCode) -> Result<(), PerfError>,
     ) -> Self {
+        let mut notes = Vec::new();
         let mut candidates = match arch {
-            "aarch64" => listed(files, arm()),
-            _ => generic(files),
+            "aarch64" => listed(files, arm(), &mut notes),
+            _ => x86(files, &mut notes),
         };
         for &(number, code) in given {
             candidates[number] = vec![code];
         }
-        let mut choice =
-            Self { supplies: [Supply::Nothing; QUANTITIES.len()], codes: Vec::new(), notes: Vec::new() };
+        let mut choice = Self {
+            supplies: [Supply::Nothing; QUANTITIES.len()],
+            codes: Vec::new(),
+            exact_stalls: false,
+            notes,
+        };
         let mut missing = Vec::new();
         for (number, codes) in candidates.into_iter().enumerate() {
             match codes.into_iter().find(|&code| probe(code).is_ok()) {
                 Some(code) => {
                     choice.supplies[number] = Supply::Counted(choice.codes.len());
+                    choice.exact_stalls |= number == STALLS && EXACT.contains(&code);
                     choice.codes.push(code);
                 }
                 None => missing.push(number),
@@ -151,63 +163,129 @@ impl Choice {
     }
 }
 
+/// Backend stalls with a miss of the last level outstanding: Arm Architecture Reference Manual, `STALL_BACKEND_MEM`.
+const STALL_BACKEND_MEM: u64 = 0x4005;
+/// Execution stalls with a demand load outstanding that missed the last level: `CYCLE_ACTIVITY.STALLS_L3_MISS`, event 0xA3,
+/// unit mask 6, counter mask 6.
+const STALLS_L3_MISS: u64 = 0x0600_06A3;
+/// Codes that count what memory makes a core wait, and nothing else.
+const EXACT: [EventCode; 2] = [EventCode::Raw(STALL_BACKEND_MEM), EventCode::Raw(STALLS_L3_MISS)];
+
 /// Codes of the architecture: Arm Architecture Reference Manual, "PMU events".
 fn arm() -> [Vec<u64>; QUANTITIES.len()] {
     const L2D_CACHE_REFILL: u64 = 0x17;
     const STALL_BACKEND: u64 = 0x24;
     [
-        vec![0x13],                   // MEM_ACCESS
-        vec![L2D_CACHE_REFILL],       //
-        vec![0x16],                   // L2D_CACHE
-        vec![STALL_BACKEND],          //
-        vec![0x75, 0x74],             // VFP_SPEC, ASE_SPEC
-        vec![0x10],                   // BR_MIS_PRED
-        vec![0x3C, STALL_BACKEND],    // STALL
-        vec![0x37, L2D_CACHE_REFILL], // LL_CACHE_MISS_RD
+        vec![0x13],                                   // MEM_ACCESS
+        vec![L2D_CACHE_REFILL],                       //
+        vec![0x16],                                   // L2D_CACHE
+        vec![STALL_BACKEND],                          //
+        vec![0x75, 0x74],                             // VFP_SPEC, ASE_SPEC
+        vec![0x10],                                   // BR_MIS_PRED
+        vec![STALL_BACKEND_MEM, 0x3C, STALL_BACKEND], // STALL
+        vec![0x37, L2D_CACHE_REFILL],                 // LL_CACHE_MISS_RD
     ]
 }
 
-/// Those of `codes` that the kernel lists among the processor's events; all where it lists none. A raw event that
-/// the processor does not have can be opened all the same, and stays 0.
-fn listed(files: &impl Files, codes: [Vec<u64>; QUANTITIES.len()]) -> [Vec<EventCode>; QUANTITIES.len()] {
+/// Those of `codes` that the kernel lists among the processor's events; where it lists none, all but the one that is
+/// younger than the rest. A raw event that the processor does not have can be opened all the same, and stays 0.
+fn listed(
+    files: &impl Files,
+    codes: [Vec<u64>; QUANTITIES.len()],
+    notes: &mut Vec<String>,
+) -> [Vec<EventCode>; QUANTITIES.len()] {
     const DEVICES: &str = "sys/bus/event_source/devices";
-    let devices = files.list(DEVICES).unwrap_or_default();
-    let mut known = Vec::new();
-    for device in devices.iter().filter(|name| name.starts_with("armv8")) {
+    let mut unreadable = |path: &str, error: &io::Error| {
+        if error.kind() != ErrorKind::NotFound {
+            notes.push(format!(
+                "cannot read /{path}: {error}; events that the kernel lists there may be missing"
+            ));
+        }
+    };
+    let mut list = |path: &str| {
+        let names = files.list(path);
+        names.unwrap_or_else(|error| {
+            unreadable(path, &error);
+            Vec::new()
+        })
+    };
+    let mut events = Vec::new();
+    for device in list(DEVICES).iter().filter(|name| name.starts_with("armv8")) {
         let folder = format!("{DEVICES}/{device}/events");
-        for event in files.list(&folder).unwrap_or_default() {
-            let text = files.read(&format!("{folder}/{event}")).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            let code = text.trim().strip_prefix("event=0x").map(|code| u64::from_str_radix(code, 16));
-            known.extend(code.and_then(Result::ok));
+        events.extend(list(&folder).into_iter().map(|event| format!("{folder}/{event}")));
+    }
+    let mut known = Vec::new();
+    for path in events {
+        match files.read(&path) {
+            Ok(text) => {
+                let text = String::from_utf8_lossy(&text);
+                let code = text.trim().strip_prefix("event=0x").map(|code| u64::from_str_radix(code, 16));
+                known.extend(code.and_then(Result::ok));
+            }
+            Err(error) => unreadable(&path, &error),
         }
     }
-    let there = |code: &u64| known.is_empty() || known.contains(code);
+    let there = |code: &u64| known.contains(code) || (known.is_empty() && *code != STALL_BACKEND_MEM);
     codes.map(|codes| codes.into_iter().filter(there).map(EventCode::Raw).collect())
 }
 
-/// The kernel's events; on the paper's processor the paper's.
-fn generic(files: &impl Files) -> [Vec<EventCode>; QUANTITIES.len()] {
+/// The kernel's events; on processors whose own are known, those.
+fn x86(files: &impl Files, notes: &mut Vec<String>) -> [Vec<EventCode>; QUANTITIES.len()] {
     let mut codes: [Vec<EventCode>; QUANTITIES.len()] = Default::default();
-    codes[3] = vec![EventCode::StalledCycles];
+    codes[RESOURCE_STALLS] = vec![EventCode::StalledCycles];
     codes[5] = vec![EventCode::BranchMisses];
     codes[STALLS] = vec![EventCode::StalledCycles];
     codes[MISSES] = vec![EventCode::CacheMisses];
-    if is_nehalem(files) {
-        for (codes, (_, code, ..)) in codes.iter_mut().zip(nehalem::COEFFICIENTS) {
-            *codes = vec![EventCode::Raw(u64::from(code))];
+    let model = match files.read("proc/cpuinfo") {
+        Ok(text) => intel_model(&String::from_utf8_lossy(&text)),
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                notes.push(format!(
+                    "cannot read /proc/cpuinfo: {error}; only the kernel's generic events are tried"
+                ));
+            }
+            None
         }
+    };
+    let Some(model) = model else { return codes };
+    let own = |code: u64| vec![EventCode::Raw(code)];
+    if matches!(model, 26 | 30 | 31 | 46) {
+        // Nehalem: the paper's.
+        for (codes, (_, code, ..)) in codes.iter_mut().zip(nehalem::COEFFICIENTS) {
+            *codes = own(u64::from(code));
+        }
+        return codes;
+    }
+    // Haswell and Broadwell; Skylake to Cascade Lake; Ice Lake to Granite Rapids, the large cores of hybrid ones included.
+    let haswell = matches!(model, 60 | 61 | 63 | 69 | 70 | 71 | 79 | 86);
+    let skylake = matches!(model, 78 | 85 | 94 | 142 | 158 | 165 | 166);
+    let later = matches!(
+        model,
+        106 | 108 | 125 | 126 | 140 | 141 | 143 | 151 | 154 | 167 | 173 | 174 | 183 | 186 | 191 | 207
+    );
+    if haswell || skylake || later {
+        codes[0] = own(0x83D0); // MEM_INST_RETIRED or MEM_UOPS_RETIRED, loads and stores
+        codes[1] = own(0x3F24); // L2_RQSTS.MISS
+        codes[2] = own(0xFF24); // L2_RQSTS.REFERENCES
+        codes[5] = own(0x00C5); // BR_MISP_RETIRED.ALL_BRANCHES
+        codes[MISSES] = own(0x412E); // LONGEST_LAT_CACHE.MISS
+        // RESOURCE_STALLS.ANY; the later ones have nothing like it.
+        codes[RESOURCE_STALLS] = if later { Vec::new() } else { own(0x01A2) };
+        // CYCLE_ACTIVITY.STALLS_L2_PENDING is the nearest that Haswell has.
+        codes[STALLS] = own(if haswell { 0x0500_05A3 } else { STALLS_L3_MISS });
+    }
+    if skylake || later {
+        codes[4] = own(0xFFC7); // FP_ARITH_INST_RETIRED, all widths
     }
     codes
 }
 
-fn is_nehalem(files: &impl Files) -> bool {
-    let cpuinfo = files.read("proc/cpuinfo").unwrap_or_default();
-    let cpuinfo = String::from_utf8_lossy(&cpuinfo);
+/// Model of an Intel processor of family 6, from the text of `/proc/cpuinfo`.
+fn intel_model(cpuinfo: &str) -> Option<u32> {
     let field = |name: &str| {
         let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        lines.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+        lines.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
     };
-    let is = |name: &str, values: &[&str]| field(name).is_some_and(|value| values.contains(&value.as_str()));
-    is("vendor_id", &["GenuineIntel"]) && is("cpu family", &["6"]) && is("model", &["26", "30", "31", "46"])
+    let is_intel = field("vendor_id")? == "GenuineIntel" && field("cpu family")? == "6";
+    field("model")?.parse().ok().filter(|_| is_intel)
 }

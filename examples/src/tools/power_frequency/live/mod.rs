@@ -4,10 +4,12 @@
 //! - [`IntervalSource`]: something that runs a program from interval to interval and counts; [`native`] does with
 //!   what Linux has, tests with the reference core's run;
 //! - [`choose`]: which events this machine has, and what stands in for those it has not;
-//! - [`observe`]: the run; [`study`]: what follows.
+//! - [`observe`]: the run; [`study`]: what follows;
+//! - [`bench`]: kernels at every frequency, to fit models to this machine.
 //!
 //! All that is read of the machine besides its counters lies below a root that the caller gives.
 
+pub mod bench;
 pub mod choose;
 pub mod native;
 pub mod observe;
@@ -16,9 +18,9 @@ pub mod study;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use powersleuth::Hertz;
-use powersleuth::linux::{EnergyMeter, Pin, Tree, package_zones, policies};
+use powersleuth::linux::{EnergyMeter, Pin, Thermometer, Tree, package_zones, policies};
 use powersleuth::multiplex::{Count, CounterSource, Reading};
+use powersleuth::{Hertz, Kelvin};
 
 use self::choose::{Choice, Supply};
 use self::native::{Launch, Native, can_count};
@@ -80,11 +82,22 @@ pub(super) fn count(
     };
     let source = Native::start(launch).map_err(Failure::run)?;
     let counters = usize::from(args.counters);
-    let progress = |intervals| watch.tell_with(|| format!("{intervals} intervals"));
+    let thermal = machine.power.as_ref().is_some_and(|model| model.thermal.is_some());
+    let thermometer = thermal.then(|| Thermometer::find(files.clone())).transpose();
+    let mut temperatures = Vec::new();
+    let progress = |intervals| {
+        if let Ok(Some(thermometer)) = &thermometer {
+            temperatures.extend(thermometer.read());
+        }
+        watch.tell_with(|| format!("{intervals} intervals"));
+    };
     let run = observe::observe(source, &choice, counters, args.common.seed, meter, interrupted, progress);
     let (mut observed, mut source) = run.map_err(Failure::run)?;
     if let Some(pin) = pin {
         pin.restore().map_err(Failure::run)?;
+    }
+    if !temperatures.is_empty() {
+        observed.temperature = Some(temperatures.iter().copied().sum::<Kelvin>() / temperatures.len() as f64);
     }
     if let Some(error) = unreadable {
         observed.drawn = Some(Err(error));
@@ -103,7 +116,11 @@ pub(super) fn count(
     }
     let incomplete = stopped || matches!(ended, Outcome::Signalled(_));
     let run = study::Run { program: &command_name(&args.program), window, counters, incomplete };
-    let study = study::study(&observed, &choice, &machine, &files, run, &mut source).map_err(Failure::run)?;
+    let mut study =
+        study::study(&observed, &choice, &machine, &files, run, &mut source).map_err(Failure::run)?;
+    if let Err(error) = thermometer {
+        study.notes.push(format!("power is that of the calibration's room: {error}"));
+    }
     Ok((study, phase_guided_cache::ending(incomplete, &ended, stopped)))
 }
 

@@ -8,7 +8,7 @@ use phase_detect::online::PrivateHistories;
 use phase_detect::{CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, RunLengthMarkov};
 use powersleuth::linux::{EnergyMeter, Files};
 use powersleuth::multiplex::{Collector, CollectorError, PerPhase, Record};
-use powersleuth::{Error, Joules};
+use powersleuth::{Error, Joules, Kelvin};
 
 use super::choose::Choice;
 use super::{IntervalSource, Supplied};
@@ -25,6 +25,8 @@ pub struct Observed {
     pub clocks: Vec<f64>,
     /// What the machine drew meanwhile and for how long, where it has a meter.
     pub drawn: Option<Result<(Joules, Duration), Error>>,
+    /// Mean temperature of the processor, where somebody measured it.
+    pub temperature: Option<Kelvin>,
     /// Intervals whose phase was predicted, and those of them for which it was right.
     pub predicted: [usize; 2],
 }
@@ -99,5 +101,6 @@ where
     let drawn = meter.map(|mut meter| meter.read().map(|joules| (joules, begin.elapsed())));
     let (record, supplied) = collector.finish();
     let clocks = supplied.clocks().to_vec();
-    Ok((Observed { record, code, clocks, drawn, predicted }, supplied.into_source()))
+    let temperature = None;
+    Ok((Observed { record, code, clocks, drawn, temperature, predicted }, supplied.into_source()))
 }

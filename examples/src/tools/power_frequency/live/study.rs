@@ -1,25 +1,26 @@
 //! What follows from a run that was counted: every frequency of this machine.
 
 use phase_detect::PhaseId;
-use powersleuth::analysis::Analysis;
+use powersleuth::analysis::{Analysis, Cost};
+use powersleuth::calibration::{MachineModel, TimeModel};
 use powersleuth::linux::{Files, machine_name, policies, voltages};
 use powersleuth::multiplex::{Complete, Filling, Roles, Source};
-use powersleuth::performance::{Event, StallBased};
+use powersleuth::performance::Event;
 use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};
 use powersleuth::{Error, Hertz, Seconds};
 
 use super::IntervalSource;
-use super::choose::{Choice, MISSES, QUANTITIES, STALLS, Supply};
+use super::choose::{Choice, MISSES, QUANTITIES, RESOURCE_STALLS, STALLS, Supply};
 use super::observe::Observed;
 use crate::machines::ooo::nehalem_points;
 use crate::report::{percent, quantity};
-use crate::tools::power_frequency::study::Study;
+use crate::tools::power_frequency::study::{Study, Used};
 
 /// What is known of the machine besides its counters.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// A power model fitted to it.
-    pub power: Option<PowerModel>,
+    /// Models fitted to it.
+    pub power: Option<MachineModel>,
     /// Latency of its memory.
     pub latency: Seconds,
     /// Frequencies that are asked about; its own where none are.
@@ -62,41 +63,67 @@ pub fn study(
     let mut notes = choice.notes.clone();
     let clock = median(&observed.clocks).ok_or(Error::Empty { what: "intervals" })?;
     let frequencies = frequencies(machine, files, clock, &mut notes);
-    let power = match &machine.power {
-        Some(model) => {
-            model.check_machine(&machine_name(files)?)?;
-            model.clone()
-        }
+    let fitted = machine.power.as_ref();
+    if let Some(model) = fitted {
+        model.power.check_machine(&machine_name(files)?)?;
+    }
+    let mut power = match fitted {
+        Some(model) => model.power.clone(),
         None => example(files, &frequencies, &mut notes)?,
     };
     let silent = silent(observed, choice);
     let complete = observed.record.clone().interpolate(Filling::default())?;
-    let roles = roles(&power)?;
-    let profile = complete.profile(clock, &roles)?;
-    let predicted = Analysis::predict(&profile, &StallBased::new(machine.latency)?, &power, &frequencies)?;
+    let profile = complete.profile(clock, &roles(&power, choice)?)?;
+    let fit = fitted.and_then(|model| model.time_at(clock));
+    let (time, margin) = match fit {
+        Some(fit) => (fit.model, Some(fit.margin)),
+        None if choice.exact_stalls => (TimeModel::ExactStalls, None),
+        None => (TimeModel::StallBased { memory_latency: machine.latency }, None),
+    };
+    let mut predicted = Analysis::predict(&profile, &time, &power, &frequencies)?;
+    if let (Some(model), Some(temperature)) = (fitted, observed.temperature) {
+        if let Some(thermal) = model.thermal {
+            let excess = thermal.excess(temperature, near(&predicted, clock).0.power());
+            notes.push(format!("the room is {:+.1} kelvin from that of the calibration", excess.0));
+            power = model.warmer(excess)?;
+            predicted = Analysis::predict(&profile, &time, &power, &frequencies)?;
+        }
+    }
 
-    notes.push(
-        "the bound on slowdown allows for no error: the performance model was not calibrated on this machine"
-            .to_owned(),
-    );
+    if margin.is_none() {
+        notes.push(
+            "the bound on slowdown allows for no error: the performance model was not calibrated on this machine"
+                .to_owned(),
+        );
+    }
     notes.extend(silent);
     notes.push(turns(observed, &complete));
     notes.push(drawn(observed, &predicted, clock));
-    let fitted = if machine.power.is_some() {
+    let by = if fitted.is_some() {
         "Power by the model that was fitted to this machine."
     } else {
         "Power by coefficients of another processor (Nehalem, the paper's table V.1), an example and not this machine's: \
-         fit your own (powersleuth::power::TrainingSet) and give it with --power-model."
+         fit your own with --calibrate and give it with --power-model."
+    };
+    let latency = match time {
+        TimeModel::StallBased { memory_latency } => {
+            format!(", with a memory latency of {}", quantity(memory_latency.0, "s"))
+        }
+        _ => String::new(),
     };
     let basis = format!(
         "Counted by this machine's own counters at {:.2} GHz: {} of {} events, at most {} at a time, in the turn of the \
-         predicted phase. Time at other frequencies by the stall-based model, with a memory latency of {}. {fitted}",
+         predicted phase. Time at other frequencies by the {} model{latency}. {by}",
         clock.ghz(),
         choice.counted(),
         QUANTITIES.len(),
         run.counters,
-        quantity(machine.latency.0, "s"),
+        time.name(),
     );
+    let models = match fitted {
+        Some(model) if fit.is_some() => Used::of(model, clock, &frequencies),
+        _ => Used { performance: time.name(), power: power.machine().to_owned(), errors: Vec::new() },
+    };
     Ok(Study {
         program: run.program.to_owned(),
         basis,
@@ -104,7 +131,8 @@ pub fn study(
         modelled: false,
         interval: run.window,
         profiled_at: clock,
-        margin: None,
+        margin,
+        models,
         views: Study::views(&predicted, &observed.code, |address| source.locate(address))?,
         predicted,
         truth: None,
@@ -182,7 +210,7 @@ fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -
 }
 
 /// What of the quantities the models read.
-fn roles(power: &PowerModel) -> Result<Roles, Error> {
+fn roles(power: &PowerModel, choice: &Choice) -> Result<Roles, Error> {
     let source = |event: &Event| {
         let paper = nehalem::COEFFICIENTS.iter().position(|(name, ..)| *name == event.name);
         let own = || QUANTITIES.iter().position(|name| *name == event.name);
@@ -198,7 +226,8 @@ fn roles(power: &PowerModel) -> Result<Roles, Error> {
         stall_cycles: STALLS,
         llc_misses: MISSES,
         leading_misses: None,
-        resource_stalls: None,
+        resource_stalls: matches!(choice.supplies[RESOURCE_STALLS], Supply::Counted(_))
+            .then_some(RESOURCE_STALLS),
         power: power.capacitance().events().iter().map(source).collect::<Result<_, _>>()?,
     })
 }
@@ -245,22 +274,25 @@ fn turns(observed: &Observed, complete: &Complete<PhaseId>) -> String {
     )
 }
 
+/// What the program costs at the frequency nearest to `clock`.
+fn near(predicted: &Analysis<PhaseId>, clock: Hertz) -> (Cost, Hertz) {
+    let apart = |f: Hertz| (f.0 - clock.0).abs();
+    let costs = predicted.program_costs().iter().copied().zip(predicted.frequencies().iter().copied());
+    costs.min_by(|a, b| apart(a.1).total_cmp(&apart(b.1))).unwrap_or((Cost::default(), clock))
+}
+
 /// Measured power beside predicted power.
 fn drawn(observed: &Observed, predicted: &Analysis<PhaseId>, clock: Hertz) -> String {
     match &observed.drawn {
         None => "no energy was measured: this machine shows no energy counter (powercap)".to_owned(),
         Some(Err(error)) => format!("no energy was measured: {error}"),
         Some(Ok((joules, time))) => {
-            let apart = |f: &Hertz| (f.0 - clock.0).abs();
-            let costs = predicted.program_costs().iter().zip(predicted.frequencies());
-            let near = costs.min_by(|a, b| apart(a.1).total_cmp(&apart(b.1)));
-            let told = near.map_or(String::new(), |(cost, frequency)| {
-                format!(
-                    "; the model says {} for one core at {:.2} GHz",
-                    quantity(cost.power().0, "W"),
-                    frequency.ghz()
-                )
-            });
+            let (cost, frequency) = near(predicted, clock);
+            let told = format!(
+                "; the model says {} for one core at {:.2} GHz",
+                quantity(cost.power().0, "W"),
+                frequency.ghz()
+            );
             format!(
                 "all packages together drew {} on average (measured, RAPL){told}",
                 quantity(joules.0 / time.as_secs_f64(), "W")

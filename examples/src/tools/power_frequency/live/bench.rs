@@ -1,0 +1,243 @@
+//! This machine, calibrated: kernels run in this process at every frequency, counted by the processor's counters, with
+//! the energy of its packages and its temperature.
+
+use std::time::{Duration, Instant};
+
+use powersleuth::calibration::kernels::{self, Kernel};
+use powersleuth::calibration::{Bench, Calibration, MachineModel, Measurement, measure};
+use powersleuth::linux::{Files, Pin, PowerMeter, Thermometer, Tree, machine_name, policies, voltages};
+use powersleuth::multiplex::CounterSource;
+use powersleuth::perf::{PerfCounters, PerfError};
+use powersleuth::performance::{Counts, Event, Scaling};
+use powersleuth::{Cycles, Error, Hertz, Seconds, Volts};
+
+use super::choose::{Choice, MISSES, QUANTITIES, RESOURCE_STALLS, STALLS, Supply};
+use super::native::can_count;
+use crate::cli::{Failure, Watch};
+use crate::tools::power_frequency::Args;
+
+/// For which a kernel runs at a frequency.
+const MEASURED: Duration = Duration::from_millis(500);
+/// Times that each does.
+const STRETCHES: usize = 3;
+/// In which a new frequency settles.
+const SETTLED: Duration = Duration::from_millis(10);
+/// Frequencies where the driver takes any.
+const STEPS: u32 = 8;
+/// How far the clock that is counted may be from the frequency it was set to.
+const CLOCK: f64 = 0.05;
+
+/// Why a machine cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// Its files, or what follows from them.
+    #[error(transparent)]
+    System(#[from] Error),
+    /// Its counters.
+    #[error(transparent)]
+    Counters(#[from] PerfError),
+    /// It does not run at the frequency that it was set to.
+    #[error(
+        "the core ran at {ran} GHz while it was set to {set}; turn off turbo and power capping, or choose other \
+         --frequencies"
+    )]
+    Clock {
+        /// As counted, in GHz.
+        ran: f64,
+        /// As set, in GHz.
+        set: f64,
+    },
+    /// An event has no count.
+    #[error("the counters read {got} of {asked} events")]
+    Short {
+        /// Counts read.
+        got: usize,
+        /// Events asked for.
+        asked: usize,
+    },
+}
+
+/// A machine with counters `S`, below `F`.
+pub struct NativeBench<F: Files, S> {
+    pin: Pin<F>,
+    meter: PowerMeter<F>,
+    thermometer: Option<Thermometer<F>>,
+    source: S,
+    choice: Choice,
+    groups: Vec<Vec<usize>>, // numbers of codes that are counted together
+    kernels: Vec<Kernel>,
+    began: Instant,
+    clock: Hertz,
+    measured: Duration,
+}
+
+impl<F: Files + Clone, S> NativeBench<F, S> {
+    /// With `counters` counters for the events of `choice`, each run measured for `measured`.
+    ///
+    /// # Errors
+    /// [`Error`] without frequencies, a meter of energy, or counters.
+    pub fn new(
+        files: &F,
+        source: S,
+        choice: Choice,
+        counters: usize,
+        kernels: Vec<Kernel>,
+        measured: Duration,
+    ) -> Result<Self, Error> {
+        let began = Instant::now();
+        let thermometer = match Thermometer::find(files.clone()) {
+            Ok(thermometer) => Some(thermometer),
+            Err(Error::Missing { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let codes: Vec<usize> = (0..choice.codes.len()).collect();
+        Ok(Self {
+            pin: Pin::new(files.clone(), policies(files)?)?,
+            meter: PowerMeter::find(files.clone(), Duration::ZERO)?,
+            thermometer,
+            source,
+            groups: codes.chunks(counters.max(1)).map(<[usize]>::to_vec).collect(),
+            choice,
+            kernels,
+            began,
+            clock: Hertz(0.0),
+            measured,
+        })
+    }
+
+    /// Events of a power model: instructions, and what is counted of the first six quantities.
+    #[must_use]
+    pub fn events(choice: &Choice) -> Vec<Event> {
+        let counted = |&number: &usize| matches!(choice.supplies[number], Supply::Counted(_));
+        let event = |number: usize| {
+            let scaling = if number == RESOURCE_STALLS { Scaling::ResourceStalls } else { Scaling::Fixed };
+            Event { name: QUANTITIES[number].to_owned(), scaling }
+        };
+        std::iter::once(Event::fixed("instructions")).chain((0..STALLS).filter(counted).map(event)).collect()
+    }
+}
+
+impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBench<F, S> {
+    type Error = BenchError;
+
+    fn set(&mut self, frequency: Hertz) -> Result<(), BenchError> {
+        self.pin.set(frequency)?;
+        self.clock = frequency;
+        std::thread::sleep(SETTLED);
+        Ok(())
+    }
+
+    fn run(&mut self, kernel: usize, _: usize) -> Result<Measurement, BenchError> {
+        let part = self.measured / self.groups.len() as u32;
+        let mut per_instruction = vec![0.0; self.choice.codes.len()];
+        let (mut instructions, mut cycles, mut seconds) = (0.0, 0.0, 0.0);
+        let begin = self.began.elapsed();
+        let before = self.meter.read(begin)?;
+        for group in &self.groups {
+            self.source.start(group)?;
+            let from = Instant::now();
+            while from.elapsed() < part {
+                self.kernels[kernel].run();
+                // Sensors show the power of a moment.
+                self.meter.read(self.began.elapsed())?;
+            }
+            let reading = self.source.stop()?;
+            let here = reading.instructions.scaled().unwrap_or(0.0);
+            for (&code, count) in group.iter().zip(&reading.counts) {
+                per_instruction[code] = count.scaled().unwrap_or(0.0) / here;
+            }
+            if reading.counts.len() != group.len() {
+                return Err(BenchError::Short { got: reading.counts.len(), asked: group.len() });
+            }
+            instructions += here;
+            cycles += reading.cycles.scaled().unwrap_or(0.0);
+            seconds += reading.cycles.enabled.as_secs_f64();
+        }
+        let end = self.began.elapsed();
+        let energy = self.meter.read(end)? - before;
+        let ran = cycles / seconds;
+        if (ran / self.clock.0 - 1.0).abs() > CLOCK {
+            return Err(BenchError::Clock { ran: ran / 1e9, set: self.clock.ghz() });
+        }
+        let of = |number: usize| match self.choice.supplies[number] {
+            Supply::Counted(code) => per_instruction[code] * instructions,
+            Supply::Cycles => cycles,
+            Supply::Nothing => 0.0,
+        };
+        let mut counts =
+            Counts::new(instructions, Cycles(cycles), Cycles(of(STALLS).min(cycles)), of(MISSES))?;
+        let counted = |number: &usize| matches!(self.choice.supplies[*number], Supply::Counted(_));
+        if counted(&RESOURCE_STALLS) {
+            counts = counts.with_resource_stalls(Cycles(of(RESOURCE_STALLS)))?;
+        }
+        Ok(Measurement {
+            counts,
+            events: std::iter::once(instructions).chain((0..STALLS).filter(counted).map(of)).collect(),
+            time: Seconds(end.saturating_sub(begin).as_secs_f64()),
+            energy,
+            temperature: self.thermometer.as_ref().map(Thermometer::read).transpose()?,
+        })
+    }
+}
+
+/// Calibrates this machine. Its frequencies are put back as they were.
+///
+/// # Errors
+/// [`Failure`] that names what the machine lacks.
+pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure> {
+    can_count(&[]).map_err(Failure::run)?;
+    let files = Tree::new(&args.system);
+    let choice = Choice::make(&files, std::env::consts::ARCH, &args.events, |code| can_count(&[code]));
+    let frequencies = frequencies(&files, &args.live_frequencies()).map_err(Failure::run)?;
+    let known = known_voltages(&files, &frequencies).map_err(Failure::run)?;
+    let name = machine_name(&files).map_err(Failure::run)?;
+    watch.tell("making the kernels' tables");
+    let kernels: Vec<Kernel> = kernels::all().into_iter().map(|make| make()).collect();
+    let sizes = [kernels.len(), STRETCHES];
+    let events = NativeBench::<Tree, PerfCounters>::events(&choice);
+    let source = PerfCounters::of_this_thread(choice.codes.clone());
+    let counters = usize::from(args.counters);
+    let mut bench =
+        NativeBench::new(&files, source, choice, counters, kernels, MEASURED).map_err(Failure::run)?;
+    let empty = Calibration::new(events, frequencies).map_err(Failure::run)?;
+    let progress = |done: usize, all: usize| {
+        watch.tell_with(|| format!("{done} of {all} measurements"));
+        !watch.is_interrupted()
+    };
+    let measured = measure(&mut bench, empty, sizes, args.common.seed, progress).map_err(Failure::run)?;
+    drop(bench);
+    let Some(measured) = measured else {
+        return Err(Failure::Run("interrupted before everything was measured".to_owned()));
+    };
+    measured.fit(&name, known.as_deref()).map_err(Failure::run)
+}
+
+/// Those asked for, or the machine's own: at most nine.
+fn frequencies(files: &impl Files, asked: &[Hertz]) -> Result<Vec<Hertz>, Error> {
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let policy = policies(files)?.remove(0);
+    let (low, high) = policy.range;
+    let step = |k: u32| low + (high - low) * (f64::from(k) / f64::from(STEPS));
+    let mut chosen: Vec<Hertz> = match policy.frequencies.as_slice() {
+        // The kernel counts in kilohertz.
+        [] => (0..=STEPS).map(|k| Hertz((step(k).0 / 1e5).round() * 1e5)).collect(),
+        all if all.len() <= STEPS as usize + 1 => all.to_vec(),
+        all => (0..=STEPS as usize).map(|k| all[k * (all.len() - 1) / STEPS as usize]).collect(),
+    };
+    chosen.dedup();
+    Ok(chosen)
+}
+
+/// Voltages where the system shows those of all `frequencies`; a file that cannot be read is an error.
+fn known_voltages(files: &impl Files, frequencies: &[Hertz]) -> Result<Option<Vec<Volts>>, Error> {
+    let shown = match voltages(files, 0) {
+        Ok(shown) => shown,
+        Err(Error::Missing { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let at = |f: &Hertz| shown.iter().find(|(known, _)| (known.0 - f.0).abs() < 1e3).map(|&(_, volts)| volts);
+    Ok(frequencies.iter().map(at).collect())
+}
