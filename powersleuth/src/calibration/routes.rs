@@ -52,15 +52,18 @@ impl Accuracy {
         for ratio in &mut ratios {
             *ratio = ratio.abs();
         }
-        ratios.sort_by(f64::total_cmp);
-        let share = COVERAGE * (1.0 + 1.0 / programs as f64);
-        let place = (share * ratios.len() as f64).ceil() as usize;
-        let largest = ratios.len() - 1;
-        Self {
-            mean: ratios.iter().sum::<f64>() / ratios.len() as f64,
-            interval: ratios[place.saturating_sub(1).min(largest)] * share.max(1.0),
-        }
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        Self { mean, interval: beyond_few(ratios, programs) }
     }
+}
+
+/// What `errors` of `programs` programs exceed so rarely that those of a new program do in 5 % of all cases; at least 0.
+fn beyond_few(mut errors: Vec<f64>, programs: usize) -> f64 {
+    errors.sort_by(f64::total_cmp);
+    let share = COVERAGE * (1.0 + 1.0 / programs as f64);
+    let place = (share * errors.len() as f64).ceil() as usize;
+    let last = errors.len().saturating_sub(1);
+    errors.get(place.saturating_sub(1).min(last)).map_or(0.0, |error| error.max(0.0) * share.max(1.0))
 }
 
 /// A calibration with its power rows: one per stretch and frequency, in this order.
@@ -171,8 +174,7 @@ impl Rows<'_> {
         Route { from, to, time: Accuracy::of(times, programs), power: Accuracy::of(powers, programs) }
     }
 
-    /// The error of the scaling share of time that 95 % of the stretches stay below, each predicted by the model of its
-    /// fold: see [`SlowdownErrors`](crate::performance::SlowdownErrors).
+    /// The error of the scaling share of time that 95 % of what a new program does stays below: see [`SlowdownErrors`](crate::performance::SlowdownErrors).
     fn margin(&self, left_out: &[LeftOut], models: &[&TimeModel], from: usize) -> f64 {
         let (stretches, frequencies) = (&self.calibration.stretches, &self.calibration.frequencies);
         let to = furthest(frequencies, from);
@@ -190,8 +192,6 @@ impl Rows<'_> {
                 share(counts.cycles(), measured) - share(counts.cycles(), predicted)
             }));
         }
-        errors.sort_by(f64::total_cmp);
-        let place = (COVERAGE * errors.len() as f64).ceil() as usize;
-        errors.get(place.saturating_sub(1)).map_or(0.0, |error| error.max(0.0))
+        beyond_few(errors, left_out.len())
     }
 }

@@ -79,8 +79,8 @@ pub struct TimeFit {
     pub at: Hertz,
     /// The model with the smallest error there.
     pub model: TimeModel,
-    /// The error of the share of time that scales with the clock that 95 % of the stretches stay below, each
-    /// predicted without its own program: a margin for [`Goal::with_margin`](crate::analysis::Goal::with_margin).
+    /// The error of the share of time that scales with the clock that 95 % of what a program outside the calibration
+    /// does stays below: a margin for [`Goal::with_margin`](crate::analysis::Goal::with_margin).
     pub margin: f64,
 }
 

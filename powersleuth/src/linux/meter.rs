@@ -60,6 +60,12 @@ impl<F: Files + Clone> PowerMeter<F> {
         &self.name
     }
 
+    /// Whether it counts energy, so that two readings tell what was drawn between them however long that was.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        matches!(self.source, Source::Counters(_))
+    }
+
     /// Energy since the beginning. Sensors show the power of a moment: read them about a thousand times a second. `now`
     /// is on the clock of [`find`](Self::find).
     ///

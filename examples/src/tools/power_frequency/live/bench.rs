@@ -1,6 +1,7 @@
 //! This machine, calibrated: kernels run in this process at every frequency, counted by the processor's counters, with
 //! the energy of its packages and its temperature.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use powersleuth::calibration::kernels::{self, Kernel};
@@ -24,8 +25,11 @@ const STRETCHES: usize = 3;
 const SETTLED: Duration = Duration::from_millis(10);
 /// Frequencies where the driver takes any.
 const STEPS: u32 = 8;
-/// How far the clock that is counted may be from the frequency it was set to.
-const CLOCK: f64 = 0.05;
+/// After which a sensor of power is read again.
+const SAMPLED: Duration = Duration::from_millis(1);
+/// What the clock that is counted may be of the frequency it was set to. Cycles are those of user mode, so that a meter
+/// that is read while a kernel runs takes some away.
+const CLOCK: RangeInclusive<f64> = 0.9..=1.05;
 
 /// Why a machine cannot be calibrated.
 #[derive(Debug, thiserror::Error)]
@@ -137,10 +141,13 @@ impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBenc
         for group in &self.groups {
             self.source.start(group)?;
             let from = Instant::now();
+            let mut looked = from;
             while from.elapsed() < part {
                 self.kernels[kernel].run();
-                // Sensors show the power of a moment.
-                self.meter.read(self.began.elapsed())?;
+                if !self.meter.counts() && looked.elapsed() >= SAMPLED {
+                    looked = Instant::now();
+                    self.meter.read(self.began.elapsed())?;
+                }
             }
             let reading = self.source.stop()?;
             let here = reading.instructions.scaled().unwrap_or(0.0);
@@ -157,7 +164,7 @@ impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBenc
         let end = self.began.elapsed();
         let energy = self.meter.read(end)? - before;
         let ran = cycles / seconds;
-        if (ran / self.clock.0 - 1.0).abs() > CLOCK {
+        if !CLOCK.contains(&(ran / self.clock.0)) {
             return Err(BenchError::Clock { ran: ran / 1e9, set: self.clock.ghz() });
         }
         let of = |number: usize| match self.choice.supplies[number] {
