@@ -400,3 +400,64 @@ fn a_tree_writes_only_what_is_there() {
     let missing = tree.write("sys/class/powercap/none", "1").unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
+
+/// Run by the test below in a process of its own: pins, and waits to be killed.
+#[test]
+#[ignore = "a part of the next test"]
+#[cfg(unix)]
+fn pin_and_wait() {
+    let Some(root) = std::env::var_os("PINNED_ROOT") else { return };
+    let tree = Tree::new(root);
+    let mut pin = Pin::guarded(tree.clone(), policies(&tree).unwrap()).unwrap();
+    pin.set(Hertz::from_ghz(2.0)).unwrap();
+    println!("pinned");
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_kill_restores_what_was_pinned() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    let (root, tree) = laid_out(INTEL);
+    let limits = || policies(&tree).unwrap().iter().map(|policy| policy.limits).collect::<Vec<_>>();
+    let before = limits();
+    let mut pinned = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "pin_and_wait", "--ignored", "--nocapture"])
+        .env("PINNED_ROOT", root.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(pinned.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("pinned")));
+    assert!(limits().iter().all(|&limit| limit == (Hertz(2e9), Hertz(2e9))));
+    // SIGKILL.
+    pinned.kill().unwrap();
+    pinned.wait().unwrap();
+    let begin = Instant::now();
+    // Files that are being written may be empty for a moment.
+    let restored =
+        || policies(&tree).is_ok_and(|found| found.iter().map(|p| p.limits).eq(before.iter().copied()));
+    while !restored() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", limits());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_guarded_pin_that_ends_well_leaves_nothing_behind() {
+    let (_root, tree) = laid_out(AMD);
+    let before = policies(&tree).unwrap();
+    let mut pin = Pin::guarded(tree.clone(), before.clone()).unwrap();
+    pin.set(Hertz::from_ghz(2.8)).unwrap();
+    pin.restore().unwrap();
+    assert_eq!(policies(&tree).unwrap(), before);
+    // The guard is gone: what is set from now on stays.
+    let mut other = Pin::new(tree.clone(), before).unwrap();
+    other.set(Hertz::from_ghz(2.2)).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(policies(&tree).unwrap()[0].limits, (Hertz(2.2e9), Hertz(2.2e9)));
+}

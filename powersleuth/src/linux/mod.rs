@@ -5,7 +5,7 @@
 //! [`Pin`] is made.
 //!
 //! - [`policies`]: the frequencies that each group of cores can run at;
-//! - [`Pin`]: sets them, and puts everything back as it was;
+//! - [`Pin`]: sets them, and puts everything back as it was, even if the process is killed;
 //! - [`voltages`]: voltage of each frequency, where the device tree or debugfs has it;
 //! - [`energy_zones`], [`package_zones`], [`EnergyMeter`]: energy counters (RAPL) through powercap;
 //! - [`PowerMeter`]: those, else sensors of a processor's supply, else the battery;
@@ -14,6 +14,8 @@
 
 mod cpufreq;
 mod files;
+#[cfg(unix)]
+mod guard;
 mod machine;
 mod meter;
 mod opp;

@@ -5,20 +5,26 @@
 //! one, so which of the two is moved first matters.
 
 use super::cpufreq::{Policy, from_khz, path};
+#[cfg(unix)]
+use super::files::Tree;
 use super::files::{Files, READABLE, number};
+#[cfg(unix)]
+use super::guard::Guard;
 use crate::{Error, Hertz};
 
 const WRITABLE: &str = "run as root to set the frequency";
 
 /// Holds cores at one frequency until it is dropped, be it by a panic.
 ///
-/// Not restored by what does not run destructors: `process::exit`, a signal, a panic that aborts. For those, let
-/// a handler call [`Restorer::restore`].
+/// What does not run destructors, `process::exit`, a signal, a panic that aborts, restores nothing unless the pin is
+/// [guarded](Pin::guarded); or let a handler call [`Restorer::restore`].
 #[derive(Debug)]
 pub struct Pin<F: Files> {
     restorer: Restorer<F>,
     policies: Vec<Policy>,
     restored: bool,
+    #[cfg(unix)]
+    guard: Option<Guard>, // let go after the limits are restored
 }
 
 /// Knows the limits as they were. Clones may restore them from anywhere.
@@ -38,7 +44,13 @@ impl<F: Files + Clone> Pin<F> {
             return Err(Error::Empty { what: "cpufreq policies" });
         }
         let saved = policies.iter().map(|p| (p.number, p.limits.0, p.limits.1)).collect();
-        Ok(Self { restorer: Restorer { files, saved }, policies, restored: false })
+        Ok(Self {
+            restorer: Restorer { files, saved },
+            policies,
+            restored: false,
+            #[cfg(unix)]
+            guard: None,
+        })
     }
 
     /// Sets all policies to `frequency`.
@@ -69,6 +81,25 @@ impl<F: Files + Clone> Pin<F> {
     }
 }
 
+#[cfg(unix)]
+impl Pin<Tree> {
+    /// The same, watched over by a process that restores the limits if this one ends without doing so, as by SIGKILL.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::File`] if that process cannot be started.
+    pub fn guarded(files: Tree, policies: Vec<Policy>) -> Result<Self, Error> {
+        let mut pin = Self::new(files, policies)?;
+        let saved = pin.restorer.saved.iter().flat_map(|&(policy, low, high)| {
+            let [low, high] = [("scaling_min_freq", low), ("scaling_max_freq", high)]
+                .map(|(file, hertz)| (path(policy, file), khz(hertz)));
+            // Whichever limit the kernel refuses at first, because they would cross, it takes in the end.
+            [high.clone(), low, high]
+        });
+        pin.guard = Some(Guard::start(pin.restorer.files.root(), saved)?);
+        Ok(pin)
+    }
+}
+
 impl<F: Files> Restorer<F> {
     /// Puts all limits back, the remaining ones even if one fails.
     ///
@@ -92,14 +123,18 @@ impl<F: Files> Drop for Pin<F> {
     }
 }
 
+/// As the kernel writes it.
+fn khz(frequency: Hertz) -> String {
+    format!("{:.0}", frequency.0 / 1000.0)
+}
+
 fn set_limits(files: &impl Files, policy: u32, low: Hertz, high: Hertz) -> Result<(), Error> {
     let lower = (path(policy, "scaling_min_freq"), low);
     let upper = (path(policy, "scaling_max_freq"), high);
     let now = from_khz(number(files, &lower.0, READABLE)?);
     let order = if high >= now { [upper, lower] } else { [lower, upper] };
     for (path, frequency) in order {
-        let text = format!("{:.0}", frequency.0 / 1000.0);
-        files.write(&path, &text).map_err(|source| Error::File {
+        files.write(&path, &khz(frequency)).map_err(|source| Error::File {
             operation: "write",
             path,
             source,
