@@ -132,6 +132,7 @@ fn mistakes_are_one_clear_line() {
         (&["--core-width", "0"], 2, "0 is not in 1..=16"),
         (&["--calibrate=there"], 2, "[possible values: here, simulated]"),
         (&["--calibrate", "--accuracy"], 2, "cannot be used with"),
+        (&["--deadline", "1", "--hysteresis", "1"], 2, "cannot be used with"),
         (&["--power-model", "/nonexistent"], 2, "power model /nonexistent: No such file"),
     ] {
         let ended = run_with(arguments, false);
@@ -200,7 +201,8 @@ fn the_report_adds_up() {
 #[test]
 fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
     let folder = support::Folder::new();
-    let ended = run_with(&["--calibrate=simulated", "--json", "--seed", "3"], false);
+    let calibrate = ["--calibrate=simulated", "--frequencies", "1.6,2.13,2.67", "--seed", "3"];
+    let ended = run_with(&[&calibrate[..], &["--json"]].concat(), false);
     let model = folder.file("machine.json", &ended.out);
     assert_eq!(ended.status, 0, "{}", ended.messages);
     let arguments = ["--workload", "compute", "--frequencies", "1.6,2.13,2.67", "--power-model", &model];
@@ -220,6 +222,8 @@ fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
     }
     let page = run_with(&arguments, false).out;
     assert!(page.contains("on kernels left out of the calibration"), "{page}");
+    let table = run_with(&calibrate, false).out;
+    assert!(table.contains("Time by the calibrated model") && table.contains("relative voltage"), "{table}");
     // A core of another width is another machine.
     let other = run_with(&[&arguments[..], &["--core-width", "2"]].concat(), false);
     assert_eq!(other.status, 1);

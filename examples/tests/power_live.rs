@@ -23,7 +23,7 @@ use examples::tools::power_frequency::live::{IntervalSource, Seen};
 use examples::tools::power_frequency::study::Study;
 use examples::tools::power_frequency::{Args, run, suite};
 use powersleuth::calibration::{Bench, Calibration, MachineModel, Measurement, kernels};
-use powersleuth::linux::{EnergyMeter, Files, Tree, package_zones};
+use powersleuth::linux::{EnergyMeter, Files, Pin, Tree, package_zones, policies};
 use powersleuth::multiplex::{Count, CounterSource, Reading};
 use powersleuth::perf::{EventCode, PerfCounters, PerfError};
 use powersleuth::performance::Counts;
@@ -546,10 +546,12 @@ fn a_machine_is_measured_in_turns_and_put_back_as_it_was() {
     }
     let files = Tree::new(root.path());
     let limit = || std::fs::read_to_string(root.path().join(policy).join("scaling_max_freq")).unwrap();
+    let pin = || Pin::guarded(files.clone(), policies(&files).unwrap()).unwrap();
     let kernel = kernels::all()[0]();
     let source = Fixed { hertz: 1e9, asked: Vec::new() };
     let mut bench =
-        NativeBench::new(&files, source, everything(), 4, vec![kernel], Duration::from_millis(2)).unwrap();
+        NativeBench::new(&files, pin(), source, everything(), 4, vec![kernel], Duration::from_millis(2))
+            .unwrap();
     bench.set(Hertz::from_ghz(1.0)).unwrap();
     assert_eq!(limit(), "1000000");
     let measured = bench.run(0, 0).unwrap();
@@ -568,7 +570,8 @@ fn a_machine_is_measured_in_turns_and_put_back_as_it_was() {
     assert_eq!(limit(), "2000000");
     std::fs::remove_dir_all(root.path().join("sys/class/powercap")).unwrap();
     let source = Fixed { hertz: 1e9, asked: Vec::new() };
-    let blind = NativeBench::new(&files, source, everything(), 4, Vec::new(), Duration::from_millis(2));
+    let blind =
+        NativeBench::new(&files, pin(), source, everything(), 4, Vec::new(), Duration::from_millis(2));
     let error = blind.err().unwrap().to_string();
     assert!(error.contains("powercap/intel-rapl:0"), "{error}");
 }

@@ -62,7 +62,8 @@ pub struct Args {
     #[arg(long, value_name = "US", default_value = "0", value_parser = not_negative)]
     transition: f64,
     /// Leave the frequency as it is unless changing it gains as much for the coming instance of a phase, in per cent
-    #[arg(long, value_name = "PERCENT", value_parser = not_negative)]
+    #[arg(long, value_name = "PERCENT", value_parser = not_negative,
+        conflicts_with_all = ["deadline", "energy_budget", "power_cap", "dwell"])]
     hysteresis: Option<f64>,
     /// Model from what is reused, even where it could be counted
     #[arg(long, conflicts_with_all = ["profile_at", "counters"])]
@@ -129,7 +130,7 @@ impl CommandLine for Args {
         ("how good the predictions are", "--accuracy"),
         ("a schedule that meets a deadline with the least energy", "--objective energy --deadline 0.02"),
         ("models of this machine, as root", "--calibrate --json -o machine.json"),
-        ("a program by those", "--power-model machine.json -- xz --keep --stdout file"),
+        ("a program by those", "--power-model machine.json -- xz --keep file"),
     ];
 
     fn common(&self) -> &Common {

@@ -84,6 +84,10 @@ pub fn run_until(
             Calibrated::Here => live::bench::calibrate(args, &watch)?,
             Calibrated::Simulated => {
                 watch.tell("calibrating");
+                let asked = args.setup(&points)?.frequencies;
+                let asked: Result<Vec<_>, _> =
+                    asked.into_iter().map(|frequency| points.at(frequency)).collect();
+                let points = asked.and_then(OperatingPoints::new).map_err(Failure::run)?;
                 let machine = args.simulated(points);
                 machine.calibrate(args.common.seed, interrupted).map_err(Failure::run)?
             }

@@ -77,12 +77,14 @@ pub struct NativeBench<F: Files, S> {
 }
 
 impl<F: Files + Clone, S> NativeBench<F, S> {
-    /// With `counters` counters for the events of `choice`, each run measured for `measured`.
+    /// Whose frequencies `pin` sets, with `counters` counters for the events of `choice`, each run measured for
+    /// `measured`.
     ///
     /// # Errors
-    /// [`Error`] without frequencies, a meter of energy, or counters.
+    /// [`Error`] without a meter of energy, or for files that cannot be read.
     pub fn new(
         files: &F,
+        pin: Pin<F>,
         source: S,
         choice: Choice,
         counters: usize,
@@ -97,7 +99,7 @@ impl<F: Files + Clone, S> NativeBench<F, S> {
         };
         let codes: Vec<usize> = (0..choice.codes.len()).collect();
         Ok(Self {
-            pin: Pin::new(files.clone(), policies(files)?)?,
+            pin,
             meter: PowerMeter::find(files.clone(), Duration::ZERO)?,
             thermometer,
             source,
@@ -205,8 +207,10 @@ pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure
     let events = NativeBench::<Tree, PerfCounters>::events(&choice);
     let source = PerfCounters::of_this_thread(choice.codes.clone());
     let counters = usize::from(args.counters);
+    let pin =
+        policies(&files).and_then(|policies| Pin::guarded(files.clone(), policies)).map_err(Failure::run)?;
     let mut bench =
-        NativeBench::new(&files, source, choice, counters, kernels, MEASURED).map_err(Failure::run)?;
+        NativeBench::new(&files, pin, source, choice, counters, kernels, MEASURED).map_err(Failure::run)?;
     let empty = Calibration::new(events, frequencies).map_err(Failure::run)?;
     let progress = |done: usize, all: usize| {
         watch.tell_with(|| format!("{done} of {all} measurements"));

@@ -64,7 +64,7 @@ pub(super) fn count(
     let machine = args.machine()?;
     let files = Tree::new(&args.system);
     let choice = Choice::make(&files, std::env::consts::ARCH, &args.events, |code| can_count(&[code]));
-    // Restored when it goes, whatever happens meanwhile.
+    // Restored when it goes, whatever happens meanwhile, a kill included.
     let pin = args.profile_at.map(|ghz| pin(&files, Hertz::from_ghz(ghz))).transpose()?;
     let meter = package_zones(&files).and_then(|zones| EnergyMeter::new(files.clone(), &zones));
     let (meter, unreadable) = match meter {
@@ -127,7 +127,7 @@ pub(super) fn count(
 /// Sets all cores to `frequency`, because the user asked for it.
 fn pin(files: &Tree, frequency: Hertz) -> Result<Pin<Tree>, Failure> {
     let policies = policies(files).map_err(Failure::run)?;
-    let mut pin = Pin::new(files.clone(), policies).map_err(Failure::run)?;
+    let mut pin = Pin::guarded(files.clone(), policies).map_err(Failure::run)?;
     pin.set(frequency).map_err(Failure::run)?;
     Ok(pin)
 }
