@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{ArgGroup, Parser};
 use powersleuth::analysis::{Cost, Goal, Hysteresis, Limits, Objective};
 use powersleuth::calibration::MachineModel;
 use powersleuth::perf::EventCode;
@@ -23,16 +23,16 @@ use crate::machines::ooo::{CoreSettings, PackageSettings};
 use crate::target::PROGRAM_WINDOW;
 use crate::workloads::{NAMES, Workload};
 
-/// Tells what each phase of a program takes in time, power and energy at any clock frequency, from one run at one,
-/// and which frequency to run it at.
+/// Predicts time, power and energy of each phase of a program at any clock frequency, from one run at one, and chooses
+/// the frequency to run it at.
 ///
-/// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also tells the truth. PROGRAM
+/// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also gives the truth. PROGRAM
 /// runs unmodified: where this machine has hardware counters (perf_event) it is counted by them, with energy measured
 /// where there is a meter (powercap). Elsewhere it runs under qemu-user; nothing then counts its cycles, so that they
 /// are modelled from what it reuses, for that same core. The output says which. The exit status is the program's own.
 /// Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "power_frequency", version)]
+#[command(name = "power_frequency", version, group(ArgGroup::new("counts").args(["program", "calibrate"])))]
 pub struct Args {
     #[command(flatten)]
     pub(super) common: Common,
@@ -72,7 +72,7 @@ pub struct Args {
     #[arg(long, requires = "program", conflicts_with = "modelled")]
     pub(super) counted: bool,
     /// Code of an event of this processor, as NAME=HEX, for example stalls=0x01A2; may be repeated
-    #[arg(long = "event", value_name = "NAME=CODE", value_parser = choose::parse)]
+    #[arg(long = "event", value_name = "NAME=CODE", requires = "counts", value_parser = choose::parse)]
     pub(super) events: Vec<(usize, EventCode)>,
     /// Models of the machine's power and time, as --calibrate --json writes them, or a power model alone, as powersleuth
     /// saves it [default: an example, not of this machine; for an embedded workload, its core's]
