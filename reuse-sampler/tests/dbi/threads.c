@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,11 @@ int main(int count, char **arguments) {
     fflush(stdout);
     struct sigaction action = {.sa_handler = on};
     sigaction(SIGUSR1, &action, 0);
+    // Signals for whichever thread it is, all the time.
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, 0);
+    struct itimerval often = {{0, 5000}, {0, 5000}};
+    setitimer(ITIMER_REAL, &often, 0);
     pthread_t many[40], spinning[3], waiting[3];
     for (long i = 0; i < 3; i++) {
         pthread_create(&spinning[i], 0, spins, (void *)i);

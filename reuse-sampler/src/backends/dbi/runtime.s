@@ -64,9 +64,11 @@
     lea r10, [rip + .Ldbi_timeout]
     mov eax, 202
     syscall
-    cmp rax, -110
-    jne 77b
-    mov eax, 110
+    test rax, rax
+    jz 77b
+    cmp dword ptr gs:[\state], 2
+    je 79f
+    mov eax, 110 # also where a signal comes before the time is over, again and again
     syscall
     mov rdi, gs:[{HUB}]
     cmp eax, [rdi+8]
@@ -400,9 +402,22 @@ reuse_sampler_dbi_runtime:
     mov rax, gs:[rax+{ACTIONS}]
     jmp rax
 
-# The observer is dead: the signal waits, blocked, until the next block has taken the program out.
+# The observer is dead: the signal waits, blocked, until the next block has taken the program out. A system call of
+# translated code that has not begun, or is to begin again, is left for the exit: it might not return.
 .Ldbi_signal_orphan:
     mov rdx, gs:[{SIGNAL_CONTEXT}]
+    mov dword ptr gs:[{PENDING}], 1
+    lea rax, [rip + .Ldbi_call_kernel]
+    cmp rax, [rdx+0xA8]
+    je 1f
+    lea rax, [rip + .Ldbi_call_popped]
+    cmp rax, [rdx+0xA8]
+    jne 3f
+    mov rax, [rdx+0x40]
+    mov [rdx+0xA0], rax
+1:  lea rax, [rip + .Ldbi_exit]
+    mov [rdx+0xA8], rax
+3:
     mov rax, [rdx+0x128]
     mov gs:[{MASK}], rax
     mov dword ptr gs:[{MASKED}], 1
