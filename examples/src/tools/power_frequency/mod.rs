@@ -5,7 +5,7 @@
 //! - [`events`], [`observe`]: what a run shows on few counters;
 //! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
 //! - [`live`]: the same on this machine's own counters;
-//! - [`bench`], `machine`: a machine of which nothing is known is calibrated;
+//! - [mod@bench], `machine`: a machine of which nothing is known is calibrated;
 //! - [`judge`], [`accuracy`], [`unknown`]: predictions against the truth.
 
 pub mod accuracy;

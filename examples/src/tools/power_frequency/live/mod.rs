@@ -5,7 +5,7 @@
 //!   what Linux has, tests with the reference core's run;
 //! - [`choose`]: which events this machine has, and what stands in for those it has not;
 //! - [`observe`]: the run; [`study`]: what follows;
-//! - [`bench`]: kernels at every frequency, to fit models to this machine.
+//! - [mod@bench]: kernels at every frequency, to fit models to this machine.
 //!
 //! All that is read of the machine besides its counters lies below a root that the caller gives.
 
