@@ -42,6 +42,15 @@
     mov r15, gs:[\at+120]
 .endm
 
+# Out of the program: its registers and flags are kept.
+.macro ENTER
+    SAVE {REGISTERS}
+    mov rsp, gs:[{STACK}]
+    pushfq
+    pop qword ptr gs:[{FLAGS}]
+    cld
+.endm
+
 # Wakes the observer, then sleeps until the word at gs:[state] is 2. Goes to orphan if the observer is dead.
 .macro ASK state, orphan
     mov dword ptr gs:[\state], 1
@@ -131,11 +140,7 @@ reuse_sampler_dbi_runtime:
 # Out of translated code, or at a known place of the program.
 .p2align 4
 .Ldbi_exit:
-    SAVE {REGISTERS}
-    mov rsp, gs:[{STACK}]
-    pushfq
-    pop qword ptr gs:[{FLAGS}]
-    cld
+    ENTER
     mov dword ptr gs:[{REASON}], 0
 .Ldbi_ring:
     ASK {STATE}, .Ldbi_orphan
@@ -176,11 +181,7 @@ reuse_sampler_dbi_runtime:
 .Ldbi_command_kernel:
     syscall
 .Ldbi_commanded:
-    SAVE {REGISTERS}
-    mov rsp, gs:[{STACK}]
-    pushfq
-    pop qword ptr gs:[{FLAGS}]
-    cld
+    ENTER
     mov dword ptr gs:[{REASON}], 5
     jmp .Ldbi_ring
 
@@ -295,11 +296,7 @@ reuse_sampler_dbi_runtime:
 
 # Back from a system call of translated code that is there no longer.
 .Ldbi_after:
-    SAVE {REGISTERS}
-    mov rsp, gs:[{STACK}]
-    pushfq
-    pop qword ptr gs:[{FLAGS}]
-    cld
+    ENTER
     mov ecx, gs:[{EXIT}]
     mov rax, gs:[{EXIT_PCS}]
     mov rax, [rax+rcx*8]
@@ -417,8 +414,7 @@ reuse_sampler_dbi_runtime:
     mov [rdx+0xA0], rax
 1:  lea rax, [rip + .Ldbi_exit]
     mov [rdx+0xA8], rax
-3:
-    mov rax, [rdx+0x128]
+3:  mov rax, [rdx+0x128]
     mov gs:[{MASK}], rax
     mov dword ptr gs:[{MASKED}], 1
     mov qword ptr [rdx+0x128], -1
@@ -440,11 +436,7 @@ reuse_sampler_dbi_runtime:
 # The program returned from a handler: the kernel has restored everything but the place.
 .Ldbi_returned:
     mov dword ptr gs:[{EXIT}], 0
-    SAVE {REGISTERS}
-    mov rsp, gs:[{STACK}]
-    pushfq
-    pop qword ptr gs:[{FLAGS}]
-    cld
+    ENTER
     mov dword ptr gs:[{REASON}], 6
     jmp .Ldbi_ring
 .Ldbi_end:
