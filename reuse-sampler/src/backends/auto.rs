@@ -187,9 +187,18 @@ fn qemu_options(options: &AutoOptions) -> QemuOptions {
 
 #[cfg(feature = "dbi")]
 fn dbi_options(options: &AutoOptions) -> DbiOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, children, .. } =
         options.clone();
-    DbiOptions { window, line_size, seed, environment, directory, output_to_stderr, ..DbiOptions::default() }
+    DbiOptions {
+        window,
+        line_size,
+        seed,
+        environment,
+        directory,
+        output_to_stderr,
+        children,
+        ..DbiOptions::default()
+    }
 }
 
 impl AutoSampler {
@@ -229,9 +238,8 @@ impl AutoSampler {
         }
     }
 
-    /// Operands per access, where the emulator observes: see
-    #[cfg_attr(feature = "qemu", doc = " [`QemuSampler::operands_per_access`].")]
-    #[cfg_attr(not(feature = "qemu"), doc = " the qemu backend.")]
+    /// Operands per access, where every access can be seen (`qemu`, `dbi`). An operand is what cachegrind calls a data
+    /// reference: a read-modify-write is one (two accesses), and so is one that straddles lines.
     pub fn operands_per_access(&self) -> Option<f64> {
         match &self.backend {
             #[cfg(feature = "perf")]
@@ -239,13 +247,12 @@ impl AutoSampler {
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.operands_per_access(),
             #[cfg(feature = "dbi")]
-            Backend::Dbi(_) => None,
+            Backend::Dbi(sampler) => sampler.operands_per_access(),
         }
     }
 
-    /// The processes of the observed tree, where the backend follows them: see
-    #[cfg_attr(feature = "qemu", doc = " [`QemuSampler::processes`].")]
-    #[cfg_attr(not(feature = "qemu"), doc = " the qemu backend.")]
+    /// The processes of the observed tree, where the backend follows them (`qemu`, `dbi`): the program first, in the order
+    /// in which they began. Complete after the end.
     pub fn processes(&self) -> Vec<ProcessRecord> {
         match &self.backend {
             #[cfg(feature = "perf")]
@@ -253,7 +260,7 @@ impl AutoSampler {
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.processes(),
             #[cfg(feature = "dbi")]
-            Backend::Dbi(_) => Vec::new(),
+            Backend::Dbi(sampler) => sampler.processes(),
         }
     }
 

@@ -14,6 +14,8 @@ mod locate;
 #[cfg(feature = "perf")]
 #[cfg_attr(docsrs, doc(cfg(feature = "perf")))]
 pub mod perf;
+#[cfg(any(qemu_plugin, dbi_backend))]
+mod processes;
 #[cfg(feature = "qemu")]
 #[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]
 pub mod qemu;

@@ -8,6 +8,7 @@ use iced_x86::InstructionInfoFactory;
 use super::assemble::Code;
 use super::block::{self, End, Found, Operand, Repeated, Source};
 use super::layout::{self, shared};
+use super::memory::Hash;
 use super::region::Region;
 use super::runtime::{Runtime, hash};
 use super::translate::{self, Entries, Exit, Kind, Mark, Translator};
@@ -26,6 +27,8 @@ pub(super) struct Block {
     pub pc: u64,
     pub instructions: u32,
     pub operands: Vec<Operand>,
+    /// Operands that are loaded and stored.
+    pub updates: u32,
     pub repeated: Option<Repeated>,
     pub masked: bool,
     /// Its bytes, if each execution verifies them.
@@ -35,9 +38,9 @@ pub(super) struct Block {
 /// Code that waits for its target to be translated.
 #[derive(Debug, Default)]
 struct Codes {
-    entries: HashMap<u64, u64>,        // by program counter
-    indirect: HashMap<u64, u64>,       // the entries that verify
-    waiting: HashMap<u64, Vec<u64>>,   // distances to patch, by the target they wait for
+    entries: HashMap<u64, u64, Hash>,        // by program counter
+    indirect: HashMap<u64, u64, Hash>,       // the entries that verify
+    waiting: HashMap<u64, Vec<u64>, Hash>,   // distances to patch, by the target they wait for
     places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
 }
 
@@ -79,7 +82,7 @@ pub(super) struct CodeCache {
     cold: u64,
     exits: Vec<Exit>,
     crowded: bool,              // an entry was not found a place in the lookups
-    numbers: HashMap<u64, u32>, // of blocks, by program counter
+    numbers: HashMap<u64, u32, Hash>, // of blocks, by program counter
     blocks: Vec<Block>,
     codes: [Codes; 2],
     complete: Vec<(u64, u64)>, // distances to patch, and where the code is
@@ -105,7 +108,7 @@ impl CodeCache {
             cold: base + layout::COLD,
             exits: vec![NO_EXIT],
             crowded: false,
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             blocks: Vec::new(),
             codes: [Codes::default(), Codes::default()],
             complete: Vec::new(),
@@ -240,6 +243,7 @@ impl CodeCache {
             self.blocks.push(Block {
                 pc,
                 instructions: found.instructions.len() as u32,
+                updates: done.operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32,
                 operands: done.operands,
                 repeated: found.repeated,
                 masked: found.masked,

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::DbiOptions;
-use crate::{CodeLocation, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
 
 /// A program under observation, of which there is none.
 #[derive(Debug)]
@@ -28,6 +28,14 @@ impl Run {
     }
 
     pub fn locate(&mut self, _: u64) -> Option<CodeLocation> {
+        match *self {}
+    }
+
+    pub fn operands_per_access(&self) -> Option<f64> {
+        match *self {}
+    }
+
+    pub fn processes(&self) -> Vec<ProcessRecord> {
         match *self {}
     }
 

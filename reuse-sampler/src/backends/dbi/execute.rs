@@ -24,17 +24,20 @@ use super::launch::map;
 use super::layout::{self, command, shared};
 use super::memory::Memory;
 use super::observer::{Event, Gone, Observer};
-use super::region;
+use super::process::Process;
+use super::region::{self, Region};
+use super::runtime::Runtime;
 use super::threads::Thread;
 use crate::SamplerError;
 
 /// Between looks at a process that may be at its new program.
-const NAP: Duration = Duration::from_millis(1);
+const NAP: Duration = Duration::from_micros(200);
 
 impl Observer {
     /// The current thread executes the program at `path`, as the program names it.
     pub(super) fn execute(&mut self, path: String) -> Result<Option<Event>, Gone> {
-        let (tid, pid) = (Pid::from_raw(self.own().tid), self.process.pid());
+        let tid = Pid::from_raw(self.own().tid);
+        let pid = if self.is_apart() { tid } else { self.process.pid() };
         let file = if path.starts_with('/') {
             PathBuf::from(&path)
         } else {
@@ -71,38 +74,66 @@ impl Observer {
                 }
                 return Ok(None);
             }
-            if self.process.has_ended() {
+            if self.has_ended() {
                 return Err(Gone);
             }
-            let bell = self.region.half(layout::HUB + layout::DOORBELL);
+            let bell = self.region.bell();
             region::sleep(bell, bell.load(Ordering::SeqCst), NAP);
         }
     }
 
     /// The new program is about to begin: as the first one was.
-    pub(super) fn start_anew(&mut self, left: u64) -> Result<(), SamplerError> {
+    pub(super) fn start_anew(&mut self) -> Result<(), SamplerError> {
         let pid = self.process.pid();
-        let _ = ptrace::setoptions(pid, Options::PTRACE_O_EXITKILL);
         for thread in 0..self.threads.len() {
             for offset in (shared::REGISTERS..shared::SCRATCH).step_by(8) {
                 self.region.set(layout::block(thread) + u64::from(offset), 0);
             }
         }
         self.current = 0;
-        let mapped = settle(pid).and_then(|()| map(pid, None, &self.region, &self.runtime));
-        if let Ok(base) = mapped {
-            self.base = base;
-            self.cache.clear();
-            self.cache = CodeCache::new(Arc::clone(&self.region), base, &self.runtime);
-            self.memory = Memory::new(pid);
-            self.threads = vec![Some(Thread::new(pid.as_raw()))];
-            self.actions = [[0; 4]; 65];
-            self.prepare();
-            self.set(shared::LEFT, left);
-        }
-        let _ = ptrace::detach(pid, None);
-        mapped.map(|_| ())
+        self.base = enter(pid, &self.region, &self.runtime)?;
+        self.cache.clear();
+        self.cache = CodeCache::new(Arc::clone(&self.region), self.base, &self.runtime);
+        self.memory = Memory::new(pid);
+        self.threads = vec![Some(Thread::new(pid.as_raw()))];
+        self.actions = [[0; 4]; 65];
+        self.prepare();
+        Ok(())
     }
+
+    /// The same for the current thread, which was a process of its own and shares memory no longer.
+    pub(super) fn start_apart(&mut self) -> Result<Self, SamplerError> {
+        let pid = Pid::from_raw(self.own().tid);
+        let made = Region::beside(&self.region).map(Arc::new);
+        let made = made.and_then(|region| Ok((Process::watch_other(pid.as_raw(), &region)?, region)));
+        let (process, region) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let _ = ptrace::detach(pid, None);
+                return Err(error);
+            }
+        };
+        // Dropped, the process would be killed.
+        let base = match enter(pid, &region, &self.runtime) {
+            Ok(base) => base,
+            Err(error) => {
+                process.forget();
+                return Err(error);
+            }
+        };
+        let mut observer = Self::new(region, self.runtime, base, process);
+        observer.follows = self.follows;
+        observer.leaving.clone_from(&self.leaving);
+        Ok(observer)
+    }
+}
+
+/// Maps the region into a process that is about to begin a program, and traces it no longer.
+fn enter(pid: Pid, region: &Region, runtime: &Runtime) -> Result<u64, SamplerError> {
+    let _ = ptrace::setoptions(pid, Options::PTRACE_O_EXITKILL);
+    let base = settle(pid).and_then(|()| map(pid, None, region, runtime));
+    let _ = ptrace::detach(pid, None);
+    base
 }
 
 /// How the traced process has stopped, if it has.

@@ -109,6 +109,7 @@ fn refuse_to_run(program: &OsStr, error: &std::io::Error) -> SamplerError {
 }
 
 const ARCH_SET_GS: u64 = 0x1001;
+const PR_SET_PTRACER: u64 = 0x5961_6d61;
 
 /// Kills the child if starting it fails half way.
 struct Guard(Option<Child>);
@@ -161,16 +162,14 @@ pub(super) fn map(
         }
         Ok(result)
     };
-    let file = if let Some(descriptor) = descriptor {
-        descriptor as u64
-    } else {
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), region.file().as_raw_fd());
+    let open = |region: &Region| -> Result<u64, SamplerError> {
         let place = (registers.rsp - 256) & !7; // nothing has been executed that uses it
-        if !Memory::new(pid).write(place, path.as_bytes()) {
+        if !Memory::new(pid).write(place, region.path().as_bytes()) {
             return Err(failed(Errno::EFAULT));
         }
-        call(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])?
+        call(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])
     };
+    let file = descriptor.map_or_else(|| open(region), |descriptor| Ok(descriptor as u64))?;
     let base = room(pid, entry)?;
     let more = base - layout::MORE;
     let fixed = (libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
@@ -195,13 +194,20 @@ pub(super) fn map(
         call(libc::SYS_mmap, [base + start, end - start, protection, flags, file, start])?;
     }
     call(libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
+    if let Some(first) = region.first() {
+        let file = open(first)?;
+        let place = [base + layout::HUB, layout::COMMON, read | write, ours, file, layout::HUB];
+        call(libc::SYS_mmap, place)?;
+        call(libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
+        // We may look at its memory, whosever child it becomes. Most kernels do not care.
+        let _ = call(libc::SYS_prctl, [PR_SET_PTRACER, u64::from(std::process::id()), 0, 0, 0, 0]);
+    }
     call(libc::SYS_arch_prctl, [ARCH_SET_GS, layout::address(base, 0), 0, 0, 0, 0])?;
     ptrace::write(pid, at, word).map_err(&failed)?;
 
     region.write(layout::RUNTIME, runtime.code);
     set_up(region, base, 0);
     region.set(thread + u64::from(shared::PC), entry);
-    region.set_half(layout::HUB + layout::OBSERVER, std::process::id());
     let mut first = ptrace::getregs(pid).map_err(&failed)?;
     let gs = first.gs_base;
     first = registers;

@@ -54,10 +54,17 @@ pub const fn address(base: u64, thread: usize) -> u64 {
     }
 }
 
-/// In the hub: counts requests. Sleeper: the observer.
+/// In the hub: counts requests. Sleeper: the observer. The first page of the hub is one and the same in all processes of
+/// a tree.
 pub const DOORBELL: u64 = 0;
 /// In the hub: the observer's process.
 pub const OBSERVER: u64 = 8;
+/// In the hub: what is the same in the whole tree.
+pub const COMMON: u64 = 0x1000;
+/// In the hub: whether a thread has given the kernel the program's own signal actions.
+pub const RESTORED: u64 = 0x1000;
+/// In the hub: where the region's file is found while the observer lives, as a string.
+pub const PATH: u64 = 0x1100;
 
 /// In the thread's block, from GS: the part private to the process.
 pub mod private {
@@ -69,6 +76,15 @@ pub mod private {
     pub const FLAGS: u32 = 0x110;
     /// Registers of a child.
     pub const REGISTERS: u32 = 0x80;
+    /// Its mask of signals.
+    pub const MASK: u32 = 0x118;
+    /// Whether the thread is a process that shares memory until it executes or ends: the kernel's signal actions are its
+    /// own.
+    pub const APART: u32 = 0x120;
+    /// Where a child finds the file of its own region, if it is to be observed.
+    pub const CHILD_PATH: u32 = 0x140;
+    /// Where it finds the file with the page that is common to the tree.
+    pub const COMMON_PATH: u32 = 0x180;
     /// What the program asked of each signal, 32 bytes each, as the kernel takes it.
     pub const ACTIONS: u32 = 0x400;
     /// The highest address of the stack that the entry points use.
@@ -115,6 +131,7 @@ pub mod shared {
     pub const MASKED: u32 = 0x1_01A8; // all signals are blocked, the program's mask is in the next word
     pub const MASK: u32 = 0x1_01B0;
     pub const ASIDE: u32 = 0x1_01C0; // signals put aside and not queued again, a bit each
+    pub const TID: u32 = 0x1_01C8; // of a new thread
     pub const NEW: u32 = 0x1_01B8; // address of the block of the thread that is being created
     pub const SCRATCH: u32 = 0x1_0300; // for arguments of the observer's calls
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
@@ -154,6 +171,6 @@ pub mod command {
     pub const CALL: u32 = 2; // execute the system call in the program's registers
     pub const NATIVE: u32 = 3;
     pub const RAW: u32 = 4;
-    pub const FORK: u32 = 5; // as CALL; a child runs natively
+    pub const FORK: u32 = 5; // as CALL; a child maps a region of its own and asks there, or runs natively
     pub const CLONE: u32 = 6; // as CALL; a new thread asks
 }

@@ -1,5 +1,7 @@
 //! The program's memory, and which of it is code that stays what it is.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -8,6 +10,30 @@ use nix::unistd::Pid;
 use super::block::{READ, Source};
 
 const PAGE: u64 = 4096;
+
+/// For tables by address, which nobody chooses to collide.
+pub(super) type Hash = BuildHasherDefault<AddressHasher>;
+
+/// Multiplies, and brings the high bits down.
+#[derive(Debug, Default)]
+pub(super) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ (product >> 32);
+    }
+}
 
 /// What is mapped at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +52,12 @@ pub(super) struct Memory {
     pid: Pid,
     executable: Vec<(u64, u64, Mapped)>,
     stale: bool,
+    pages: HashMap<u64, Box<[u8]>, Hash>, // of code that stays what it is
 }
 
 impl Memory {
-    pub(super) const fn new(pid: Pid) -> Self {
-        Self { pid, executable: Vec::new(), stale: true }
+    pub(super) fn new(pid: Pid) -> Self {
+        Self { pid, executable: Vec::new(), stale: true, pages: HashMap::default() }
     }
 
     /// The thread of this number lives: through one that has ended the memory cannot be reached.
@@ -41,6 +68,7 @@ impl Memory {
     /// The mappings have changed.
     pub(super) fn changed(&mut self) {
         self.stale = true;
+        self.pages.clear();
     }
 
     /// What is mapped at `address`.
@@ -64,8 +92,32 @@ impl Memory {
     /// The code from `address` on, as much as there is up to [`READ`] bytes.
     pub(super) fn code(&mut self, address: u64) -> Source {
         let kind = self.kind(address);
-        let bytes = if kind == Mapped::Other { Vec::new() } else { self.read_some(address, READ) };
+        let bytes = match kind {
+            Mapped::Other => Vec::new(),
+            Mapped::Changing => self.read_some(address, READ),
+            Mapped::Code => self.read_pages(address),
+        };
         Source { bytes, changes: kind == Mapped::Changing }
+    }
+
+    /// Code of a file, each page of which is read once.
+    fn read_pages(&mut self, address: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(READ);
+        let mut at = address;
+        while bytes.len() < READ {
+            let (page, offset) = (at - at % PAGE, (at % PAGE) as usize);
+            if !self.pages.contains_key(&page) {
+                let read = self.read_some(page, PAGE as usize);
+                self.pages.insert(page, read.into());
+            }
+            let rest = self.pages[&page].get(offset..).unwrap_or(&[]);
+            if rest.is_empty() {
+                break;
+            }
+            bytes.extend_from_slice(&rest[..rest.len().min(READ - bytes.len())]);
+            at = page + PAGE;
+        }
+        bytes
     }
 
     /// Up to `length` bytes, fewer where a page cannot be read.

@@ -40,6 +40,8 @@ mod assemble;
 mod block;
 #[cfg(dbi_backend)]
 mod cache;
+#[cfg(dbi_backend)]
+mod children;
 #[cfg(not(dbi_backend))]
 mod elsewhere;
 #[cfg(dbi_backend)]
@@ -70,6 +72,8 @@ mod threads;
 #[cfg(dbi_backend)]
 mod translate;
 #[cfg(dbi_backend)]
+mod tree;
+#[cfg(dbi_backend)]
 mod windows;
 
 use std::ffi::OsStr;
@@ -77,11 +81,11 @@ use std::ffi::OsStr;
 #[cfg(not(dbi_backend))]
 use elsewhere::Run;
 #[cfg(dbi_backend)]
-use windows::Run;
+use tree::Run;
 
 pub use options::DbiOptions;
 
-use crate::{CodeLocation, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{CodeLocation, ProcessRecord, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 
 /// A program that runs translated, one window at a time.
 #[derive(Debug)]
@@ -114,6 +118,18 @@ impl DbiSampler {
     /// Number of the program's process.
     pub fn process_id(&self) -> u32 {
         self.run.process_id()
+    }
+
+    /// Operands per access in the windows whose accesses were seen; `None` before the first. An operand is what cachegrind
+    /// calls a data reference: a read-modify-write is one (two accesses), and so is one that straddles lines.
+    pub fn operands_per_access(&self) -> Option<f64> {
+        self.run.operands_per_access()
+    }
+
+    /// The program and the processes it has started, directly or not, in the order in which they began; the program comes
+    /// first. Complete after the end.
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     /// How the program ended, after [`next_window`](Sampler::next_window) has returned `None` or

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cache::CodeCache;
+use super::children::News;
 use super::layout::{self, command, private, reason, shared};
 use super::memory::{Mapped, Memory};
-use super::process::Process;
+use super::process::{Process, lives};
 use super::region::{self, Region};
 use super::runtime::Runtime;
 use super::signals::Action;
@@ -18,7 +19,9 @@ use super::threads::Thread;
 use super::translate::Exit;
 
 /// Longest sleep while nothing is asked.
-const NAP: Duration = Duration::from_secs(10);
+pub(super) const NAP: Duration = Duration::from_secs(10);
+/// The same where nobody rings the bell if what is waited for has ended.
+const SHORT_NAP: Duration = Duration::from_millis(20);
 /// Numbers of registers, as saved.
 pub(super) mod register {
     pub const RAX: u32 = 0;
@@ -29,6 +32,7 @@ pub(super) mod register {
     pub const RDI: u32 = 7;
     pub const R8: u32 = 8;
     pub const R10: u32 = 10;
+    pub const R11: u32 = 11;
 }
 /// Something that windows are concerned with, of the current thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +45,8 @@ pub(super) enum Event {
     Full { pc: u64 },
     /// Translated code is no longer valid, or there is no room for more; the program is at `pc`.
     Stale { pc: u64 },
-    /// The thread or the program is about to end; it waits.
-    Exiting,
+    /// The thread is about to end, or all of its process with a status; it waits.
+    Exiting { status: Option<u8> },
     /// It is about to execute another program; it waits.
     Executing { path: String },
     /// The process is at another program's first instruction, stopped.
@@ -60,7 +64,7 @@ impl Event {
             | Self::Full { pc }
             | Self::Stale { pc }
             | Self::Leaving { pc } => Some(pc),
-            Self::Exiting | Self::Executing { .. } | Self::Executed { .. } => None,
+            Self::Exiting { .. } | Self::Executing { .. } | Self::Executed { .. } => None,
         }
     }
 }
@@ -86,7 +90,12 @@ pub(super) struct Observer {
     pub actions: [Action; 65],
     /// Why the program is to run natively.
     pub leaving: Option<String>,
+    /// Whether children are observed.
+    pub follows: bool,
+    /// Children that are not.
     pub forks: u64,
+    /// What has become of children, not yet taken note of.
+    pub news: Vec<News>,
     /// Programs that were executed and not observed.
     pub unobserved: Vec<String>,
 }
@@ -104,7 +113,9 @@ impl Observer {
             actions: [[0; 4]; 65],
             process,
             leaving: None,
+            follows: false,
             forks: 0,
+            news: Vec::new(),
             unobserved: Vec::new(),
         };
         observer.prepare();
@@ -147,32 +158,41 @@ impl Observer {
         start < self.base + layout::SIZE && start.saturating_add(length) > self.base - layout::MORE
     }
 
-    /// Waits for the next request of any thread, which becomes the current one.
-    pub(super) fn wait(&mut self) -> Result<u32, Gone> {
-        let first = self.current + 1;
-        self.wait_for(|observer| {
-            let count = observer.threads.len();
-            (first..first + count).find_map(|number| {
-                observer.current = number % count;
-                observer.request()
-            })
+    /// The next request of any thread, if there is one. That thread becomes the current one.
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let (first, count) = (self.current + 1, self.threads.len());
+        (first..first + count).find_map(|number| {
+            self.current = number % count;
+            self.request()
         })
     }
 
     /// Waits until `found` has found something. Whoever may make it true rings the bell.
     pub(super) fn wait_for<T>(&mut self, mut found: impl FnMut(&mut Self) -> Option<T>) -> Result<T, Gone> {
-        let bell = layout::HUB + layout::DOORBELL;
         loop {
-            let rung = self.region.half(bell).load(Ordering::SeqCst);
-            let ended = self.process.has_ended();
+            let rung = self.region.bell().load(Ordering::SeqCst);
+            let ended = self.has_ended();
             if let Some(found) = found(self) {
                 return Ok(found);
             }
             if ended {
                 return Err(Gone);
             }
-            region::sleep(self.region.half(bell), rung, NAP);
+            let nap = if self.is_apart() { SHORT_NAP } else { NAP };
+            region::sleep(self.region.bell(), rung, nap);
         }
+    }
+
+    /// A thread through which the memory can be reached.
+    pub(super) fn task(&self) -> i32 {
+        let known = self.threads[self.current].as_ref().map(|thread| thread.tid).filter(|tid| *tid != 0);
+        known.unwrap_or_else(|| self.process.pid().as_raw())
+    }
+
+    /// Whether the process that the current thread belongs to has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        let tid = self.own().tid;
+        self.process.has_ended() || self.is_apart() && tid != 0 && !lives(tid)
     }
 
     pub(super) fn answer(&self, state: u32) {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::LineSize;
+use crate::{Children, LineSize};
 
 /// Settings of a [`DbiSampler`](super::DbiSampler).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct DbiOptions {
     pub output_to_stderr: bool,
     /// Whether the program's addresses may differ from run to run. Default: no.
     pub randomized_addresses: bool,
+    /// What becomes of processes that the program starts. Default: they are observed too.
+    pub children: Children,
 }
 
 impl Default for DbiOptions {
@@ -35,6 +37,7 @@ impl Default for DbiOptions {
             directory: None,
             output_to_stderr: false,
             randomized_addresses: false,
+            children: Children::Follow,
         }
     }
 }

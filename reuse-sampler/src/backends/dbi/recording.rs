@@ -8,28 +8,32 @@ use super::cache::Block;
 use super::layout::shared;
 use crate::engine::tracker::Tracker;
 
-/// Shows accesses to the tracker: the words that blocks have written.
-pub(super) fn play(words: &[AtomicU64], blocks: &[Block], shift: u32, tracker: &mut Tracker) {
+/// Shows accesses to the tracker: the words that blocks have written. Returns how many are not the first of their
+/// operands.
+pub(super) fn play(words: &[AtomicU64], blocks: &[Block], shift: u32, tracker: &mut Tracker) -> u64 {
     let mut rest = words;
+    let mut further = 0;
     while let Some((number, after)) = rest.split_first() {
-        let Some(block) = blocks.get(number.load(Relaxed) as usize) else { return };
+        let Some(block) = blocks.get(number.load(Relaxed) as usize) else { break };
         let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
-        let Some((addresses, next)) = after.split_at_checked(count) else { return };
+        let Some((addresses, next)) = after.split_at_checked(count) else { break };
         rest = next;
+        further += u64::from(block.updates);
         if let Some(repeated) = block.repeated {
             let word = |index: usize| addresses[index - 1].load(Relaxed);
-            play_repeated(repeated, block.pc, &word, shift, tracker);
+            further += play_repeated(repeated, block.pc, &word, shift, tracker);
         } else {
             for (address, operand) in addresses.iter().zip(&block.operands) {
-                touch(address.load(Relaxed), operand, shift, tracker);
+                further += touch(address.load(Relaxed), operand, shift, tracker);
             }
         }
     }
+    further
 }
 
-/// One access of `operand` at `address`.
+/// One access of `operand` at `address`. Returns how many there are in lines beyond the first.
 #[inline]
-pub(super) fn touch(address: u64, operand: &Operand, shift: u32, tracker: &mut Tracker) {
+fn touch(address: u64, operand: &Operand, shift: u32, tracker: &mut Tracker) -> u64 {
     let (first, last) = (address >> shift, address.wrapping_add(u64::from(operand.bytes) - 1) >> shift);
     if operand.loads {
         tracker.access(first, operand.pc, false);
@@ -37,14 +41,13 @@ pub(super) fn touch(address: u64, operand: &Operand, shift: u32, tracker: &mut T
     if operand.stores {
         tracker.access(first, operand.pc, true);
     }
-    if first != last {
-        straddle(first + 1..last.saturating_add(1), operand, tracker);
-    }
+    if first == last { 0 } else { straddle(first + 1..last.saturating_add(1), operand, tracker) }
 }
 
 /// The lines of an access beyond its first.
 #[cold]
-fn straddle(lines: std::ops::Range<u64>, operand: &Operand, tracker: &mut Tracker) {
+fn straddle(lines: std::ops::Range<u64>, operand: &Operand, tracker: &mut Tracker) -> u64 {
+    let further = lines.clone().count() as u64 * (u64::from(operand.loads) + u64::from(operand.stores));
     for line in lines {
         if operand.loads {
             tracker.access(line, operand.pc, false);
@@ -53,6 +56,7 @@ fn straddle(lines: std::ops::Range<u64>, operand: &Operand, tracker: &mut Tracke
             tracker.access(line, operand.pc, true);
         }
     }
+    further
 }
 
 fn play_repeated(
@@ -61,7 +65,8 @@ fn play_repeated(
     word: &dyn Fn(usize) -> u64,
     shift: u32,
     tracker: &mut Tracker,
-) {
+) -> u64 {
+    let mut further = 0;
     let [source, destination, before, source_after, destination_after, after] = [1, 2, 3, 4, 5, 6].map(word);
     let elements = before.wrapping_sub(after);
     let bytes = repeated.bytes;
@@ -72,13 +77,14 @@ fn play_repeated(
     for element in 0..elements {
         let at = |start: u64| start.wrapping_add(step.wrapping_mul(element));
         if repeated.source_loads {
-            touch(at(source), &operand(true, false), shift, tracker);
+            further += touch(at(source), &operand(true, false), shift, tracker);
         }
         if repeated.destination_loads || repeated.destination_stores {
             let operand = operand(repeated.destination_loads, repeated.destination_stores);
-            touch(at(destination), &operand, shift, tracker);
+            further += touch(at(destination), &operand, shift, tracker);
         }
     }
+    further
 }
 
 /// The buffers, from the start of the thread's block: first word, and the last at which a block may begin.

@@ -6,8 +6,9 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::layout::FILE;
+use super::layout::{DOORBELL, FILE, HUB, OBSERVER, PATH};
 use crate::SamplerError;
 
 /// The region, full of zeroes at first.
@@ -23,6 +24,8 @@ use crate::SamplerError;
 pub(super) struct Region {
     base: NonNull<c_void>,
     file: OwnedFd,
+    /// That of the first process of the tree, in one of another process.
+    first: Option<Arc<Self>>,
 }
 
 // SAFETY: all access is by atomics or, for bytes that the program only executes, by copying.
@@ -48,7 +51,32 @@ impl Region {
             mmap(None, length, protection, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, &file, 0)
         }
         .map_err(|errno| failed(errno.into()))?;
-        Ok(Self { base, file: file.into() })
+        let region = Self { base, file: file.into(), first: None };
+        region.set_half(HUB + OBSERVER, std::process::id());
+        region.write(HUB + PATH, region.path().as_bytes());
+        Ok(region)
+    }
+
+    /// For a process of the same tree, which rings the same bell.
+    pub(super) fn beside(other: &Arc<Self>) -> Result<Self, SamplerError> {
+        let mut region = Self::new()?;
+        region.first = Some(Arc::clone(other.first.as_ref().unwrap_or(other)));
+        Ok(region)
+    }
+
+    /// The region with the page that is common to the tree, unless it is this one.
+    pub(super) fn first(&self) -> Option<&Self> {
+        self.first.as_deref()
+    }
+
+    /// Counts requests of all processes of the tree.
+    pub(super) fn bell(&self) -> &AtomicU32 {
+        self.first.as_ref().map_or(self, |first| first).half(HUB + DOORBELL)
+    }
+
+    /// Where other processes find the file, as the kernel takes it.
+    pub(super) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}\0", std::process::id(), self.file.as_raw_fd())
     }
 
     /// The file, for the program to map.

@@ -80,10 +80,40 @@
     mov eax, 110 # also where a signal comes before the time is over, again and again
     syscall
     mov rdi, gs:[{HUB}]
-    cmp eax, [rdi+8]
+    cmp eax, [rdi+{OBSERVER}]
     je 77b
+    add rdi, {PATH} # a child of the program's asks whether the file is there
+    xor esi, esi
+    mov eax, 21
+    syscall
+    test eax, eax
+    jz 77b
     jmp \orphan
 79: mov dword ptr gs:[\state], 0
+.endm
+
+# Opens the file named at gs:[path] for reading and writing, closed when another program is executed.
+.macro OPEN path
+    mov rdi, gs:[{SELF}]
+    add rdi, \path
+    mov esi, 0x80002
+    xor edx, edx
+    mov eax, 2
+    syscall
+.endm
+
+# Maps a part of the file r8 at r13 + start; flags are those of a fixed mapping without reserve.
+.macro MAP start, length, protection, flags, at
+    movabs rdi, \start
+    add rdi, r13
+    mov esi, \length
+    mov edx, \protection
+    mov r10d, \flags
+    movabs r9, \at
+    mov eax, 9
+    syscall
+    test rax, rax
+    js .Ldbi_no_room
 .endm
 
 # Gives the kernel the program's own signal actions.
@@ -194,7 +224,6 @@ reuse_sampler_dbi_runtime:
     syscall
     mov rcx, rax
     jrcxz .Ldbi_child
-    mov dword ptr gs:[{NATIVE}], 0 # a child that shared this memory has set it
     jmp .Ldbi_commanded
 
 # A system call of the observer's was taken back.
@@ -205,17 +234,73 @@ reuse_sampler_dbi_runtime:
     mov dword ptr gs:[{REASON}], 11
     jmp .Ldbi_ring
 
-# A child has a copy of the private part, or its parent sleeps: nothing that is shared may be written. The kernel has
-# left the flags in r11.
+# A child has a copy of the private part; nothing may be written that is shared with its parent. All signals are
+# blocked, and the kernel has left the flags in r11. It maps a region of its own in the place of this one, where its
+# registers are already, or runs natively.
 .Ldbi_child:
     SAVE {PRIVATE_REGISTERS}
     mov gs:[{PRIVATE_FLAGS}], r11
     mov rsp, gs:[{STACK}]
     cld
-    OWN_ACTIONS
+    cmp byte ptr gs:[{CHILD_PATH}], 0
+    je 2f
+    OPEN {CHILD_PATH}
+    test eax, eax
+    js 2f
+    mov r12d, eax
+    OPEN {COMMON_PATH}
+    mov r14d, eax
+    test eax, eax
+    js 1f
+    mov r13, gs:[{HUB}]
+    sub r13, {HUB_AT}
+    mov r8d, r12d
+    MAP {AT_MORE}, {MORE}, 3, 0x4011, {SIZE}
+    MAP {RUNTIME_AT}, {HUB_AT}-{RUNTIME_AT}, 5, 0x4011, {RUNTIME_AT}
+    MAP {HUB_AT}, {EXIT_PCS_AT}-{HUB_AT}, 3, 0x4011, {HUB_AT}
+    MAP {EXIT_PCS_AT}, {FIRST}-{EXIT_PCS_AT}, 1, 0x4011, {EXIT_PCS_AT}
+    MAP {FIRST}, {PRIVATE_SIZE}, 3, 0x4012, {FIRST}
+    MAP {FIRST}+{PRIVATE_SIZE}, {THREAD_SIZE}-{PRIVATE_SIZE}, 3, 0x4011, {FIRST}+{PRIVATE_SIZE}
+    MAP {CACHE}, {SIZE}-{CACHE}, 5, 0x4011, {CACHE}
+    mov r8d, r14d
+    MAP {HUB_AT}, {COMMON}, 3, 0x4011, {HUB_AT}
+    mov edi, r12d
+    mov eax, 3
+    syscall
+    mov edi, r14d
+    mov eax, 3
+    syscall
+    mov edi, 0x59616d61 # the observer may look at its memory, whosever child it becomes
+    mov esi, [r13+{HUB_AT}+{OBSERVER}]
+    mov eax, 157
+    syscall
+    mov edi, 0x1001
+    lea rsi, [r13+{FIRST}]
+    mov eax, 158
+    syscall
+    mov rsp, gs:[{STACK}]
+    mov dword ptr gs:[{REASON}], 12
+    jmp .Ldbi_ring
+1:  mov edi, r12d
+    mov eax, 3
+    syscall
+2:  OWN_ACTIONS
     mov dword ptr gs:[{NATIVE}], 1
+    mov edi, 2
+    mov rsi, gs:[{SELF}]
+    add rsi, {PRIVATE_MASK}
+    xor edx, edx
+    mov r10d, 8
+    mov eax, 14
+    syscall
     RESTORE {PRIVATE_REGISTERS}, {PRIVATE_FLAGS}
     jmp qword ptr gs:[{PRIVATE_PC}]
+
+# What was mapped is in part replaced: there is no way back.
+.Ldbi_no_room:
+    mov edi, 127
+    mov eax, 231
+    syscall
 
 # The observer is dead: on without it. Signals that it has put aside are sent again; they are blocked until then.
 .Ldbi_orphan:
@@ -242,10 +327,12 @@ reuse_sampler_dbi_runtime:
 .Ldbi_native:
     mov rax, gs:[{PC}]
     mov gs:[{PRIVATE_PC}], rax
+    cmp dword ptr gs:[{APART}], 0
+    jne 3f
     mov rdi, gs:[{HUB}]
-    lock bts dword ptr [rdi+16], 0
+    lock bts dword ptr [rdi+{RESTORED}], 0
     jc 2f # another thread has done so, and the program may have changed them since
-    OWN_ACTIONS
+3:  OWN_ACTIONS
 2:  mov dword ptr gs:[{NATIVE}], 1
     cmp dword ptr gs:[{MASKED}], 0
     je 1f
@@ -285,7 +372,11 @@ reuse_sampler_dbi_runtime:
     mov [rcx+{REGISTERS}+112], r14
     mov [rcx+{REGISTERS}+120], r15
     mov [rcx+{FLAGS}], r11 # where the kernel has left them
-    mov rsi, rcx
+    mov rbx, rcx
+    mov eax, 186
+    syscall
+    mov [rbx+{TID}], eax
+    mov rsi, rbx
     mov edi, 0x1001
     mov eax, 158
     syscall

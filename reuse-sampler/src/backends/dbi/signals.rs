@@ -91,19 +91,16 @@ impl Observer {
         }
         let give = if wanted.is_some() { give } else { 0 };
         // The entry must be there before the kernel delivers by it.
-        let before = self.actions[signal as usize];
+        let before = self.own_actions()[signal as usize];
         if let Some(action) = wanted.filter(|action| action[0] > 1) {
-            self.actions[signal as usize] = action;
             self.keep_action(signal, action);
         }
         let stack = self.own_stack();
         let (_, result) = self.raw(libc::SYS_rt_sigaction, [signal, give, take, 8], stack)?;
         if result != 0 {
-            self.actions[signal as usize] = before;
             self.keep_action(signal, before);
         } else {
             if let Some(action) = wanted {
-                self.actions[signal as usize] = action;
                 self.keep_action(signal, action);
             }
             if old != 0 {
@@ -218,7 +215,7 @@ impl Observer {
     /// Makes the frame at `context` what the program expects, and its registers those of the handler's first
     /// instruction.
     fn enter(&mut self, signal: u64, info: u64, context: u64, stack: u64, gregs: &[u64; 23], mask: u64) {
-        let action = self.actions[(signal as usize).min(64)];
+        let action = self.own_actions()[(signal as usize).min(64)];
         let [handler, flags, restorer, blocked] = action;
         let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.memory.write(context + GREGS, &bytes);
@@ -244,7 +241,6 @@ impl Observer {
         self.set(shared::PC, handler);
         self.own().signals.entered = Some((handler, mask));
         if flags & libc::SA_RESETHAND as u64 != 0 {
-            self.actions[signal as usize] = [0; 4];
             self.keep_action(signal, [0; 4]);
             self.own().signals.reset = Some(signal);
         }
@@ -312,7 +308,8 @@ impl Observer {
         for (index, word) in (0..).zip(words::<16>(&pending.info)) {
             self.set(SCRATCH + 8 * index, word);
         }
-        let (pid, tid) = (self.process.pid().as_raw() as u64, self.own().tid as u64);
+        let tid = self.own().tid as u64;
+        let pid = if self.is_apart() { tid } else { self.process.pid().as_raw() as u64 };
         let (info, stack) = (self.address_of(SCRATCH), self.own_stack());
         self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, tid, pending.signal, info], stack)?;
         self.set(shared::ASIDE, self.get(shared::ASIDE) & !(1 << (pending.signal - 1)));

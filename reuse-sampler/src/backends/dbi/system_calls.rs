@@ -2,13 +2,15 @@
 
 use nix::libc;
 
+use super::children::bytes_of;
 use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
 use super::signals::Action;
+use super::threads::Thread;
 
 /// Calls that the observer decides about.
-pub(super) const ASK_FIRST: [u32; 21] =
-    [9, 10, 11, 13, 15, 25, 56, 57, 58, 59, 60, 101, 154, 157, 158, 231, 317, 322, 329, 334, 435];
+pub(super) const ASK_FIRST: [u32; 23] =
+    [9, 10, 11, 13, 15, 25, 56, 57, 58, 59, 60, 61, 101, 154, 157, 158, 231, 247, 317, 322, 329, 334, 435];
 
 /// The system call that the program makes at the observer's order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,11 +19,22 @@ pub(super) struct Calling {
     pub next: u64,
     pub number: i64,
     pub argument: u64,
-    pub mask: u64,              // of signals, while a thread is created
-    pub creates: Option<usize>, // the number of its block
+    pub mask: u64, // of signals, while a thread or process is created
+    pub creates: Option<Creates>,
+}
+
+/// What a system call creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Creates {
+    /// A thread, or a process that shares memory: the number of its block.
+    Thread(usize),
+    /// A process with a copy of the memory.
+    Process,
 }
 
 /// In the structure of `clone3`.
+const STACK: u64 = 40;
+const STACK_SIZE: u64 = 48;
 const TLS: u64 = 56;
 
 const ENOSYS: i64 = 38;
@@ -51,21 +64,9 @@ impl Observer {
             }
             libc::SYS_rt_sigaction => self.set_action(next),
             libc::SYS_rt_sigreturn => self.return_from_handler(pc),
-            libc::SYS_clone | libc::SYS_clone3 => {
-                let clone = number == libc::SYS_clone;
-                let flags = if clone { Some(first) } else { self.memory.word(first) }.unwrap_or(0);
-                let has = |flag: i32| flags & flag as u64 != 0;
-                if !has(libc::CLONE_VM) || has(libc::CLONE_VFORK) {
-                    return self.fork();
-                }
-                if !has(libc::CLONE_THREAD) {
-                    return self.give_up(pc, "the program creates a process that shares its memory");
-                }
-                let tls =
-                    if clone { Some(self.register(register::R8)) } else { self.memory.word(first + TLS) };
-                self.create_thread(pc, tls.filter(|_| has(libc::CLONE_SETTLS)))
-            }
-            libc::SYS_fork | libc::SYS_vfork => self.fork(),
+            libc::SYS_clone | libc::SYS_clone3 => self.clone(pc, number == libc::SYS_clone),
+            libc::SYS_fork => self.fork(None, None).map(|()| None),
+            libc::SYS_vfork => self.create_thread(pc, None, true),
             libc::SYS_execve | libc::SYS_execveat => {
                 let path = self.memory.text(if number == libc::SYS_execve { first } else { second });
                 if path.starts_with('/') || number == libc::SYS_execve {
@@ -75,8 +76,9 @@ impl Observer {
                 self.perform(command::CALL)
             }
             libc::SYS_exit | libc::SYS_exit_group => {
-                self.own().ends = number == libc::SYS_exit;
-                Ok(Some(Event::Exiting))
+                let thread_only = number == libc::SYS_exit;
+                self.own().ends = thread_only;
+                Ok(Some(Event::Exiting { status: (!thread_only).then_some(first as u8) }))
             }
             libc::SYS_rseq => self.refuse(next, ENOSYS),
             libc::SYS_arch_prctl => {
@@ -111,9 +113,25 @@ impl Observer {
         Ok(None)
     }
 
-    fn fork(&mut self) -> Result<Option<Event>, Gone> {
-        self.forks += 1;
-        self.perform(command::FORK)
+    /// `clone`, or `clone3` with its arguments in a structure.
+    fn clone(&mut self, pc: u64, in_registers: bool) -> Result<Option<Event>, Gone> {
+        let [first, second] = [register::RDI, register::RSI].map(|register| self.register(register));
+        let word = |at: u64| self.memory.word(first + at).unwrap_or(0);
+        let (flags, stack, tls) = if in_registers {
+            (first, second, self.register(register::R8))
+        } else {
+            let stack = word(STACK);
+            (word(0), if stack == 0 { 0 } else { stack + word(STACK_SIZE) }, word(TLS))
+        };
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let tls = has(libc::CLONE_SETTLS).then_some(tls);
+        match (has(libc::CLONE_VM), has(libc::CLONE_THREAD), has(libc::CLONE_VFORK)) {
+            (true, true, _) => self.create_thread(pc, tls, false),
+            (true, false, true) => self.create_thread(pc, tls, true),
+            (true, false, false) => self.give_up(pc, "the program creates a process that shares its memory"),
+            (false, _, true) => self.give_up(pc, "the program waits for a copy of itself to begin another program"),
+            (false, _, false) => self.fork((stack != 0).then_some(stack), tls).map(|()| None),
+        }
     }
 
     /// The call fails with `error`.
@@ -133,9 +151,17 @@ impl Observer {
         let result = self.register(register::RAX) as i64;
         let failed = (-4095..0).contains(&result);
         let first = self.register(register::RDI);
-        if let Some(thread) = creates {
-            let next = self.created(thread, (!failed).then_some(result as i32))?;
-            return self.resume(next, false);
+        let created = (!failed).then_some(result as i32);
+        match creates {
+            Some(Creates::Thread(thread)) => {
+                let next = self.created(thread, created)?;
+                return self.resume(next, false);
+            }
+            Some(Creates::Process) => {
+                let next = self.forked(created)?;
+                return self.resume(next, false);
+            }
+            None => {}
         }
         match number {
             libc::SYS_mmap
@@ -166,16 +192,29 @@ impl Observer {
             libc::SYS_execve | libc::SYS_execveat => {
                 self.unobserved.pop(); // it failed
             }
+            libc::SYS_wait4 if result > 0 && argument != 0 => self.waited(number, result, argument),
+            libc::SYS_waitid if result == 0 => self.waited(number, result, self.register(register::RDX)),
             _ => {}
         }
         self.resume(next, false)
     }
 
-    /// Writes what the program asked of `signal` where the entry points find it.
+    /// What the current thread's process asked of each signal.
+    pub(super) fn own_actions(&mut self) -> &mut [Action; 65] {
+        match &mut self.threads[self.current] {
+            Some(Thread { apart: Some(own), .. }) => own,
+            _ => &mut self.actions,
+        }
+    }
+
+    /// The current thread's process asks `action` of `signal`: written where the entry points find it, too.
     pub(super) fn keep_action(&mut self, signal: u64, action: Action) {
+        self.own_actions()[signal as usize] = action;
         let bytes: Vec<u8> = action.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let apart = self.is_apart();
         for number in 0..self.threads.len() {
-            if self.threads[number].is_some() {
+            let shares = self.threads[number].as_ref().is_some_and(|thread| !apart && thread.apart.is_none());
+            if shares || number == self.current {
                 self.keep_actions(number, signal, &bytes);
             }
         }
@@ -183,12 +222,17 @@ impl Observer {
 
     /// The same of all signals, for the current thread.
     pub(super) fn keep_all_actions(&mut self) {
-        let bytes: Vec<u8> = self.actions.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = bytes_of(self.own_actions());
         self.keep_actions(self.current, 0, &bytes);
     }
 
     fn keep_actions(&mut self, thread: usize, signal: u64, bytes: &[u8]) {
         let to = layout::address(self.base, thread) + u64::from(private::ACTIONS) + 32 * signal;
+        self.write_or_leave(to, bytes);
+    }
+
+    /// Writes into the program's memory; where that is refused, it is to run natively.
+    pub(super) fn write_or_leave(&mut self, to: u64, bytes: &[u8]) {
         if !self.memory.write(to, bytes) {
             self.leaving.get_or_insert_with(|| "the program's memory can no longer be written".into());
         }

@@ -6,17 +6,19 @@
 //! in a system call, from which it then returns to an entry point.
 
 use std::fs;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::libc;
 
+use super::children::News;
 use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
+use super::process::lives;
 use super::region::{self, Region};
-use super::signals::Signals;
-use super::system_calls::{ASK_FIRST, Calling};
+use super::signals::{Action, Signals};
+use super::system_calls::{ASK_FIRST, Calling, Creates};
 use super::translate::Kind;
 
 /// What is taken from the instructions left to make a thread ask at its next block.
@@ -36,6 +38,10 @@ pub(super) struct Thread {
     pub calls: bool,
     /// It was told to end.
     pub ends: bool,
+    /// Of a process of its own that shares memory until it executes another program or ends: what it asked of each signal.
+    pub apart: Option<Box<[Action; 65]>>,
+    /// The region of the child that it is about to fork.
+    pub child: Option<Arc<Region>>,
 }
 
 impl Thread {
@@ -47,6 +53,8 @@ impl Thread {
             calling: Calling::default(),
             calls: false,
             ends: false,
+            apart: None,
+            child: None,
         }
     }
 }
@@ -55,6 +63,11 @@ impl Observer {
     /// The thread that is served.
     pub(super) fn own(&mut self) -> &mut Thread {
         self.threads[self.current].get_or_insert_with(|| Thread::new(0))
+    }
+
+    /// Whether the current thread is a process of its own.
+    pub(super) fn is_apart(&mut self) -> bool {
+        self.own().apart.is_some()
     }
 
     /// Completes the current thread's block.
@@ -78,6 +91,12 @@ impl Observer {
     pub(super) fn request(&mut self) -> Option<u32> {
         let tid = match &self.threads[self.current] {
             Some(thread) if thread.tid != 0 => thread.tid,
+            // Its parent sleeps: it says itself which number it has.
+            Some(Thread { apart: Some(_), ends: false, .. }) if self.get_half(shared::STATE) == 1 => {
+                let tid = self.get_half(shared::TID) as i32;
+                self.own().tid = tid;
+                tid
+            }
             _ => return None,
         };
         self.memory.follow(tid);
@@ -110,8 +129,13 @@ impl Observer {
         }
     }
 
-    /// The current thread creates one that has `fs` as its base of FS, if any.
-    pub(super) fn create_thread(&mut self, pc: u64, fs: Option<u64>) -> Result<Option<Event>, Gone> {
+    /// The current thread creates one that has `fs` as its base of FS, if any, and may be a process of its own.
+    pub(super) fn create_thread(
+        &mut self,
+        pc: u64,
+        fs: Option<u64>,
+        apart: bool,
+    ) -> Result<Option<Event>, Gone> {
         let Some(number) = self.free_block() else {
             return self.give_up(pc, &format!("it has more than {} threads", layout::THREADS));
         };
@@ -129,7 +153,9 @@ impl Observer {
         }
         let calling = self.own().calling;
         self.threads.resize_with(self.threads.len().max(number + 1), || None);
-        self.threads[number] = Some(Thread { calling: Calling { mask, ..calling }, ..Thread::new(0) });
+        let actions = apart.then(|| Box::new(*self.own_actions()));
+        self.threads[number] =
+            Some(Thread { calling: Calling { mask, ..calling }, apart: actions, ..Thread::new(0) });
         self.current = number;
         for offset in (shared::REGISTERS..shared::SCRATCH).step_by(8) {
             self.set(offset, 0);
@@ -142,8 +168,10 @@ impl Observer {
         self.set(shared::MASK, mask);
         self.set_half(shared::MASKED, 1);
         self.keep_all_actions();
+        let place = self.address_of(private::APART);
+        self.write_or_leave(place, &u32::from(apart).to_le_bytes());
         self.current = parent;
-        self.own().calling = Calling { mask, creates: Some(number), ..calling };
+        self.own().calling = Calling { mask, creates: Some(Creates::Thread(number)), ..calling };
         self.set(shared::NEW, address);
         self.perform(command::CLONE)
     }
@@ -153,6 +181,8 @@ impl Observer {
         let Calling { next, mask, .. } = self.own().calling;
         let parent = self.current;
         match (tid, &mut self.threads[number]) {
+            // What was a process of its own has ended, or executes another program.
+            (Some(_), Some(Thread { apart: Some(_), .. })) => self.news.push(News::Apart(number)),
             (Some(tid), Some(thread)) => {
                 thread.tid = tid;
                 // It needs its parent's block until it asks.
@@ -177,11 +207,8 @@ impl Observer {
 
     /// The number of a block that no thread uses.
     fn free_block(&self) -> Option<usize> {
-        let pid = self.process.pid();
         let is_free = |number: &usize| match self.threads.get(*number) {
-            Some(Some(thread)) => {
-                thread.ends && !Path::new(&format!("/proc/{pid}/task/{}", thread.tid)).exists()
-            }
+            Some(Some(thread)) => thread.apart.is_none() && thread.ends && !lives(thread.tid),
             _ => true,
         };
         (1..layout::THREADS).find(is_free)
@@ -196,7 +223,7 @@ impl Observer {
                 if self.process.has_ended() {
                     return Err(Gone);
                 }
-                let bell = self.region.half(layout::HUB + layout::DOORBELL);
+                let bell = self.region.bell();
                 region::sleep(bell, bell.load(Ordering::SeqCst), NAP);
             }
         }
@@ -210,6 +237,9 @@ impl Observer {
             Some(thread) if thread.tid != 0 && !thread.calls => thread.tid,
             _ => return true,
         };
+        if self.is_apart() && !lives(tid) {
+            return true;
+        }
         self.memory.follow(tid);
         self.serve_signals();
         if self.get_half(shared::STATE) == 1 {
@@ -224,7 +254,7 @@ impl Observer {
 
     /// Whether the thread sleeps in a system call of translated code.
     fn is_in_call(&self, tid: i32) -> bool {
-        let state = fs::read_to_string(format!("/proc/{}/task/{tid}/syscall", self.process.pid()));
+        let state = fs::read_to_string(format!("/proc/{tid}/syscall"));
         let place = state.ok().and_then(|state| {
             let last = state.trim_end().rsplit(' ').next()?.strip_prefix("0x")?;
             u64::from_str_radix(last, 16).ok()

@@ -10,11 +10,9 @@ use super::process::exit_of;
 use super::shared::layout::Claim;
 use super::shared::message::{Message, WindowMessage};
 use super::shared::tree;
-use crate::backends::locate::Locator;
-use crate::{AccessCount, CodeLocation, ProcessRecord, TargetExit};
+use crate::backends::processes::{Account, Images};
+use crate::{CodeLocation, ProcessRecord, TargetExit};
 
-/// Bits of an address that are the program's; above them is the number of its [`Image`].
-const ADDRESS_BITS: u32 = 48;
 /// How often the kernel is asked whether a process lives that says nothing.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
@@ -23,17 +21,15 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Processes {
     all: Vec<Process>,
     active: Vec<Active>,
-    images: Vec<Image>, // 65,536 at most
+    images: Images,
     looked: Instant,    // when the kernel was asked last
 }
 
 #[derive(Debug)]
 struct Process {
-    record: ProcessRecord,
+    account: Account,
     image: usize,
-    seen_instructions: u64, // of windows whose accesses were measured
-    accesses: u64,          // in them
-    complete: bool,         // its last report is there
+    complete: bool, // its last report is there
 }
 
 /// A process that has a region.
@@ -46,13 +42,6 @@ struct Active {
     bytes: Vec<u8>, // read, of messages not yet complete
 }
 
-/// A program that processes execute: code at one address is another in each.
-#[derive(Debug)]
-struct Image {
-    path: String,
-    locator: Locator,
-}
-
 /// A message and the process it came from.
 pub(super) type From = (usize, Message);
 
@@ -60,42 +49,31 @@ impl Processes {
     /// The program that was started, which has the first region.
     pub(super) fn new(pid: u32, command: String, path: String) -> Self {
         let record = ProcessRecord::new(pid, std::process::id(), command);
-        let program = Process { record, image: 0, seen_instructions: 0, accesses: 0, complete: false };
+        let mut images = Images::default();
+        let program = Process { account: Account::new(record), image: images.number(&path), complete: false };
         let active = Active { process: 0, region: 0, started: None, has_ended: false, bytes: Vec::new() };
         Self {
             all: vec![program],
             active: vec![active],
-            images: vec![Image { path, locator: Locator::default() }],
+            images,
             looked: Instant::now(),
         }
     }
 
     /// The records.
     pub(super) fn records(&self) -> Vec<ProcessRecord> {
-        let record = |process: &Process| {
-            let mut record = process.record.clone();
-            record.accesses = match process.seen_instructions {
-                0 => AccessCount::Unknown,
-                seen if seen == record.instructions => AccessCount::Measured(process.accesses),
-                seen => {
-                    let per_instruction = process.accesses as f64 / seen as f64;
-                    AccessCount::Estimated((record.instructions as f64 * per_instruction).round() as u64)
-                }
-            };
-            record
-        };
-        self.all.iter().map(record).collect()
+        self.all.iter().map(|process| process.account.record()).collect()
     }
 
     /// Accesses that were seen in profiled windows of all processes.
     pub(super) fn accesses(&self) -> u64 {
-        self.all.iter().map(|process| process.accesses).sum()
+        self.all.iter().map(|process| process.account.accesses()).sum()
     }
 
     /// Numbers of the processes that have a region, besides the first.
     pub(super) fn children(&self) -> impl Iterator<Item = i32> + '_ {
         let live = self.active.iter().filter(|active| active.process != 0 && !active.has_ended);
-        live.map(|active| self.all[active.process].record.pid as i32)
+        live.map(|active| self.all[active.process].account.record.pid as i32)
     }
 
     /// Whether any process may still send something.
@@ -105,7 +83,7 @@ impl Processes {
 
     /// Processes with a region whose last report is not there yet.
     pub(super) fn incomplete(&self) -> usize {
-        let expected = |process: &Process| !process.complete && process.record.unobserved.is_none();
+        let expected = |process: &Process| !process.complete && process.account.record.unobserved.is_none();
         self.active.iter().filter(|active| expected(&self.all[active.process])).count()
     }
 
@@ -131,7 +109,7 @@ impl Processes {
             let has_ended = match active.process {
                 0 => program_has_ended,
                 process if look || active.started.is_none() => {
-                    let now = tree::started(self.all[process].record.pid as i32);
+                    let now = tree::started(self.all[process].account.record.pid as i32);
                     now.is_none() || now != active.started
                 }
                 _ => false,
@@ -172,9 +150,9 @@ impl Processes {
         for &(_, region) in &fresh {
             let [pid, parent] =
                 [&claims[region].process, &claims[region].parent].map(|word| word.load(Ordering::Relaxed));
-            let forked = self.all.iter().rev().find(|process| process.record.pid == parent);
+            let forked = self.all.iter().rev().find(|process| process.account.record.pid == parent);
             let (command, image) =
-                forked.map_or((String::new(), 0), |forked| (forked.record.command.clone(), forked.image));
+                forked.map_or((String::new(), 0), |forked| (forked.account.record.command.clone(), forked.image));
             let record = ProcessRecord::new(pid, parent, command);
             self.active.push(Active {
                 process: self.all.len(),
@@ -183,7 +161,7 @@ impl Processes {
                 has_ended: false,
                 bytes: Vec::new(),
             });
-            self.all.push(Process { record, image, seen_instructions: 0, accesses: 0, complete: false });
+            self.all.push(Process { account: Account::new(record), image, complete: false });
         }
         !fresh.is_empty()
     }
@@ -193,68 +171,48 @@ impl Processes {
     pub(super) fn add(&mut self, process: usize, window: &mut WindowMessage, mapping: &Mapping) {
         let region = self.region(process);
         let Some(process) = self.all.get_mut(process) else { return };
-        process.record.instructions += window.instructions;
-        process.record.unobserved = None;
-        if window.profiled {
-            process.seen_instructions += window.seen_instructions;
-            process.accesses += window.report.accesses;
-        }
-        let mark = (process.image as u64) << ADDRESS_BITS;
-        if let (Some(region), Some(image)) = (region, self.images.get_mut(process.image)) {
+        process.account.record.unobserved = None;
+        let seen = window.profiled.then_some((window.seen_instructions, window.report.accesses));
+        process.account.add(window.instructions, seen);
+        if let (Some(region), Some(image)) = (region, self.images.get(process.image)) {
             let base = mapping.ring(region).region().guest_base.load(Ordering::Relaxed);
-            image.locator.see(process.record.pid as i32, base, &window.code);
+            image.see(process.account.record.pid as i32, base, &window.code);
         }
-        if mark != 0 {
-            window.code.iter_mut().for_each(|(address, _)| *address |= mark);
-            for closed in &mut window.report.closed {
-                closed.begin.0 |= mark;
-                if let Some(end) = &mut closed.end {
-                    end.0 |= mark;
-                }
-            }
-        }
+        Images::mark(process.image, &mut window.code, &mut window.report.closed);
     }
 
     /// What is at a marked address.
     pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        let image = (address >> ADDRESS_BITS) as usize;
-        let address = if image == 0 { address } else { address & ((1 << ADDRESS_BITS) - 1) };
-        self.images.get_mut(image)?.locator.locate(address)
+        self.images.locate(address)
     }
 
     /// The variable of the program that was started at an address.
     pub(super) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
-        self.images.first_mut()?.locator.variable(address)
+        self.images.get(0)?.variable(address)
     }
 
     /// Takes note of the mappings of a process.
     pub(super) fn take_maps(&mut self, process: usize, maps: &str, mapping: &Mapping) {
         let Some(region) = self.region(process) else { return };
         let base = mapping.ring(region).region().guest_base.load(Ordering::Relaxed);
-        if let Some(image) = self.all.get(process).and_then(|process| self.images.get_mut(process.image)) {
-            image.locator.take(maps, base);
+        if let Some(image) = self.all.get(process).and_then(|process| self.images.get(process.image)) {
+            image.take(maps, base);
         }
     }
 
     /// A process executes another program.
-    pub(super) fn executes(&mut self, process: usize, path: String, command: String) {
-        let known = self.images.iter().position(|image| image.path == path);
-        let image = known.unwrap_or_else(|| {
-            if u16::try_from(self.images.len()).is_ok() {
-                self.images.push(Image { path, locator: Locator::default() });
-            }
-            self.images.len() - 1
-        });
+    pub(super) fn executes(&mut self, process: usize, path: &str, command: String) {
+        let image = self.images.number(path);
         if let Some(process) = self.all.get_mut(process) {
             process.image = image;
-            process.record.command = command;
+            process.account.record.command = command;
         }
     }
 
     /// A process executes a program that cannot be observed.
     pub(super) fn leaves(&mut self, process: usize, path: &str) {
         if let Some(process) = self.all.get_mut(process) {
-            process.record.unobserved = Some(format!("it executed {path}, which is not observed"));
+            process.account.record.unobserved = Some(format!("it executed {path}, which is not observed"));
         }
     }
 
@@ -268,25 +226,25 @@ impl Processes {
     /// A process exits, or has ended.
     pub(super) fn exits(&mut self, process: usize, exit: TargetExit) {
         if let Some(process) = self.all.get_mut(process) {
-            process.record.exit = Some(exit);
+            process.account.record.exit = Some(exit);
         }
     }
 
     /// A process has waited for its child `pid`.
     pub(super) fn reaped(&mut self, pid: u32, status: u32) {
-        if let Some(child) = self.all.iter_mut().rev().find(|child| child.record.pid == pid) {
-            child.record.exit = Some(exit_of(ExitStatus::from_raw(status as i32)));
+        if let Some(child) = self.all.iter_mut().rev().find(|child| child.account.record.pid == pid) {
+            child.account.record.exit = Some(exit_of(ExitStatus::from_raw(status as i32)));
         }
     }
 
     /// Processes besides the first, by command, that ended without a last report although they were observed.
     pub(super) fn cut_short(&self) -> Vec<&str> {
-        let cut = |process: &&Process| !process.complete && process.record.unobserved.is_none();
-        self.all.iter().skip(1).filter(cut).map(|process| process.record.command.as_str()).collect()
+        let cut = |process: &&Process| !process.complete && process.account.record.unobserved.is_none();
+        self.all.iter().skip(1).filter(cut).map(|process| process.account.record.command.as_str()).collect()
     }
 
     /// Why processes besides the first went unobserved.
     pub(super) fn unobserved(&self) -> Vec<&str> {
-        self.all.iter().skip(1).filter_map(|process| process.record.unobserved.as_deref()).collect()
+        self.all.iter().skip(1).filter_map(|process| process.account.record.unobserved.as_deref()).collect()
     }
 }

@@ -215,7 +215,7 @@ impl Run {
                     self.replaced = Some(path);
                 }
             }
-            Message::Executes { path, command } => self.processes.executes(process, path, command),
+            Message::Executes { path, command } => self.processes.executes(process, &path, command),
             Message::Exits(status) => self.processes.exits(process, TargetExit::Code(status.into())),
             Message::Reaped { process, status } => self.processes.reaped(process, status),
             Message::Code(code) => {
