@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use reuse_sampler::qemu::{Children, QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{AccessCount, ProcessRecord, Sampler, WindowPlan};
 
-use crate::operands::{ENVIRONMENT, in_path, preloaded};
+use crate::cachegrind::{ENVIRONMENT, in_path, preloaded};
 use crate::run::{Run, emulator_version, every, off, qemu_is_missing, run, run_with};
 use crate::{STRIDED, close_to, mixed};
 

@@ -4,6 +4,8 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../cachegrind/mod.rs"]
+mod cachegrind;
 mod children;
 mod lives;
 #[allow(dead_code)] // the plugin's, of which the tests use a part

@@ -1,57 +1,22 @@
 //! Operands and misses of a 32 KiB cache against valgrind's cachegrind, on real programs and on compiled kernels.
-//!
-//! Both show programs a processor of their own, by whose features the C library and OpenSSL choose functions: variables
-//! in the environment make the choice the same. valgrind preloads a library, which makes the dynamic linker's work longer:
-//! the emulated programs preload it too. Two differences are cachegrind's own: it counts a locked read-modify-write twice,
-//! and the elements of the memory operand of a fused multiplication and addition one by one.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use reuse_sampler::qemu::{QemuOptions, QemuSampler, QemuTrace, TargetExit};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{LineSize, Sampler};
 
+use crate::cachegrind::{
+    Counts, ENVIRONMENT, SHARE, START, cachegrinds, compiled_kernels, preloaded, programs,
+};
 use crate::run::{emulator_version, every, off, qemu_is_missing, sampler};
 
-/// Largest difference of references: this share, and so many for starting up.
-const SHARE: f64 = 0.005;
-const START: f64 = 30_000.0;
 /// Largest difference of miss rates.
 const POINTS: f64 = 0.003;
 /// The same for python, whose rate depends on where the emulator and valgrind put its heap: 1.5 to 1.9 % from run to run, and
 /// as much between stacks that begin at other places of a page.
 const POINTS_OF_PYTHON: f64 = 0.006;
-
-/// The same functions under both.
-pub const ENVIRONMENT: [(&str, &str); 6] = [
-    (
-        "GLIBC_TUNABLES",
-        "glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-XSAVE,-XSAVEC,-BMI1,-BMI2,-LZCNT,-MOVBE,-POPCNT,-SSE4_1,-SSE4_2,\
-         -SSSE3,-Fast_Unaligned_Copy,-AVX_Fast_Unaligned_Load,-Slow_BSF,-Fast_Unaligned_Load,-Fast_Copy_Backward:\
-         glibc.cpu.x86_non_temporal_threshold=0xc0000",
-    ),
-    ("OPENSSL_ia32cap", "0x7800000:0"),
-    ("PERL_HASH_SEED", "0"),
-    ("PYTHONHASHSEED", "0"),
-    ("LC_ALL", "C"),
-    ("GIT_CONFIG_NOSYSTEM", "1"),
-];
-
-/// References and misses.
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    references: u64,
-    misses: u64,
-    warnings: Vec<String>, // of the emulator
-}
-
-impl Counts {
-    fn rate(&self) -> f64 {
-        self.misses as f64 / self.references as f64
-    }
-}
 
 /// 32 KiB in sets of 8 lines of 64 bytes, the line used last in front.
 struct Cache(Vec<VecDeque<u64>>);
@@ -93,54 +58,6 @@ fn ours(command: &[&str], folder: &Path) -> Counts {
     counts
 }
 
-/// What cachegrind makes of it; `None` where there is no valgrind.
-fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
-    let file = folder.join("cachegrind.out");
-    let status = Command::new("valgrind")
-        .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=8388608,16,64", "-q"])
-        .arg(format!("--cachegrind-out-file={}", file.display()))
-        .args(command)
-        .envs(ENVIRONMENT)
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() => {}
-        other => {
-            assert!(std::env::var_os("REQUIRE_VALGRIND").is_none(), "valgrind {command:?}: {other:?}");
-            return None;
-        }
-    }
-    let text = std::fs::read_to_string(file).unwrap();
-    let numbers = |key: &str| -> Vec<String> {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-        line.split_whitespace().map(str::to_owned).collect()
-    };
-    let (names, values) = (numbers("events:"), numbers("summary:"));
-    let of = |wanted: [&str; 2]| -> u64 {
-        let chosen = names.iter().zip(&values).filter(|(name, _)| wanted.contains(&name.as_str()));
-        chosen.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
-    };
-    Some(Counts { references: of(["Dr", "Dw"]), misses: of(["D1mr", "D1mw"]), warnings: Vec::new() })
-}
-
-/// What valgrind preloads, whatever the tool.
-pub fn preloaded() -> Option<PathBuf> {
-    let folders = ["/usr/libexec/valgrind", "/usr/lib/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind"];
-    let files = folders.map(|folder| Path::new(folder).join("vgpreload_core-amd64-linux.so"));
-    files.into_iter().find(|file| file.exists())
-}
-
-pub fn in_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    // A script, such as a version manager's, starts something else; the system's own programs are the ones to compare.
-    std::iter::once(PathBuf::from("/usr/bin"))
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(program))
-        .find(|file| std::fs::read(file).is_ok_and(|content| content.starts_with(b"\x7FELF")))
-}
-
 /// Compares both on all commands and asserts the tolerances; a program that is not installed is left out.
 fn compare(commands: &[(&str, Vec<&str>)], folder: &Path) {
     println!(
@@ -149,20 +66,11 @@ fn compare(commands: &[(&str, Vec<&str>)], folder: &Path) {
     );
     let mut wrong = Vec::new();
     for (name, command) in commands {
-        let Some(program) =
-            in_path(command[0]).or_else(|| Some(PathBuf::from(command[0])).filter(|p| p.exists()))
-        else {
-            println!("{name:14} is not installed");
-            continue;
-        };
-        let mut command = command.clone();
-        let program = program.to_str().unwrap().to_owned();
-        command[0] = &program;
-        let Some(theirs) = cachegrinds(&command, folder) else {
+        let Some(theirs) = cachegrinds(command, folder) else {
             eprintln!("skipped: no valgrind");
             return;
         };
-        let ours = ours(&command, folder);
+        let ours = ours(command, folder);
         let (a, b) = (ours.references as f64, theirs.references as f64);
         println!(
             "{name:14} {:12} {:12} {:+7.2}%   {:7.2}% {:7.2}%",
@@ -201,42 +109,6 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-const KERNELS: &str = r#"
-#include <stdlib.h>
-#include <string.h>
-#define N 16384
-float a[N], b[N], c[N];
-double m[3][128][128];
-long v[4096];
-char bytes[1 << 16];
-int main(int argc, char **argv) {
-  if (!strcmp(argv[1], "triad"))
-    for (int pass = 0; pass < 300; pass++) {
-      for (int i = 0; i < N; i++) a[i] = b[i] + argc * c[i];
-      __asm__ volatile("" ::: "memory");
-    }
-  if (!strcmp(argv[1], "product"))
-    for (int i = 0; i < 128; i++)
-      for (int k = 0; k < 128; k++)
-        for (int j = 0; j < 128; j++) m[0][i][j] += m[1][i][k] * m[2][k][j];
-  if (!strcmp(argv[1], "increments"))
-    for (int i = 0; i < 2000000; i++) __asm__ volatile("incq %0" : "+m"(v[i % 4096]));
-  if (!strcmp(argv[1], "locked"))
-    for (int i = 0; i < 2000000; i++) __asm__ volatile("lock incq %0" : "+m"(v[i % 4096]));
-  if (!strcmp(argv[1], "straddling"))
-    for (int i = 0; i < 2000000; i++) __asm__ volatile("movq %0, %%rax" :: "m"(bytes[i * 61 % 65000]) : "rax");
-  if (!strcmp(argv[1], "x87"))
-    for (int i = 0; i < 1000000; i++) __asm__ volatile("fldt %0\n fstpt %0" : "+m"(bytes[i * 16 % 65000]));
-  if (!strcmp(argv[1], "strings"))
-    for (int i = 0; i < 3000; i++) {
-      char *to = bytes + 8192, *from = bytes;
-      long n = 1000;
-      __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) :: "memory");
-    }
-  return 0;
-}
-"#;
-
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn operands_of_compiled_kernels_are_cachegrinds() {
@@ -244,23 +116,8 @@ fn operands_of_compiled_kernels_are_cachegrinds() {
         return;
     }
     let folder = folder("kernels");
-    std::fs::write(folder.join("kernels.c"), KERNELS).unwrap();
-    let (sse, avx2) = (folder.join("sse"), folder.join("avx2"));
-    for (output, flags) in [(&sse, &["-O3"][..]), (&avx2, &["-O3", "-mavx2"])] {
-        let compiled = Command::new("gcc")
-            .args(flags)
-            .arg("-static")
-            .arg("-o")
-            .arg(output)
-            .arg(folder.join("kernels.c"))
-            .status();
-        if !compiled.is_ok_and(|status| status.success()) {
-            assert!(std::env::var_os("REQUIRE_VALGRIND").is_none(), "gcc does not compile");
-            eprintln!("skipped: no gcc");
-            return;
-        }
-    }
-    let (sse, avx2) = (sse.to_str().unwrap(), avx2.to_str().unwrap());
+    let Some(compiled) = compiled_kernels(&folder) else { return };
+    let [sse, avx2] = compiled.each_ref().map(String::as_str);
     compare(
         &[
             ("SSE triad", vec![sse, "triad"]),
@@ -301,33 +158,10 @@ fn operands_of_real_programs_are_cachegrinds() {
         return;
     }
     let folder = folder("programs");
-    let mut state = 1_u64;
-    let words: String = (0..40_000)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            format!("{:x}\n", state >> 44)
-        })
-        .collect();
-    std::fs::write(folder.join("words"), &words).unwrap();
-    std::fs::write(folder.join("others"), words.replace("7\n", "8\n")).unwrap();
-    let sum = "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) for 1..60000; my $n = 0; $n += length for values %h;";
-    let tree = "d = {}\nfor i in range(60000): d[i * 7919 % 10007] = str(i)\nsorted(d.values())";
-    let table = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select \
-                 i + 1 from n where i < 8000) insert into t select i, 'row ' || (i * 7919 % 8000) from n; create index \
-                 x on t(b); delete from t where b like '%7';";
-    compare(
-        &[
-            ("openssl", vec!["openssl", "dgst", "-sha256", "-out", "sum", "words"]),
-            ("git", vec!["git", "hash-object", "words", "others", "words", "others"]),
-            ("sqlite3", vec!["sqlite3", ":memory:", table]),
-            ("xz", vec!["xz", "-kf", "-1", "words"]),
-            ("gzip", vec!["gzip", "-kf", "words"]),
-            ("sort", vec!["sort", "--parallel=1", "-o", "sorted", "words"]),
-            ("perl", vec!["perl", "-e", sum]),
-            ("python3", vec!["python3", "-S", "-c", tree]),
-        ],
-        &folder,
-    );
+    let programs = programs(&folder);
+    let commands =
+        programs.iter().map(|(name, command)| (*name, command.iter().map(String::as_str).collect()));
+    compare(&commands.collect::<Vec<_>>(), &folder);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

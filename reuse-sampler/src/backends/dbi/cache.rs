@@ -38,10 +38,10 @@ pub(super) struct Block {
 /// Code that waits for its target to be translated.
 #[derive(Debug, Default)]
 struct Codes {
-    entries: HashMap<u64, u64, Hash>,        // by program counter
-    indirect: HashMap<u64, u64, Hash>,       // the entries that verify
-    waiting: HashMap<u64, Vec<u64>, Hash>,   // distances to patch, by the target they wait for
-    places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
+    entries: HashMap<u64, u64, Hash>,      // by program counter
+    indirect: HashMap<u64, u64, Hash>,     // the entries that verify
+    waiting: HashMap<u64, Vec<u64>, Hash>, // distances to patch, by the target they wait for
+    places: BTreeMap<u64, (u32, u64)>,     // address in the cache: number of the block, its end
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -81,7 +81,7 @@ pub(super) struct CodeCache {
     hot: u64, // address of free room
     cold: u64,
     exits: Vec<Exit>,
-    crowded: bool,              // an entry was not found a place in the lookups
+    crowded: bool,                    // an entry was not found a place in the lookups
     numbers: HashMap<u64, u32, Hash>, // of blocks, by program counter
     blocks: Vec<Block>,
     codes: [Codes; 2],
@@ -243,7 +243,8 @@ impl CodeCache {
             self.blocks.push(Block {
                 pc,
                 instructions: found.instructions.len() as u32,
-                updates: done.operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32,
+                updates: done.operands.iter().filter(|operand| operand.loads && operand.stores).count()
+                    as u32,
                 operands: done.operands,
                 repeated: found.repeated,
                 masked: found.masked,

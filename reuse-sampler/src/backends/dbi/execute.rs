@@ -20,8 +20,9 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use super::cache::CodeCache;
+use super::children::bytes_of;
 use super::launch::map;
-use super::layout::{self, command, shared};
+use super::layout::{self, command, private, shared};
 use super::memory::Memory;
 use super::observer::{Event, Gone, Observer};
 use super::process::Process;
@@ -90,6 +91,9 @@ impl Observer {
                 self.region.set(layout::block(thread) + u64::from(offset), 0);
             }
         }
+        // Of a forked child the file has what its parent asked of signals.
+        let actions = bytes_of(&[[0; 4]; 65]);
+        self.region.write(layout::block(0) + u64::from(private::ACTIONS), &actions);
         self.current = 0;
         self.base = enter(pid, &self.region, &self.runtime)?;
         self.cache.clear();

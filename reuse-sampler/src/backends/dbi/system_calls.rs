@@ -129,7 +129,9 @@ impl Observer {
             (true, true, _) => self.create_thread(pc, tls, false),
             (true, false, true) => self.create_thread(pc, tls, true),
             (true, false, false) => self.give_up(pc, "the program creates a process that shares its memory"),
-            (false, _, true) => self.give_up(pc, "the program waits for a copy of itself to begin another program"),
+            (false, _, true) => {
+                self.give_up(pc, "the program waits for a copy of itself to begin another program")
+            }
             (false, _, false) => self.fork((stack != 0).then_some(stack), tls).map(|()| None),
         }
     }

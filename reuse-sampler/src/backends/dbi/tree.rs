@@ -134,7 +134,11 @@ impl Run {
     }
 
     /// The thread that waited for a plan goes on.
-    fn go_on(&mut self, (process, thread, pc): (usize, usize, u64), mode: Mode) -> Result<Option<Event>, Gone> {
+    fn go_on(
+        &mut self,
+        (process, thread, pc): (usize, usize, u64),
+        mode: Mode,
+    ) -> Result<Option<Event>, Gone> {
         let Some(current) = self.live.iter().position(|watched| watched.number == process) else {
             return Ok(None);
         };
@@ -209,7 +213,8 @@ impl Run {
                     News::Forked(observer) => {
                         let (record, image) = (&self.accounts[number].record, watched.image);
                         let pid = observer.process.pid().as_raw().unsigned_abs();
-                        let account = Account::new(ProcessRecord::new(pid, record.pid, record.command.clone()));
+                        let account =
+                            Account::new(ProcessRecord::new(pid, record.pid, record.command.clone()));
                         self.add(Watched::new(*observer, 0, image), account);
                     }
                     News::Reaped { pid, status } => {

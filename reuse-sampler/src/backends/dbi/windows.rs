@@ -39,7 +39,7 @@ struct Followed {
     open_samples: u64,
     window: Option<Open>,
     counted: HashMap<u64, u64, Hash>, // instructions in blocks that the cache has forgotten, by address
-    buffer: u64,                // number of the one being written
+    buffer: u64,                      // number of the one being written
 }
 
 impl Followed {
@@ -381,8 +381,7 @@ impl Watched {
         let accesses = report.accesses;
         Images::mark(self.image, &mut code, &mut report.closed);
         account.add(instructions, (mode != Mode::Off).then_some((instructions, accesses)));
-        let mut window =
-            window_from(report, WindowIndex(index), id, common.line_size, mode != Mode::Off);
+        let mut window = window_from(report, WindowIndex(index), id, common.line_size, mode != Mode::Off);
         window.instructions = instructions;
         window.code = code;
         window.elapsed = since.elapsed();

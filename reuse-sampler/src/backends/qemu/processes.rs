@@ -22,7 +22,7 @@ pub(super) struct Processes {
     all: Vec<Process>,
     active: Vec<Active>,
     images: Images,
-    looked: Instant,    // when the kernel was asked last
+    looked: Instant, // when the kernel was asked last
 }
 
 #[derive(Debug)]
@@ -52,12 +52,7 @@ impl Processes {
         let mut images = Images::default();
         let program = Process { account: Account::new(record), image: images.number(&path), complete: false };
         let active = Active { process: 0, region: 0, started: None, has_ended: false, bytes: Vec::new() };
-        Self {
-            all: vec![program],
-            active: vec![active],
-            images,
-            looked: Instant::now(),
-        }
+        Self { all: vec![program], active: vec![active], images, looked: Instant::now() }
     }
 
     /// The records.
@@ -151,8 +146,8 @@ impl Processes {
             let [pid, parent] =
                 [&claims[region].process, &claims[region].parent].map(|word| word.load(Ordering::Relaxed));
             let forked = self.all.iter().rev().find(|process| process.account.record.pid == parent);
-            let (command, image) =
-                forked.map_or((String::new(), 0), |forked| (forked.account.record.command.clone(), forked.image));
+            let (command, image) = forked
+                .map_or((String::new(), 0), |forked| (forked.account.record.command.clone(), forked.image));
             let record = ProcessRecord::new(pid, parent, command);
             self.active.push(Active {
                 process: self.all.len(),

@@ -1,0 +1,131 @@
+//! What a program executes, and the processes that it starts.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use reuse_sampler::dbi::{DbiOptions, DbiSampler};
+use reuse_sampler::{Children, ProcessRecord, ReusePlan, Sampler, TargetExit, WindowPlan};
+
+use crate::run::{agrees, compile, folder, lines, run};
+
+/// A thread of several replaces the program by another one.
+const REPLACED: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static void *spins(void *n) { for (;;); }
+static void *replaces(void *n) {
+    execl("/nonexistent", "none", (char *)0);
+    execlp("sort", "sort", (char *)n, (char *)0);
+    return 0;
+}
+int main(int count, char **arguments) {
+    pthread_t thread;
+    for (int i = 0; i < 2; i++) pthread_create(&thread, 0, spins, 0);
+    pthread_create(&thread, 0, replaces, arguments[1]);
+    for (;;) pause();
+}
+"#;
+
+#[test]
+fn executed_programs_are_observed() {
+    let folder = folder("executed");
+    let lines = lines(&folder);
+    let options = DbiOptions::windows_of(1_000_000);
+    let sorted = run(&["sort", "-o", "/dev/null", &lines], &options, |_| ReusePlan::Every);
+    let words = ["sh", "-c", "exec nice -n 1 sort -o /dev/null \"$0\"", &lines];
+    let replaced = run(&words, &options, |_| ReusePlan::Every);
+    assert!(!replaced.warnings.iter().any(|w| w.contains("unobserved")), "{:?}", replaced.warnings);
+    assert_eq!(replaced.exit, Some(TargetExit::Code(0)));
+    // The shell and `nice` execute some 300,000 each.
+    let more = replaced.instructions() - sorted.instructions();
+    assert!((100_000..2_000_000).contains(&more), "{more}");
+    assert!(replaced.windows.iter().all(|window| window.thread.0 == 0));
+    // Addresses of one program are not those of another.
+    let mut sampler = DbiSampler::spawn(words[0], &words[1..], &options).unwrap();
+    let mut files = HashMap::<PathBuf, u64>::new();
+    let mut windows = Vec::new();
+    while let Some(window) = sampler.next_window(&WindowPlan::count_only()).unwrap() {
+        windows.push(window);
+    }
+    for (address, count) in windows.into_iter().flat_map(|window| window.code) {
+        if let Some(location) = sampler.locate(address) {
+            *files.entry(location.file).or_default() += count;
+        }
+    }
+    for name in ["sh", "nice", "sort"] {
+        let path = fs::canonicalize(format!("/usr/bin/{name}")).unwrap();
+        assert!(files.get(&path).is_some_and(|&count| count > 100), "{name}: {files:?}");
+    }
+    if let Some(program) = compile(&folder, REPLACED, &["-O1", "-pthread"]) {
+        let done = agrees(&folder, &[&program, &lines], ReusePlan::Off);
+        assert!(!done.warnings.iter().any(|w| w.contains("unobserved")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn children_run_as_they_do_natively() {
+    let folder = folder("children");
+    let Some(program) = compile(&folder, include_str!("children.c"), &["-O1", "-pthread"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(9)));
+        assert_eq!(done.warnings, [""; 0]);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn every_process_has_its_instructions_its_accesses_and_its_end() {
+    let folder = folder("processes");
+    let Some(program) = compile(&folder, include_str!("children.c"), &["-O1", "-pthread"]) else { return };
+    let mut options = DbiOptions::windows_of(100_000);
+    options.output_to_stderr = true;
+    let done = run(&[&program], &options, |_| ReusePlan::Every);
+    let all = &done.processes;
+    assert_eq!(all.iter().map(|process| process.instructions).sum::<u64>(), done.instructions());
+    assert!(all.iter().all(|process| process.unobserved.is_none() && process.exit.is_some()), "{all:#?}");
+    let accesses = |process: &ProcessRecord| process.accesses.get().unwrap();
+    assert_eq!(all.iter().map(accesses).sum::<u64>(), done.accesses());
+    assert_eq!(all[0].exit, Some(TargetExit::Code(9)));
+    // The first child adds 300,000 numbers, which are 8 instructions and 3 accesses each.
+    let first = &all[1];
+    assert_eq!((first.parent, first.exit), (all[0].pid, Some(TargetExit::Code(1))));
+    assert!((2_400_000..2_410_000).contains(&first.instructions), "{first:?}");
+    assert!((900_000..902_000).contains(&accesses(first)), "{first:?}");
+    let executed: Vec<_> = all.iter().filter(|process| process.command.contains(" child ")).collect();
+    assert_eq!(executed.len(), 3, "{all:#?}");
+    for process in executed {
+        assert_eq!(process.exit, Some(TargetExit::Code(3)));
+        assert!((800_000..1_200_000).contains(&process.instructions), "{process:?}");
+    }
+    for signal in [6, 9] {
+        assert!(all.iter().any(|process| process.exit == Some(TargetExit::Signal(signal))), "{all:#?}");
+    }
+    let orphan = all.last().unwrap();
+    let parent = all.iter().find(|process| process.pid == orphan.parent).unwrap();
+    assert_eq!(parent.parent, all[0].pid);
+    // Threads are numbered over the tree, windows too.
+    let mut indices: Vec<u64> = done.windows.iter().map(|window| window.index.0).collect();
+    indices.sort_unstable();
+    assert!(indices.iter().copied().eq(0..done.windows.len() as u64));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn children_are_ignored_on_request() {
+    let folder = folder("ignored");
+    let Some(program) = compile(&folder, include_str!("children.c"), &["-O1", "-pthread"]) else { return };
+    let mut options = DbiOptions::windows_of(100_000);
+    (options.children, options.output_to_stderr) = (Children::Ignore, true);
+    let done = run(&[&program], &options, |_| ReusePlan::Off);
+    assert_eq!(done.exit, Some(TargetExit::Code(9)));
+    assert_eq!(done.processes.len(), 1);
+    assert!(
+        done.warnings.iter().any(|w| w.contains("child process(es) ran unobserved")),
+        "{:?}",
+        done.warnings
+    );
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,140 @@
+//! Instructions, accesses, samples and windows are what they should be.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::sys::personality::{self, Persona};
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use reuse_sampler::dbi::DbiOptions;
+use reuse_sampler::{Arrivals, ReusePlan, SampleGap, TargetExit};
+
+use crate::run::{Run, compile, folder, lines, run};
+
+/// Instructions that the program executes, repeated string instructions once, by single-stepping it.
+fn stepped(command: &[&str]) -> Option<u64> {
+    let mut child = Command::new(command[0]);
+    child.args(&command[1..]).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    child.stdout(std::io::stderr().as_fd().try_clone_to_owned().unwrap()); // as below
+    let trace = || {
+        let _ = personality::get().and_then(|old| personality::set(old | Persona::ADDR_NO_RANDOMIZE));
+        ptrace::traceme().map_err(std::io::Error::from)
+    };
+    // SAFETY: the closure makes system calls only.
+    unsafe { child.pre_exec(trace) };
+    let Ok(child) = child.spawn() else {
+        println!("skipped: a process cannot be traced here");
+        return None;
+    };
+    let pid = Pid::from_raw(child.id() as i32);
+    waitpid(pid, None).unwrap();
+    let (mut steps, mut last) = (0, 0);
+    loop {
+        let at = ptrace::getregs(pid).unwrap().rip;
+        steps += u64::from(at != last);
+        last = at;
+        ptrace::step(pid, None).unwrap();
+        if let WaitStatus::Exited(..) | WaitStatus::Signaled(..) = waitpid(pid, None).unwrap() {
+            return Some(steps);
+        }
+    }
+}
+
+#[test]
+fn instructions_are_those_of_single_stepping() {
+    for (command, plan) in [
+        (["/bin/true", ""], ReusePlan::Off),
+        (["/bin/true", ""], ReusePlan::Every),
+        (["/bin/ls", "/dev/null"], ReusePlan::Off),
+    ] {
+        let Some(steps) = stepped(&command) else { return };
+        let mut options = DbiOptions::windows_of(10_000).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+        options.output_to_stderr = true;
+        let mut done = run(&command, &options, |_| plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
+        assert_eq!(done.instructions(), steps, "{command:?}");
+        // Windows end before the block that would exceed them, and the next makes up for it.
+        let last = done.windows.pop().unwrap();
+        assert!(last.instructions <= 10_000 + 64);
+        let mut total = 0;
+        for (window, end) in done.windows.iter().zip((10_000..).step_by(10_000)) {
+            total += window.instructions;
+            assert!(total <= end && total + 64 > end, "window {} ends at {total}", window.index.0);
+            assert_eq!(window.code.iter().map(|(_, count)| count).sum::<u64>(), window.instructions);
+        }
+    }
+}
+
+/// A program without a C library that makes a known number of accesses of each kind.
+const KNOWN: &str = r#"
+__attribute__((aligned(64))) static char memory[4096];
+void _start(void) {
+    __asm__ volatile(
+        "mov $1000, %%ecx\n"
+        "lea %0, %%rdi\n"
+        "1: mov (%%rdi), %%rax\n"          // 1000 loads
+        "mov %%rax, 64(%%rdi)\n"           // 1000 stores
+        "incq 128(%%rdi)\n"                // 1000 loads, 1000 stores
+        "lock incq 192(%%rdi)\n"           // 1000 stores
+        "movups 252(%%rdi), %%xmm0\n"      // 2000 loads: two lines
+        "movups %%xmm0, 320(%%rdi)\n"      // 1000 stores
+        "push %%rax\n pop %%rax\n"         // 1000 stores, 1000 loads
+        "prefetcht0 (%%rdi)\n lea 8(%%rdi), %%rax\n nopl 8(%%rdi)\n"
+        "dec %%ecx\n jnz 1b\n"
+        "lea %0, %%rsi\n lea 2048(%%rsi), %%rdi\n mov $100, %%ecx\n rep movsq\n" // 100 loads, 100 stores
+        "xor %%edi, %%edi\n mov $60, %%eax\n syscall\n"
+        : "+m"(memory) : : "rax", "rcx", "rdi", "rsi", "memory");
+}
+"#;
+
+#[test]
+fn accesses_are_those_of_a_program_whose_accesses_are_known() {
+    let folder = folder("known");
+    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
+    let Some(program) = compile(&folder, KNOWN, &flags) else { return };
+    let (loads, stores) = (1000 + 1000 + 2000 + 1000 + 100, 1000 + 1000 + 1000 + 1000 + 1000 + 100);
+    let done = run(&[&program], &DbiOptions::windows_of(1_000), |_| ReusePlan::Every);
+    assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
+    assert_eq!(done.accesses(), loads + stores);
+    let arrivals = |pick: fn(&Arrivals) -> u64| -> u64 {
+        done.windows.iter().filter_map(|window| window.arrivals.as_ref()).map(pick).sum()
+    };
+    assert_eq!(arrivals(|a| a.loads.total_weight()), loads);
+    assert_eq!(arrivals(|a| a.stores.total_weight()), stores);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn every_sample_is_reported_once_and_plans_move_no_boundary() {
+    let folder = folder("samples");
+    let lines = lines(&folder);
+    let command = ["sort", "-o", "/dev/null", &lines];
+    let options = DbiOptions::windows_of(1_000_000).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    let counted = run(&command, &options, |_| ReusePlan::Off);
+    let mixed = run(&command, &options, |window| match window % 4 {
+        0 => ReusePlan::Every,
+        1 => ReusePlan::Sparse(SampleGap::mean(50.0).unwrap()),
+        2 => ReusePlan::Watch,
+        _ => ReusePlan::Off,
+    });
+    let lengths = |run: &Run| run.windows.iter().map(|window| window.instructions).collect::<Vec<_>>();
+    assert_eq!(lengths(&counted), lengths(&mixed));
+    for (one, other) in counted.windows.iter().zip(&mixed.windows) {
+        assert!(one.code == other.code, "the code of window {} differs", one.index.0);
+    }
+    let mut reported = HashMap::<u64, u64>::new();
+    for window in &mixed.windows {
+        for (started, _, count, weight) in window.outcomes() {
+            *reported.entry(started.0).or_default() += count * weight;
+        }
+    }
+    for window in mixed.windows.iter().filter(|window| window.index.0 % 4 == 0) {
+        let accesses = window.accesses.get().unwrap();
+        assert_eq!(reported.get(&window.index.0), Some(&accesses), "window {}", window.index.0);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}

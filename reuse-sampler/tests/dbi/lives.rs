@@ -1,0 +1,136 @@
+//! Programs that are let go, or lose their observer, run on natively.
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use reuse_sampler::dbi::{DbiOptions, DbiSampler};
+use reuse_sampler::{ReusePlan, Sampler, TargetExit, WindowPlan};
+
+use crate::run::{compile, folder, lines};
+use crate::threads::threads;
+
+#[test]
+fn a_released_program_runs_on_natively() {
+    let folder = folder("released");
+    let lines = lines(&folder);
+    let native = Command::new("sort").arg(&lines).output().unwrap().stdout;
+    for after in [0, 1, 7, 20] {
+        let output = folder.join("sorted");
+        let words = [OsString::from("-o"), output.clone().into(), OsString::from(&lines)];
+        let mut sampler = DbiSampler::spawn("sort", words, &DbiOptions::windows_of(500_000)).unwrap();
+        let mut plan = WindowPlan::new(ReusePlan::Every);
+        for _ in 0..after {
+            sampler.next_window(&plan).unwrap().unwrap();
+            plan =
+                WindowPlan::new(if plan.reuse == ReusePlan::Off { ReusePlan::Every } else { ReusePlan::Off });
+        }
+        sampler.release();
+        while sampler.next_window(&plan).unwrap().is_some() {}
+        assert_eq!(sampler.exit_status(), Some(TargetExit::Code(0)));
+        assert!(sampler.warnings().iter().any(|w| w.contains("natively")), "{:?}", sampler.warnings());
+        assert!(fs::read(&output).unwrap() == native, "released after {after} windows");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_program_outlives_its_observer() {
+    let folder = folder("outlives");
+    let lines = lines(&folder);
+    let native = Command::new("sort").arg(&lines).output().unwrap().stdout;
+    for milliseconds in [5, 20, 45, 80, 130] {
+        let (output, done) = (folder.join("sorted"), folder.join("done"));
+        let (to, end) = (output.display(), done.display());
+        let loop_ = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        let started = folder.join("started");
+        let begin = format!("echo > {}", started.display());
+        let work = format!("{begin}; {loop_}; sort -o {to} {lines}; echo $i > {end}.new; mv {end}.new {end}");
+        let mut observer = Command::new(std::env::current_exe().unwrap());
+        observer
+            .args(["run::observer", "--exact", "--nocapture", "--ignored"])
+            .env("DBI_COMMAND", ["sh", "-c", &work].join("\u{1}"))
+            .env("DBI_MODE", if milliseconds % 2 == 0 { "sparse" } else { "count" })
+            .env("DBI_OUTPUT", folder.join("observed"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut observer = observer.spawn().unwrap();
+        while !started.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        observer.kill().unwrap();
+        observer.wait().unwrap();
+        // A minute is much more than the work takes.
+        for _ in 0..6000 {
+            if done.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(fs::read_to_string(&done).unwrap_or_default(), "20000\n", "after {milliseconds} ms");
+        assert!(fs::read(&output).unwrap() == native);
+        for file in [&started, &output, &done] {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn threads_outlive_their_observer() {
+    let folder = folder("threads-outlive");
+    let Some(program) = compile(&folder, include_str!("threads.c"), &["-O1", "-pthread", "-ldl"]) else {
+        return;
+    };
+    let native = Command::new(&program).output().unwrap().stdout;
+    for milliseconds in [30, 60, 100, 150, 210, 280, 360, 450] {
+        let output = folder.join("output");
+        let mut observer = Command::new(std::env::current_exe().unwrap());
+        observer
+            .args(["run::observer", "--exact", "--nocapture", "--ignored"])
+            .env("DBI_COMMAND", ["sh", "-c", &format!("exec {program} > {}", output.display())].join("\u{1}"))
+            .env("DBI_MODE", if milliseconds % 20 == 0 { "sparse" } else { "count" })
+            .env("DBI_OUTPUT", folder.join("observed"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut observer = observer.spawn().unwrap();
+        while fs::metadata(&output).map_or(0, |data| data.len()) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        observer.kill().unwrap();
+        observer.wait().unwrap();
+        let written = || fs::read(&output).unwrap() == native;
+        // A minute is much more than the work takes.
+        (0..6000).take_while(|_| !written()).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+        assert!(written(), "after {milliseconds} ms");
+        fs::remove_file(&output).unwrap();
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn released_threads_run_on_natively() {
+    let folder = folder("released-threads");
+    threads(&folder, |program, ending, exit| {
+        for after in [0, 3, 40, 300, 900] {
+            let mut options = DbiOptions::windows_of(1_000_000);
+            options.output_to_stderr = true;
+            let ending = (!ending.is_empty()).then_some(ending);
+            let mut sampler = DbiSampler::spawn(program, ending, &options).unwrap();
+            let mut plan = WindowPlan::new(ReusePlan::Off);
+            for window in 0..after {
+                if sampler.next_window(&plan).unwrap().is_none() {
+                    break;
+                }
+                plan = WindowPlan::new(if window % 2 == 0 { ReusePlan::Every } else { ReusePlan::Off });
+            }
+            sampler.release();
+            while sampler.next_window(&plan).unwrap().is_some() {}
+            assert_eq!(sampler.exit_status(), Some(TargetExit::Code(exit)), "released after {after} windows");
+        }
+    });
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,97 @@
+//! Programs print, are signalled and end as they do natively.
+
+use std::fs;
+
+use reuse_sampler::dbi::{DbiOptions, DbiSampler};
+use reuse_sampler::{ReusePlan, SampleGap, TargetExit};
+
+use crate::run::{agrees, compile, folder, installed, lines};
+
+#[test]
+fn programs_print_and_end_as_they_do_natively() {
+    let folder = folder("programs");
+    let lines = lines(&folder);
+    let counted =
+        "my %x; $x{$_ % 1000} += $_ for 1..20000; print join(q(,), map {qq($_=$x{$_})} sort keys %x); exit 3";
+    let trapped =
+        "trap 'echo trapped' USR1; for i in 1 2 3; do kill -USR1 $$; done; echo after; sleep 0.01 & wait";
+    let commands: [&[&str]; 11] = [
+        &["true"],
+        &["ls", "-la", "/usr/lib"],
+        &["sort", &lines],
+        &["gzip", "-c", &lines],
+        &["xz", "-1", "-c", &lines],
+        &["sha256sum", &lines],
+        &["grep", "-c", "word7", &lines],
+        &["perl", "-e", counted],
+        &["sh", "-c", "echo one; (exit 5); echo $?; ls / | wc -l; exit 7"],
+        &["bash", "-c", trapped],
+        &["python3", "-c", "import json; d = {i: str(i) for i in range(2000)}; print(len(json.dumps(d)))"],
+    ];
+    for command in commands {
+        if installed(command[0]) {
+            for plan in [ReusePlan::Off, ReusePlan::Sparse(SampleGap::mean(100.0).unwrap()), ReusePlan::Every]
+            {
+                agrees(&folder, command, plan);
+            }
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn signals_arrive_as_they_do_natively() {
+    let folder = folder("signals");
+    let Some(program) = compile(&folder, include_str!("signals.c"), &["-O2"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(9)));
+        assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn code_that_changes_is_observed() {
+    let folder = folder("changes");
+    let Some(program) = compile(&folder, include_str!("changes.c"), &["-O1", "-pthread"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(6)));
+        assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+const SEGMENT: &str = r#"
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+    static long place = 5;
+    long own;
+    syscall(SYS_arch_prctl, 0x1001, &place); // ARCH_SET_GS
+    __asm__("mov %%gs:0, %0" : "=r"(own));
+    printf("%ld\n", own);
+    return 4;
+}
+"#;
+
+#[test]
+fn what_is_not_supported_runs_natively_and_is_said() {
+    let folder = folder("unsupported");
+    if let Some(program) = compile(&folder, SEGMENT, &["-O1"]) {
+        let done = agrees(&folder, &[&program], ReusePlan::Off);
+        assert!(done.warnings.iter().any(|w| w.contains("uses the GS register")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_cannot_be_run_is_an_error() {
+    let options = DbiOptions::default();
+    let none: [&str; 0] = [];
+    let missing = DbiSampler::spawn("/nonexistent/program", none, &options).unwrap_err();
+    assert!(missing.to_string().contains("no such program"), "{missing}");
+    assert!(DbiSampler::spawn("/bin/true", none, &DbiOptions::windows_of(0)).is_err());
+}
