@@ -51,7 +51,7 @@ impl TargetOptions {
 /// What becomes of processes that a program starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ChildProcesses {
-    /// They are observed like the program itself, each with windows of its own, and awaited (qemu)
+    /// They are observed like the program itself, each with windows of its own, and awaited (dbi, qemu)
     #[default]
     Follow,
     /// They run unobserved
@@ -73,11 +73,11 @@ pub enum Backend {
     /// Hardware counters where instructions and accesses can be counted, else as exact
     #[default]
     Auto,
-    /// Every block and access: the emulator, or translation where it is missing
+    /// Every block and access: translation, or the emulator where that cannot be
     Exact,
     /// The emulator qemu-user: exact, several times slower than the program alone
     Qemu,
-    /// Translated on its own processor (x86-64 Linux): exact, nothing to install, one process
+    /// Translated on its own processor (x86-64 Linux): exact, nothing to install
     Dbi,
     /// Hardware counters, at nearly the program's own speed: sparse samples of code and reuse
     Perf,

@@ -1,9 +1,9 @@
 //! Observes a program with whatever this machine has.
 //!
-//! With hardware counters that is the `perf` backend: near the program's own speed. Without, the `qemu` backend: exact,
-//! without privileges, and several times slower than the program alone. Where the emulator is missing or cannot load
-//! plugins, the `dbi` backend: as exact, but of one process. Which of them are tried depends on the features
-//! this crate is built with.
+//! With hardware counters that is the `perf` backend: near the program's own speed. Without, the `dbi` backend: exact,
+//! nothing to install, two to four times slower than the program alone where it only counts. Programs for another
+//! processor, and machines on which it cannot start programs, are left to the `qemu` backend: as exact, slower, and in need
+//! of an emulator. Which of them are tried depends on the features this crate is built with.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ pub struct AutoOptions {
     /// Whether what the program writes to standard output goes to standard error, because the caller's own
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
-    /// What becomes of processes that the program starts. Default: they are observed too, where the emulator observes;
-    /// other backends ignore them.
+    /// What becomes of processes that the program starts. Default: they are observed too, by `dbi` and `qemu`; counters
+    /// ignore them.
     pub children: Children,
     /// Which backend is to observe. Default: the best there is.
     pub backend: Choice,
@@ -65,7 +65,7 @@ pub enum Choice {
     /// Counters where windows and distances can be counted with them, else as [`Exact`](Self::Exact).
     #[default]
     Best,
-    /// What sees every block and access: the `qemu` backend, else `dbi`.
+    /// What sees every block and access: the `dbi` backend, else `qemu`.
     Exact,
     /// The `perf` backend or none, with time where there are no counters.
     Perf,
@@ -129,21 +129,21 @@ pub fn spawn<A: AsRef<OsStr>>(
         }
         missing.push(format!("perf: {}", found.advice.join("; ")));
     }
+    #[cfg(feature = "dbi")]
+    if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Dbi) {
+        match DbiSampler::spawn(program, &arguments, &dbi_options(options)) {
+            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) }),
+            Err(error) if options.backend == Choice::Dbi => return Err(error),
+            // A program for another processor, say.
+            Err(error) => missing.push(format!("dbi: {error}")),
+        }
+    }
     #[cfg(feature = "qemu")]
     if !matches!(options.backend, Choice::Perf | Choice::Counters | Choice::Dbi) {
         match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
             Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
             Err(error) => return Err(error),
-        }
-    }
-    #[cfg(feature = "dbi")]
-    if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Dbi) {
-        match DbiSampler::spawn(program, &arguments, &dbi_options(options)) {
-            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) }),
-            Err(error) if missing.is_empty() => return Err(error),
-            // A program for another processor, say: what the emulator lacked is the better advice.
-            Err(error) => missing.push(format!("dbi: {error}")),
         }
     }
     let _ = (program, &arguments);
