@@ -94,14 +94,14 @@ impl Backend {
         }
     }
 
-    /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
+    /// Refuses what needs every access of the program, which counters do not see.
     ///
     /// # Errors
     /// [`Failure::Usage`], naming `what`.
     pub fn traces(self, what: &str) -> Result<(), Failure> {
-        if matches!(self, Self::Perf | Self::Dbi) {
+        if self == Self::Perf {
             return Err(Failure::Usage(format!(
-                "{what} needs every access of the program: give --backend qemu"
+                "{what} needs every access of the program: give --backend dbi or --backend qemu"
             )));
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Target {
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
     pub fn shared(command: &[OsString], options: TargetOptions) -> Result<Self, Failure> {
         options.backend.traces("--scope shared")?;
-        let traced = Traced::spawn(command, Side::Data, options.output_to_stderr)?;
+        let traced = Traced::spawn(command, Side::Data, options.backend, options.output_to_stderr)?;
         let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay()).map_err(Failure::run)?;
         Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
     }

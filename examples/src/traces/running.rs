@@ -1,12 +1,13 @@
-//! A running program as a trace: the emulator hands out every access, or every instruction, as it happens.
+//! A running program as a trace: every access, or every instruction, as it happens.
 
 use std::ffi::OsStr;
 
+use reuse_sampler::auto::{self, AutoOptions, AutoTrace};
 use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::trace::Side;
 
 use crate::cli::Failure;
-use crate::target::TargetError;
+use crate::target::{Backend, TargetError};
 
 /// Events of a thread that are handed out together where there are several: few enough that threads which pass lines to
 /// each other are seen to do so.
@@ -19,22 +20,30 @@ pub const STRETCH: u32 = 256;
 pub fn trace_program(
     command: &[impl AsRef<OsStr>],
     side: Side,
+    backend: Backend,
     output_to_stderr: bool,
-) -> Result<QemuTrace, Failure> {
+) -> Result<AutoTrace, Failure> {
     let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
-    let mut options = QemuOptions::default();
-    options.output_to_stderr = output_to_stderr;
-    options.stretch = STRETCH;
     let trace = match side {
-        Side::Data => QemuTrace::spawn(program, arguments, &options),
-        Side::Instruction => QemuTrace::fetches(program, arguments, &options),
+        Side::Data => {
+            let mut options = AutoOptions::default();
+            options.output_to_stderr = output_to_stderr;
+            options.backend = if backend == Backend::Auto { Backend::Exact } else { backend }.into();
+            auto::trace(program, arguments, &options, STRETCH)
+        }
+        Side::Instruction => {
+            let mut options = QemuOptions::default();
+            options.output_to_stderr = output_to_stderr;
+            options.stretch = STRETCH;
+            QemuTrace::fetches(program, arguments, &options).map(AutoTrace::from)
+        }
     };
     trace.map_err(Failure::run)
 }
 
 /// What the user should know of a program that was traced: what went unobserved, and an end that is no success.
 #[must_use]
-pub fn notes_on(trace: &QemuTrace) -> Vec<String> {
+pub fn notes_on(trace: &AutoTrace) -> Vec<String> {
     let mut notes = trace.warnings().to_vec();
     if let Some(exit) = trace.exit_status().filter(|exit| *exit != TargetExit::Code(0)) {
         notes.push(format!("the program ended with {exit}"));

@@ -10,7 +10,7 @@ use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
 
 use super::{TraceFile, format_of, notes_on, trace_program};
 use crate::cli::{Failure, Watch, trace_formats};
-use crate::target::{TargetError, command_name};
+use crate::target::{Backend, TargetError, command_name};
 use crate::workloads::{Sink, Workload};
 
 /// Events between two looks at the interrupt flag.
@@ -182,7 +182,7 @@ impl Source {
                 }
             }
             Self::Program(command) => {
-                let mut trace = trace_program(command, Side::Data, limits.output_to_stderr)?;
+                let mut trace = trace_program(command, Side::Data, Backend::Exact, limits.output_to_stderr)?;
                 let stopped = drive(&mut trace, &name, sink, limits)?;
                 Ok(RunEnd { stopped, notes: notes_on(&trace) })
             }

@@ -1,29 +1,34 @@
-//! A program of which the emulator hands out every event.
+//! A program of which every event is handed out.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::rc::Rc;
 
 use reuse_sampler::SamplerError;
-use reuse_sampler::qemu::QemuTrace;
+use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
 
 use super::trace_program;
 use crate::cli::Failure;
-use crate::target::Outcome;
+use crate::target::{Backend, Outcome};
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
-pub struct Traced(Rc<RefCell<QemuTrace>>);
+pub struct Traced(Rc<RefCell<AutoTrace>>);
 
 impl Traced {
     /// Starts `command`.
     ///
     /// # Errors
     /// As [`trace_program`].
-    pub fn spawn(command: &[OsString], side: Side, output_to_stderr: bool) -> Result<Self, Failure> {
-        let trace = trace_program(command, side, output_to_stderr)?;
+    pub fn spawn(
+        command: &[OsString],
+        side: Side,
+        backend: Backend,
+        output_to_stderr: bool,
+    ) -> Result<Self, Failure> {
+        let trace = trace_program(command, side, backend, output_to_stderr)?;
         Ok(Self(Rc::new(RefCell::new(trace))))
     }
 

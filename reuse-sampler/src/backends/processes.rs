@@ -78,9 +78,14 @@ impl Images {
         self.all.get_mut(image)
     }
 
+    /// What marks addresses of the image's code.
+    pub(super) const fn mark_of(image: usize) -> u64 {
+        (image as u64) << ADDRESS_BITS
+    }
+
     /// Marks the addresses of a window's code with the image.
     pub(super) fn mark(image: usize, code: &mut [(u64, u64)], closed: &mut [Closed]) {
-        let mark = (image as u64) << ADDRESS_BITS;
+        let mark = Self::mark_of(image);
         if mark == 0 {
             return;
         }

@@ -10,8 +10,9 @@ use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
-use reuse_sampler::dbi::DbiOptions;
-use reuse_sampler::{Arrivals, ReusePlan, SampleGap, TargetExit};
+use reuse_sampler::dbi::{DbiOptions, DbiTrace};
+use reuse_sampler::replay::{Event, EventSource};
+use reuse_sampler::{AccessKind, Arrivals, ReusePlan, SampleGap, TargetExit};
 
 use crate::run::{Run, compile, folder, lines, run};
 
@@ -135,6 +136,56 @@ fn every_sample_is_reported_once_and_plans_move_no_boundary() {
     for window in mixed.windows.iter().filter(|window| window.index.0 % 4 == 0) {
         let accesses = window.accesses.get().unwrap();
         assert_eq!(reported.get(&window.index.0), Some(&accesses), "window {}", window.index.0);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Instructions, accesses by kind and threads among the events of a program.
+fn traced(command: &[&str], stretch: u32) -> (u64, [u64; 2], HashMap<u32, u64>, DbiTrace) {
+    let mut options = DbiOptions::default();
+    (options.stretch, options.output_to_stderr) = (stretch, true);
+    let mut trace = DbiTrace::spawn(command[0], &command[1..], &options).unwrap();
+    let (mut executed, mut kinds, mut threads, mut thread) = (0, [0, 0], HashMap::new(), 0);
+    let mut code = std::ops::Range::default();
+    while let Some(event) = trace.next_event().unwrap() {
+        match event {
+            Event::Block { address, instructions } => {
+                executed += u64::from(instructions);
+                code = address..address + 15 * u64::from(instructions);
+            }
+            Event::Access(access) => {
+                assert!(code.contains(&access.pc), "{:#x} is not in {code:x?}", access.pc);
+                kinds[usize::from(access.kind == AccessKind::Store)] += 1;
+                *threads.entry(thread).or_default() += 1;
+            }
+            Event::Thread(next) => (thread, code) = (next.0, 0..0),
+            _ => {}
+        }
+    }
+    (executed, kinds, threads, trace)
+}
+
+#[test]
+fn traces_have_what_windows_count() {
+    let folder = folder("traces");
+    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
+    let Some(program) = compile(&folder, KNOWN, &flags) else { return };
+    let counted = run(&[&program], &DbiOptions::default(), |_| ReusePlan::Off);
+    let (executed, kinds, _, trace) = traced(&[&program], 256);
+    assert_eq!(executed, counted.instructions());
+    // An access is one here, whatever it straddles.
+    assert_eq!(kinds, [1000 + 1000 + 1000 + 1000 + 100, 5000 + 100]);
+    assert_eq!(trace.operands(), kinds.iter().sum::<u64>() - 1000);
+    assert_eq!(trace.exit_status(), Some(TargetExit::Code(0)));
+
+    let Some(program) = compile(&folder, crate::threads::EQUAL, &["-O1", "-pthread"]) else { return };
+    for stretch in [64, 8192] {
+        let (_, kinds, threads, trace) = traced(&[&program], stretch);
+        assert_eq!(threads.values().sum::<u64>(), kinds.iter().sum::<u64>());
+        for thread in 1..5 {
+            assert!((819_200..822_000).contains(&threads[&thread]), "{threads:?}");
+        }
+        assert_eq!(trace.warnings(), [""; 0]);
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -37,7 +37,7 @@ fn threads_run_as_they_do_natively() {
 }
 
 /// Threads that do the same, each a known amount.
-const EQUAL: &str = r#"
+pub const EQUAL: &str = r#"
 #include <pthread.h>
 static long memory[4][4096];
 static void *work(void *n) {

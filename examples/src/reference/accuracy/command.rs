@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
-use reuse_sampler::qemu::QemuTrace;
+use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::trace::Side;
 use reuse_sampler::{Bootstrap, CacheLines, Interval, ReusePlan, SampleGap};
 use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
 use crate::cli::{CommandLine, Common, Failure};
+use crate::target::Backend;
 use crate::traces::{TraceFile, format_of, trace_program};
 use crate::workloads::Workload;
 
@@ -196,15 +197,15 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(Settings { sizes, windows: args.windows, plan, seed: args.common.seed, simulations: 7 })
 }
 
-/// A program under the emulator, its output on standard error.
-fn program(command: &str) -> Result<QemuTrace, Failure> {
+/// A running program, its output on standard error.
+fn program(command: &str) -> Result<AutoTrace, Failure> {
     let words: Vec<&str> = command.split_whitespace().collect();
     if words.is_empty() {
         return Err(Failure::usage(
             "--command is empty: give a program with its arguments, separated by spaces",
         ));
     }
-    trace_program(&words, Side::Data, true)
+    trace_program(&words, Side::Data, Backend::Exact, true)
 }
 
 fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> Result<Trace, Failure> {

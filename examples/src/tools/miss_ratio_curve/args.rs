@@ -224,7 +224,7 @@ impl Args {
         }
     }
 
-    /// Whether the emulator has to hand out every access, or every instruction, of a program.
+    /// Whether every access, or every instruction, of a program has to be handed out.
     pub(super) fn is_traced(&self) -> bool {
         let side = self.side == CacheSide::Instruction;
         let scope = self.scope == Some(Scope::Shared) || self.includes_coherence();
@@ -237,7 +237,7 @@ impl Args {
         self.scope == Some(Scope::Private) && (self.program.is_empty() || self.backend.traces("").is_ok())
     }
 
-    /// Refuses what needs a trace of every access or fetch, which only the emulator hands out.
+    /// Refuses what needs every access, which counters do not see, or every fetch, which only the emulator hands out.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
         let what = match () {
             () if self.model.is_exact() => self.model.name(),
@@ -245,6 +245,11 @@ impl Args {
             () if self.scope == Some(Scope::Shared) => "--scope shared",
             () => return Ok(()),
         };
+        if self.side == CacheSide::Instruction && self.backend == Backend::Dbi {
+            return Err(Failure::Usage(
+                "--side instruction needs the fetches of the program: give --backend qemu".into(),
+            ));
+        }
         self.backend.traces(what)
     }
 

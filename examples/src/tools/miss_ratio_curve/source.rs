@@ -183,8 +183,12 @@ impl<'a> Settings<'a> {
 
     /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
     fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let traced =
-            Traced::spawn(&self.args.program, self.args.side.into(), self.args.common.claims_stdout())?;
+        let traced = Traced::spawn(
+            &self.args.program,
+            self.args.side.into(),
+            self.args.backend,
+            self.args.common.claims_stdout(),
+        )?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::DbiOptions;
+use crate::replay::Event;
 use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
 
 /// A program under observation, of which there is none.
@@ -13,6 +14,22 @@ impl Run {
     pub fn spawn(_: &OsStr, _: &[OsString], _: &DbiOptions) -> Result<Self, SamplerError> {
         let missing = "programs are translated on x86-64 Linux only".into();
         Err(SamplerError::Unsupported { backend: "dbi", missing })
+    }
+
+    pub fn trace(name: &OsStr, arguments: &[OsString], options: &DbiOptions) -> Result<Self, SamplerError> {
+        Self::spawn(name, arguments, options)
+    }
+
+    pub fn next_events(&mut self, _: &mut Vec<Event>) -> Result<(), SamplerError> {
+        match *self {}
+    }
+
+    pub fn variable(&mut self, _: u64) -> Option<(String, u64)> {
+        match *self {}
+    }
+
+    pub fn further(&self) -> u64 {
+        match *self {}
     }
 
     pub fn next_window(&mut self, _: &WindowPlan) -> Result<Option<Window>, SamplerError> {

@@ -79,6 +79,7 @@ mod signals;
 mod system_calls;
 #[cfg(dbi_backend)]
 mod threads;
+mod trace;
 #[cfg(dbi_backend)]
 mod translate;
 #[cfg(dbi_backend)]
@@ -94,6 +95,7 @@ use elsewhere::Run;
 use tree::Run;
 
 pub use options::DbiOptions;
+pub use trace::DbiTrace;
 
 use crate::{CodeLocation, ProcessRecord, Sampler, SamplerError, TargetExit, Window, WindowPlan};
 

@@ -23,6 +23,9 @@ pub struct DbiOptions {
     pub output_to_stderr: bool,
     /// Whether the program's addresses may differ from run to run. Default: no.
     pub randomized_addresses: bool,
+    /// Events of one thread, about, that [`DbiTrace`](super::DbiTrace) hands out together once there are several threads;
+    /// fewer interleave threads more nearly as they ran, and cost more. Default: 8192.
+    pub stretch: u32,
     /// What becomes of processes that the program starts. Default: they are observed too.
     pub children: Children,
 }
@@ -37,6 +40,7 @@ impl Default for DbiOptions {
             directory: None,
             output_to_stderr: false,
             randomized_addresses: false,
+            stretch: 1 << 13,
             children: Children::Follow,
         }
     }

@@ -8,40 +8,64 @@ use super::cache::Block;
 use super::layout::shared;
 use crate::engine::tracker::Tracker;
 
-/// Shows accesses to the tracker: the words that blocks have written. Returns how many are not the first of their
-/// operands.
-pub(super) fn play(words: &[AtomicU64], blocks: &[Block], shift: u32, tracker: &mut Tracker) -> u64 {
+/// Who is shown what blocks have written.
+pub(super) trait Viewer {
+    /// A block is executed.
+    fn block(&mut self, block: &Block);
+    /// It makes the accesses of `operand`, at `address`.
+    fn access(&mut self, address: u64, operand: &Operand);
+}
+
+/// Shows the words that blocks have written.
+#[inline]
+pub(super) fn play(words: &[AtomicU64], blocks: &[Block], viewer: &mut impl Viewer) {
     let mut rest = words;
-    let mut further = 0;
     while let Some((number, after)) = rest.split_first() {
         let Some(block) = blocks.get(number.load(Relaxed) as usize) else { break };
         let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
         let Some((addresses, next)) = after.split_at_checked(count) else { break };
         rest = next;
-        further += u64::from(block.updates);
+        viewer.block(block);
         if let Some(repeated) = block.repeated {
             let word = |index: usize| addresses[index - 1].load(Relaxed);
-            further += play_repeated(repeated, block.pc, &word, shift, tracker);
+            play_repeated(repeated, block.pc, &word, viewer);
         } else {
             for (address, operand) in addresses.iter().zip(&block.operands) {
-                further += touch(address.load(Relaxed), operand, shift, tracker);
+                viewer.access(address.load(Relaxed), operand);
             }
         }
     }
-    further
 }
 
-/// One access of `operand` at `address`. Returns how many there are in lines beyond the first.
-#[inline]
-fn touch(address: u64, operand: &Operand, shift: u32, tracker: &mut Tracker) -> u64 {
-    let (first, last) = (address >> shift, address.wrapping_add(u64::from(operand.bytes) - 1) >> shift);
-    if operand.loads {
-        tracker.access(first, operand.pc, false);
+/// Shows accesses to a tracker, line by line.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    pub tracker: &'a mut Tracker,
+    pub shift: u32,
+    /// Accesses that are not the first of their operands.
+    pub further: u64,
+}
+
+impl Viewer for Lines<'_> {
+    #[inline]
+    fn block(&mut self, block: &Block) {
+        self.further += u64::from(block.updates);
     }
-    if operand.stores {
-        tracker.access(first, operand.pc, true);
+
+    #[inline]
+    fn access(&mut self, address: u64, operand: &Operand) {
+        let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
+        let first = address >> self.shift;
+        if operand.loads {
+            self.tracker.access(first, operand.pc, false);
+        }
+        if operand.stores {
+            self.tracker.access(first, operand.pc, true);
+        }
+        if first != last {
+            self.further += straddle(first + 1..last.saturating_add(1), operand, self.tracker);
+        }
     }
-    if first == last { 0 } else { straddle(first + 1..last.saturating_add(1), operand, tracker) }
 }
 
 /// The lines of an access beyond its first.
@@ -59,14 +83,7 @@ fn straddle(lines: std::ops::Range<u64>, operand: &Operand, tracker: &mut Tracke
     further
 }
 
-fn play_repeated(
-    repeated: Repeated,
-    pc: u64,
-    word: &dyn Fn(usize) -> u64,
-    shift: u32,
-    tracker: &mut Tracker,
-) -> u64 {
-    let mut further = 0;
+fn play_repeated(repeated: Repeated, pc: u64, word: &dyn Fn(usize) -> u64, viewer: &mut impl Viewer) {
     let [source, destination, before, source_after, destination_after, after] = [1, 2, 3, 4, 5, 6].map(word);
     let elements = before.wrapping_sub(after);
     let bytes = repeated.bytes;
@@ -77,14 +94,13 @@ fn play_repeated(
     for element in 0..elements {
         let at = |start: u64| start.wrapping_add(step.wrapping_mul(element));
         if repeated.source_loads {
-            further += touch(at(source), &operand(true, false), shift, tracker);
+            viewer.access(at(source), &operand(true, false));
         }
         if repeated.destination_loads || repeated.destination_stores {
             let operand = operand(repeated.destination_loads, repeated.destination_stores);
-            further += touch(at(destination), &operand, shift, tracker);
+            viewer.access(at(destination), &operand);
         }
     }
-    further
 }
 
 /// The buffers, from the start of the thread's block: first word, and the last at which a block may begin.

@@ -14,18 +14,21 @@ use super::DbiOptions;
 use super::children::News;
 use super::launch::launch;
 use super::layout::shared;
-use super::observer::{Event, Gone, NAP, Observer};
+use super::observer::{Event as Asked, Gone, NAP, Observer};
 use super::process::{Process, exit_of};
 use super::region::{self, Region};
 use super::runtime::Runtime;
+use super::trace::Events;
 use super::windows::{Common, End, Step, Watched};
 use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::Mode;
-use crate::replay::mode_of;
+use crate::replay::{Event, mode_of};
 use crate::{Children, CodeLocation, Error, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
 
 /// How long the processes may take to end after they were asked to.
 const GRACE: Duration = Duration::from_millis(500);
+/// Instructions in the longest window.
+const LONGEST: u64 = 1 << 60;
 /// Fewer masked accesses than one in so many instructions are not worth a word.
 const RARE: u64 = 1_000;
 
@@ -65,6 +68,24 @@ impl Run {
         if options.window == 0 {
             return Err(Error::WindowLength.into());
         }
+        Self::start(name, arguments, options, None)
+    }
+
+    /// The same with events instead of windows.
+    pub(super) fn trace(
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &DbiOptions,
+    ) -> Result<Self, SamplerError> {
+        Self::start(name, arguments, options, Some(Events::new(options.stretch)))
+    }
+
+    fn start(
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &DbiOptions,
+        trace: Option<Events>,
+    ) -> Result<Self, SamplerError> {
         let region = Arc::new(Region::new()?);
         let runtime = Runtime::new();
         let launched = launch(name, arguments, options, &region, &runtime)?;
@@ -73,7 +94,7 @@ impl Run {
         let mut observer = Observer::new(region, runtime, launched.base, process);
         observer.follows = options.children == Children::Follow;
         let mut common = Common {
-            length: options.window.min(1 << 60),
+            length: if trace.is_some() { LONGEST } else { options.window.min(LONGEST) },
             line_size: options.line_size,
             seed: options.seed,
             initial: Mode::Off,
@@ -86,6 +107,7 @@ impl Run {
             accesses: 0,
             further: 0,
             warnings: Vec::new(),
+            trace,
             children: 0,
         };
         let mut account = Account::new(ProcessRecord::new(pid, std::process::id(), String::new()));
@@ -111,26 +133,47 @@ impl Run {
             if let Some(window) = self.common.queue.pop_front() {
                 return Ok(Some(window));
             }
-            let mut event = match (self.stage, self.between.take()) {
-                (Stage::Over, _) => return Ok(None),
-                (Stage::Loaded, _) => {
-                    self.common.initial = mode;
-                    self.live[0].follow(mode, &mut self.common);
-                    self.stage = Stage::Running;
-                    self.serve()
-                }
-                (_, Some(place)) => self.go_on(place, mode),
-                _ => self.serve(),
-            };
-            while let Ok(Some(happened)) = event {
-                event = self.handle(happened);
+            if self.stage == Stage::Over {
+                return Ok(None);
             }
-            if event.is_err() {
-                self.ended()?;
-            } else {
-                self.take_news();
-            }
+            self.advance(mode)?;
         }
+    }
+
+    /// Events that come next, in the place of those in `events`; none once all processes have ended.
+    pub(super) fn next_events(&mut self, events: &mut Vec<Event>) -> Result<(), SamplerError> {
+        loop {
+            if let Some(trace) = &mut self.common.trace {
+                trace.take(events);
+            }
+            if !events.is_empty() || self.stage == Stage::Over {
+                return Ok(());
+            }
+            self.advance(Mode::Every)?;
+        }
+    }
+
+    /// Serves one request, and what it leads to.
+    fn advance(&mut self, mode: Mode) -> Result<(), SamplerError> {
+        let mut event = match (self.stage, self.between.take()) {
+            (Stage::Over, _) => return Ok(()),
+            (Stage::Loaded, _) => {
+                self.common.initial = mode;
+                self.live[0].follow(mode, &mut self.common);
+                self.stage = Stage::Running;
+                self.serve()
+            }
+            (_, Some(place)) => self.go_on(place, mode),
+            _ => self.serve(),
+        };
+        while let Ok(Some(happened)) = event {
+            event = self.handle(happened);
+        }
+        if event.is_err() {
+            return self.ended();
+        }
+        self.take_news();
+        Ok(())
     }
 
     /// The thread that waited for a plan goes on.
@@ -138,7 +181,7 @@ impl Run {
         &mut self,
         (process, thread, pc): (usize, usize, u64),
         mode: Mode,
-    ) -> Result<Option<Event>, Gone> {
+    ) -> Result<Option<Asked>, Gone> {
         let Some(current) = self.live.iter().position(|watched| watched.number == process) else {
             return Ok(None);
         };
@@ -150,7 +193,7 @@ impl Run {
     }
 
     /// Serves the next request of any process, which becomes the current one.
-    fn serve(&mut self) -> Result<Option<Event>, Gone> {
+    fn serve(&mut self) -> Result<Option<Asked>, Gone> {
         loop {
             let region = Arc::clone(&self.live[self.current].observer.region);
             let rung = region.bell().load(Ordering::SeqCst);
@@ -170,7 +213,7 @@ impl Run {
         }
     }
 
-    fn handle(&mut self, event: Event) -> Result<Option<Event>, Gone> {
+    fn handle(&mut self, event: Asked) -> Result<Option<Asked>, Gone> {
         let watched = &mut self.live[self.current];
         let number = watched.number;
         match watched.handle(event, &mut self.common, &mut self.accounts[number])? {
@@ -330,6 +373,15 @@ impl Run {
 
     pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
         self.common.images.locate(address)
+    }
+
+    pub(super) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.common.images.get(0)?.variable(address)
+    }
+
+    /// Of the accesses handed out, those that are not the first of their operands.
+    pub(super) fn further(&self) -> u64 {
+        self.common.trace.as_ref().map_or(self.common.further, |events| events.further)
     }
 
     pub(super) const fn process_id(&self) -> u32 {

@@ -6,7 +6,8 @@ use std::time::Instant;
 use super::layout::{self, command, shared};
 use super::memory::Hash;
 use super::observer::{Event, Gone, Observer};
-use super::recording::{self, buffer};
+use super::recording::{self, Lines, buffer};
+use super::trace::Events;
 use super::translate::Kind;
 use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::{Mode, Tracker};
@@ -71,6 +72,8 @@ pub(super) struct Common {
     pub accesses: u64, // that were seen
     pub further: u64,  // of them, those that are not the first of their operands
     pub warnings: Vec<String>,
+    /// Events instead of windows, where all are handed out.
+    pub trace: Option<Events>,
     pub children: u64, // that ran unobserved
 }
 
@@ -139,7 +142,7 @@ impl Watched {
                 }
             }
             Event::Full { pc } => {
-                let full = self.take_buffer();
+                let full = self.take_buffer(common);
                 let event = self.observer.resume(pc, false)?;
                 // The thread goes on meanwhile.
                 self.play(full, common);
@@ -296,12 +299,15 @@ impl Watched {
         own.window = Some(Open { index, mode, since: Instant::now() });
         self.observer.use_kind(if mode == Mode::Off { Kind::Counting } else { Kind::Recording });
         if mode != Mode::Off {
-            self.use_buffer();
+            self.use_buffer(common);
         }
     }
 
-    fn use_buffer(&mut self) {
-        let (start, end) = buffer(self.buffer_in_use(0));
+    fn use_buffer(&mut self, common: &Common) {
+        let (start, mut end) = buffer(self.buffer_in_use(0));
+        if let (Some(events), true) = (&common.trace, common.threads > 1) {
+            end = end.min(start + events.stretch());
+        }
         let at = self.observer.address_of(0);
         self.observer.set(shared::BUFFER, at + start);
         self.observer.set(shared::BUFFER_END, at + end);
@@ -316,20 +322,25 @@ impl Watched {
     }
 
     /// The words written so far; another buffer is used from now on.
-    fn take_buffer(&mut self) -> (u64, u64) {
+    fn take_buffer(&mut self, common: &Common) -> (u64, u64) {
         let (start, _) = buffer(self.buffer_in_use(0));
         let end = self.observer.get(shared::BUFFER).wrapping_sub(self.observer.address_of(0));
         self.buffer_in_use(1);
-        self.use_buffer();
+        self.use_buffer(common);
         (start, end)
     }
 
     fn play(&mut self, (start, end): (u64, u64), common: &mut Common) {
-        let shift = common.line_size.shift();
         let (blocks, block) = (self.observer.cache.blocks(), layout::block(self.observer.current));
         let words = self.observer.region.words(block + start, block + end);
-        if let Some(own) = self.followed.get_mut(&self.observer.current) {
-            common.further += recording::play(words, blocks, shift, &mut own.tracker);
+        let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
+        if let Some(events) = &mut common.trace {
+            events.go_on(own.id, self.image);
+            recording::play(words, blocks, events);
+        } else {
+            let mut lines = Lines { tracker: &mut own.tracker, shift: common.line_size.shift(), further: 0 };
+            recording::play(words, blocks, &mut lines);
+            common.further += lines.further;
         }
     }
 
@@ -337,7 +348,7 @@ impl Watched {
     fn save(&mut self, common: &mut Common) {
         let window = self.followed.get(&self.observer.current).and_then(|own| own.window);
         if window.is_some_and(|open| open.mode != Mode::Off) {
-            let words = self.take_buffer();
+            let words = self.take_buffer(common);
             self.play(words, common);
         }
         let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
@@ -387,7 +398,11 @@ impl Watched {
         window.elapsed = since.elapsed();
         common.instructions += instructions;
         common.accesses += accesses;
-        common.queue.push_back(window);
+        match &mut common.trace {
+            Some(events) if matches!(how, End::Exit) => events.end(id),
+            Some(_) => {}
+            None => common.queue.push_back(window),
+        }
     }
 
     /// Whether samples of the current thread are open.

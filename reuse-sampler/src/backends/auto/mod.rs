@@ -5,8 +5,12 @@
 //! processor, and machines on which it cannot start programs, are left to the `qemu` backend: as exact, slower, and in need
 //! of an emulator. Which of them are tried depends on the features this crate is built with.
 
+mod trace;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+
+pub use trace::{AutoTrace, trace};
 
 #[cfg(feature = "dbi")]
 use crate::dbi::{DbiOptions, DbiSampler};

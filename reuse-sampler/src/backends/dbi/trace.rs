@@ -1,0 +1,174 @@
+//! Every block and every access of a program, one after the other.
+
+use std::ffi::OsStr;
+
+#[cfg(dbi_backend)]
+use super::block::Operand;
+#[cfg(dbi_backend)]
+use super::cache::Block;
+#[cfg(not(dbi_backend))]
+use super::elsewhere::Run;
+#[cfg(dbi_backend)]
+use super::recording::Viewer;
+#[cfg(dbi_backend)]
+use super::tree::Run;
+use super::{DbiOptions, TargetExit};
+#[cfg(dbi_backend)]
+use crate::backends::processes::Images;
+use crate::replay::{Event, EventSource};
+#[cfg(dbi_backend)]
+use crate::{Access, AccessKind};
+use crate::{Children, CodeLocation, SamplerError, ThreadId};
+
+/// A program that runs translated, as a stream of [events](Event): for exact simulation, or to record it once and replay
+/// it often.
+///
+/// Blocks and accesses are those a [`DbiSampler`](super::DbiSampler) counts, each access with the program counter of its
+/// instruction. Threads run in parallel and are handed out in [stretches](DbiOptions::stretch), so that how they interleave
+/// is not what it was. The program waits while nobody asks for events; dropping the trace kills it. Children run unobserved.
+///
+/// # Cost
+/// The program writes eight bytes for each block and each access; making events of them takes most of the time.
+///
+/// ```no_run
+/// use reuse_sampler::dbi::{DbiOptions, DbiTrace};
+/// use reuse_sampler::replay::{ReplayOptions, ReplaySampler};
+///
+/// let trace = DbiTrace::spawn("sort", ["words.txt"], &DbiOptions::default())?;
+/// let sampler = ReplaySampler::new(trace, ReplayOptions::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DbiTrace {
+    run: Run,
+    events: Vec<Event>,
+    handed_out: usize,
+    accesses: u64,
+}
+
+impl DbiTrace {
+    /// Starts `program` (found as a shell finds it) with `arguments`. Of the options, the length of a window, the line size,
+    /// the seed and the children mean nothing here. Standard input, output and error are the caller's.
+    ///
+    /// # Errors
+    /// As [`DbiSampler::spawn`](super::DbiSampler::spawn).
+    pub fn spawn<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+        options: &DbiOptions,
+    ) -> Result<Self, SamplerError> {
+        let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        let options = DbiOptions { children: Children::Ignore, ..options.clone() };
+        let run = Run::trace(program.as_ref(), &arguments, &options)?;
+        Ok(Self { run, events: Vec::new(), handed_out: 0, accesses: 0 })
+    }
+
+    /// Where the code at `address` comes from, if it belongs to a file. Known once the program has ended.
+    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
+        self.run.locate(address)
+    }
+
+    /// The global variable at `address` and the offset in it, if the program or a library names it (feature `symbols`).
+    /// Known when [`locate`](Self::locate) is.
+    pub fn variable(&mut self, address: u64) -> Option<(String, u64)> {
+        self.run.variable(address)
+    }
+
+    /// How the program ended, once all events were handed out.
+    #[must_use]
+    pub fn exit_status(&self) -> Option<TargetExit> {
+        self.run.exit_status()
+    }
+
+    /// Operands accessed so far, what cachegrind calls data references: a read-modify-write is one (two accesses), and so is
+    /// an operand that straddles lines. Complete once all events were handed out.
+    #[must_use]
+    pub fn operands(&self) -> u64 {
+        self.accesses.saturating_sub(self.run.further())
+    }
+
+    /// What the user should know about the run: parts that went unobserved. Complete after the end.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.run.warnings()
+    }
+}
+
+impl EventSource for DbiTrace {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+        if self.handed_out == self.events.len() {
+            self.events.clear();
+            self.handed_out = 0;
+            self.run.next_events(&mut self.events)?;
+        }
+        let event = self.events.get(self.handed_out).copied();
+        self.handed_out += usize::from(event.is_some());
+        self.accesses += u64::from(matches!(event, Some(Event::Access(_))));
+        Ok(event)
+    }
+}
+
+/// Events that wait to be handed out.
+#[cfg(dbi_backend)]
+#[derive(Debug)]
+pub(super) struct Events {
+    waiting: Vec<Event>,
+    thread: ThreadId,
+    mark: u64, // of addresses of code
+    stretch: u64,
+    /// Accesses that are not the first of their operands.
+    pub further: u64,
+}
+
+#[cfg(dbi_backend)]
+impl Events {
+    /// None yet, of threads that take turns after so many.
+    pub(super) const fn new(stretch: u32) -> Self {
+        Self { waiting: Vec::new(), thread: ThreadId(0), mark: 0, stretch: stretch as u64 * 8, further: 0 }
+    }
+
+    /// Bytes of a buffer that a thread fills in one go.
+    pub(super) const fn stretch(&self) -> u64 {
+        self.stretch
+    }
+
+    /// What follows is of this thread, which executes the program of this number.
+    pub(super) fn go_on(&mut self, thread: ThreadId, image: usize) {
+        self.mark = Images::mark_of(image);
+        if thread != self.thread {
+            self.thread = thread;
+            self.waiting.push(Event::Thread(thread));
+        }
+    }
+
+    /// The thread has ended.
+    pub(super) fn end(&mut self, thread: ThreadId) {
+        self.waiting.push(Event::Exit(thread));
+    }
+
+    /// Hands out what waits, in the place of `events`, which are none.
+    pub(super) fn take(&mut self, events: &mut Vec<Event>) {
+        std::mem::swap(&mut self.waiting, events);
+    }
+}
+
+#[cfg(dbi_backend)]
+impl Viewer for Events {
+    #[inline]
+    fn block(&mut self, block: &Block) {
+        self.further += u64::from(block.updates);
+        let (address, instructions) = (block.pc | self.mark, block.instructions);
+        self.waiting.push(Event::Block { address, instructions });
+    }
+
+    #[inline]
+    fn access(&mut self, address: u64, operand: &Operand) {
+        let pc = operand.pc | self.mark;
+        for (kind, made) in [(AccessKind::Load, operand.loads), (AccessKind::Store, operand.stores)] {
+            if made {
+                self.waiting.push(Event::Access(Access { address, bytes: operand.bytes, kind, pc }));
+            }
+        }
+    }
+}
