@@ -126,7 +126,7 @@ pub enum Scope {
     /// One for each thread
     #[default]
     Private,
-    /// One for all threads of the program, whose accesses are interleaved as they ran under the emulator
+    /// One for all threads of the program, whose accesses are interleaved as they were observed
     Shared,
 }
 

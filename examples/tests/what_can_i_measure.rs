@@ -34,12 +34,14 @@ fn this_machine_is_described_and_what_is_missing_has_a_remedy() {
     let found = ended.object();
     assert_eq!(found["system"], std::env::consts::OS);
     let emulated = works_or_says_why(&found["emulator"]);
+    let translated = works_or_says_why(&found["translation"]);
     let chosen = works_or_says_why(&found["chosen"]);
     let counters = &found["counters"];
     let enough = counters["enough"].as_bool().unwrap();
-    assert!(chosen || !(enough || emulated), "{found}");
+    assert!(chosen || !(enough || emulated || translated), "{found}");
     if chosen {
-        assert_eq!(found["chosen"]["backend"], if enough { "perf" } else { "qemu" });
+        let exact = if translated { "dbi" } else { "qemu" };
+        assert_eq!(found["chosen"]["backend"], if enough { "perf" } else { exact });
     }
     if !enough {
         assert!(!counters["advice"].as_array().unwrap().is_empty(), "{found}");
@@ -50,7 +52,7 @@ fn this_machine_is_described_and_what_is_missing_has_a_remedy() {
     let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(file("what_can_i_measure.json"), ended.out);
     let text = file("what_can_i_measure.txt");
-    for part in ["Counters and watchpoints", "Emulator", "Valgrind", "(auto)"] {
+    for part in ["Counters and watchpoints", "Translation", "Emulator", "Valgrind", "(auto)"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     if chosen {
@@ -78,6 +80,7 @@ fn a_machine_that_lacks_everything_is_told_what_to_get() {
         architecture: "x86_64".to_owned(),
         counters: Counters { text: "to do: run on Linux\n".to_owned(), ..Counters::default() },
         emulator: missing("apt install qemu-user"),
+        translation: missing("use x86-64 Linux"),
         chosen: missing("perf: run on Linux\nqemu: apt install qemu-user"),
         valgrind: Valgrind { version: None, missing: Some("apt install valgrind".to_owned()) },
     };
@@ -86,6 +89,7 @@ fn a_machine_that_lacks_everything_is_told_what_to_get() {
         "on Linux only",
         "to do: run on Linux",
         "no: apt install qemu-user",
+        "no: use x86-64 Linux",
         "no: apt install valgrind",
         "none: perf",
     ] {

@@ -1,4 +1,4 @@
-//! Programs that are observed access by access: embedded workloads, traces, real programs under the emulator.
+//! Programs that are observed access by access: embedded workloads, traces, real programs.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;

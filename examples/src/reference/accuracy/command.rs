@@ -28,7 +28,7 @@ pub struct Args {
     /// Embedded workloads to compare on
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
-    /// Commands to compare on, their words separated by spaces; they run under the emulator, their output goes to
+    /// Commands to compare on, their words separated by spaces; they run translated or under the emulator, their output goes to
     /// standard error
     #[arg(long, value_name = "COMMAND")]
     command: Vec<String>,

@@ -77,7 +77,7 @@ pub enum Experiment {
     /// POP's selection of counters on two configurations of the reference chip (POP, table I)
     Counters,
     /// Leader-follower against batch clusterings into as many phases, and predictors against each other; asked for alone,
-    /// PROGRAM runs under the emulator, for its code is enough
+    /// PROGRAM runs translated or under the emulator, for its code is enough
     Agreement,
     /// Parallel programs: phases per thread against the number of threads (Paper II); embedded programs of its own
     Threads,

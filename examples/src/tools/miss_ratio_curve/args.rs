@@ -15,7 +15,7 @@ use crate::traces::format_of;
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
 ///
 /// The models (statstack for LRU, statcache for random replacement) need only samples of reuse distances; the exact
-/// ones simulate every access, of a program as it runs under the emulator. Without --trace and PROGRAM an embedded
+/// ones simulate every access, of a program as it runs translated or under an emulator. Without --trace and PROGRAM an embedded
 /// workload runs. Ctrl-C ends with the curve so far, marked as incomplete.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "miss_ratio_curve", version)]
@@ -65,7 +65,7 @@ pub struct Args {
     /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
-    /// What observes PROGRAM. Exact models and the instruction side need the emulator
+    /// What observes PROGRAM. Exact models need every access (dbi, qemu), the instruction side needs qemu
     #[arg(long, value_enum, default_value = "qemu", requires = "program")]
     pub(super) backend: Backend,
     /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. If private is

@@ -181,7 +181,7 @@ impl<'a> Settings<'a> {
         })
     }
 
-    /// Has the emulator hand out all that a program does: its accesses in order, or its instructions.
+    /// Hands out all that a program does: its accesses in order, or its instructions.
     fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let traced = Traced::spawn(
             &self.args.program,

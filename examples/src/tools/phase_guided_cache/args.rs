@@ -57,7 +57,7 @@ pub struct Args {
     /// 0.1; 0.4 under hardware counters, which sample the code]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// Whose cache, where there are several threads. shared has the emulator hand out every access of the first process,
+    /// Whose cache, where there are several threads. shared takes every access of the first process,
     /// which takes about ten times as long
     #[arg(long, value_enum, default_value = "private")]
     pub(super) scope: Scope,

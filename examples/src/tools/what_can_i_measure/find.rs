@@ -18,6 +18,7 @@ pub fn report(seed: u64) -> Report {
         architecture: std::env::consts::ARCH.to_owned(),
         counters: counters(&perf::probe()),
         emulator: trial(Choice::Qemu, seed),
+        translation: trial(Choice::Dbi, seed),
         chosen: trial(Choice::Best, seed),
         valgrind: valgrind(),
     }

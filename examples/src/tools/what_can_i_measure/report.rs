@@ -15,6 +15,8 @@ pub struct Report {
     pub counters: Counters,
     /// The `qemu` backend.
     pub emulator: Trial,
+    /// The `dbi` backend.
+    pub translation: Trial,
     /// The backend that `auto` takes.
     pub chosen: Trial,
     /// Valgrind, whose traces can be read.
@@ -124,19 +126,19 @@ impl fmt::Display for Report {
         if self.counters.watchpoints > 0 {
             writeln!(f, "  each watches up to                 {} bytes", self.counters.watched_bytes)?;
         }
-        writeln!(f, "\nEmulator (backend qemu), tried on a small program\n  {}", self.emulator)?;
-        for warning in &self.emulator.warnings {
-            writeln!(f, "  {warning}")?;
+        for (name, trial) in
+            [("Translation (backend dbi)", &self.translation), ("Emulator (backend qemu)", &self.emulator)]
+        {
+            writeln!(f, "\n{name}, tried on a small program\n  {trial}")?;
+            for warning in &trial.warnings {
+                writeln!(f, "  {warning}")?;
+            }
         }
         writeln!(f, "\nValgrind, whose traces (--tool=lackey, exp-bbv) can be read")?;
         match (&self.valgrind.version, &self.valgrind.missing) {
             (Some(version), _) => writeln!(f, "  {version}")?,
             (None, missing) => writeln!(f, "  no: {}", missing.as_deref().unwrap_or("unknown"))?,
         }
-        writeln!(
-            f,
-            "\nThe other examples take the emulator. With the best there is (auto), programs are observed by\n  {}",
-            self.choice()
-        )
+        writeln!(f, "\nUnless told otherwise (auto), programs are observed by\n  {}", self.choice())
     }
 }
