@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
     /// What observes PROGRAM. Exact models need every access (dbi, qemu), the instruction side needs qemu
-    #[arg(long, value_enum, default_value = "qemu", requires = "program")]
+    #[arg(long, value_enum, default_value = "exact", requires = "program")]
     pub(super) backend: Backend,
     /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. If private is
     /// given, misses of private caches because of other threads' stores are counted

@@ -46,6 +46,17 @@ pub(super) struct Operand {
     pub bytes: u32,
     pub loads: bool,
     pub stores: bool,
+    pub reach: Reach,
+}
+
+/// How much of an operand is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Whole,
+    /// What a mask says: counted as all of it.
+    Masked,
+    /// Where a vector of indices says: counted as the first of its places.
+    Scattered,
 }
 
 /// A string instruction with a repeat prefix.
@@ -80,8 +91,6 @@ pub(super) struct Found {
     /// Whether flags that it is entered with may be read.
     pub needs_flags: bool,
     pub repeated: Option<Repeated>,
-    /// Whether the number of accesses that some instruction makes depends on a mask.
-    pub masked: bool,
 }
 
 impl Found {
@@ -339,7 +348,6 @@ pub(super) fn find(
         untouched: !(1 << RAX | 1 << RSP),
         needs_flags: true,
         repeated: None,
-        masked: false,
     };
     let mut liveness = Liveness { unknown: FLAGS, read: false };
     let mut decoder = Decoder::with_ip(64, &code, pc, DecoderOptions::NONE);
@@ -368,7 +376,6 @@ pub(super) fn find(
         }
         found.untouched &= !used;
         liveness.see(&instruction);
-        found.masked |= is_masked(factory, &instruction);
         found.instructions.push(instruction);
         if repeated.is_some() {
             found.repeated = repeated;
@@ -397,12 +404,11 @@ pub(super) fn find(
     found
 }
 
-/// Whether it accesses memory as a mask or a vector of indices says.
-fn is_masked(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> bool {
-    let gathers = instruction.is_vsib();
-    let masks = instruction.has_op_mask() || {
-        use Mnemonic as M;
-        matches!(
+/// Whether a mask says which part of its operand in memory it accesses.
+fn is_masked(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    instruction.has_op_mask()
+        || matches!(
             instruction.mnemonic(),
             M::Vmaskmovps
                 | M::Vmaskmovpd
@@ -412,8 +418,6 @@ fn is_masked(factory: &mut InstructionInfoFactory, instruction: &Instruction) ->
                 | M::Vmaskmovdqu
                 | M::Maskmovq
         )
-    };
-    (gathers || masks) && !factory.info(instruction).used_memory().is_empty()
 }
 
 /// The accesses of an instruction, each with the operand to compute its address from.
@@ -436,7 +440,12 @@ pub(super) fn accesses(
             0 => 64, // state saving of unknown size
             bytes => bytes,
         };
-        all.push((*memory, Operand { pc, bytes, loads, stores }));
+        let reach = match () {
+            () if instruction.is_vsib() => Reach::Scattered,
+            () if is_masked(instruction) => Reach::Masked,
+            () => Reach::Whole,
+        };
+        all.push((*memory, Operand { pc, bytes, loads, stores, reach }));
     }
     all
 }

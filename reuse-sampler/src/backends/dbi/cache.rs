@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, End, Found, Operand, Repeated, Source};
+use super::block::{self, End, Found, Operand, Reach, Repeated, Source};
 use super::layout::{self, shared};
 use super::memory::Hash;
 use super::region::Region;
@@ -29,8 +29,9 @@ pub(super) struct Block {
     pub operands: Vec<Operand>,
     /// Operands that are loaded and stored.
     pub updates: u32,
+    /// Operands whose places a vector of indices says.
+    pub scattered: u32,
     pub repeated: Option<Repeated>,
-    pub masked: bool,
     /// Its bytes, if each execution verifies them.
     pub verified: Option<Vec<u8>>,
 }
@@ -243,11 +244,11 @@ impl CodeCache {
             self.blocks.push(Block {
                 pc,
                 instructions: found.instructions.len() as u32,
+                scattered: done.operands.iter().filter(|o| o.reach == Reach::Scattered).count() as u32,
                 updates: done.operands.iter().filter(|operand| operand.loads && operand.stores).count()
                     as u32,
                 operands: done.operands,
                 repeated: found.repeated,
-                masked: found.masked,
                 verified: found.verified().map(<[u8]>::to_vec),
             });
         }

@@ -28,7 +28,7 @@ impl Run {
         match *self {}
     }
 
-    pub fn further(&self) -> u64 {
+    pub fn operands(&self) -> u64 {
         match *self {}
     }
 

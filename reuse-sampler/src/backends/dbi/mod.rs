@@ -21,8 +21,9 @@
 //! - **Instructions** are those executed. A repeated string instruction (`rep movsb`) counts once.
 //! - **Accesses** are those the program's instructions make, whole: a 32-byte load is one access, or one a line if it
 //!   straddles lines. A repeated string instruction makes one per element. A locked read-modify-write is one store; an
-//!   unlocked one is a load and a store. Masked and gathered accesses count as one access at the first address, and
-//!   [`warnings`](DbiSampler::warnings) say that some were executed.
+//!   unlocked one is a load and a store. A vector access under a mask counts whole, and one at a vector of indices as one at
+//!   the first of them: [`warnings`](DbiSampler::warnings) say so where other lines may have been touched by more than one
+//!   access in 1,000.
 //! - **Threads** have windows and samples of their own; distances count the thread's own accesses. A plan applies to the
 //!   thread whose window was returned last: it waits for the plan while others run on. A new thread begins under the
 //!   first plan.

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::block::{Operand, Repeated};
+use super::block::{Operand, Reach, Repeated};
 use super::cache::Block;
 use super::layout::shared;
 use crate::engine::tracker::Tracker;
@@ -44,12 +44,15 @@ pub(super) struct Lines<'a> {
     pub shift: u32,
     /// Accesses that are not the first of their operands.
     pub further: u64,
+    /// Operands that may have touched other lines than was shown.
+    pub unsure: u64,
 }
 
 impl Viewer for Lines<'_> {
     #[inline]
     fn block(&mut self, block: &Block) {
         self.further += u64::from(block.updates);
+        self.unsure += u64::from(block.scattered);
     }
 
     #[inline]
@@ -63,6 +66,7 @@ impl Viewer for Lines<'_> {
             self.tracker.access(first, operand.pc, true);
         }
         if first != last {
+            self.unsure += u64::from(operand.reach == Reach::Masked);
             self.further += straddle(first + 1..last.saturating_add(1), operand, self.tracker);
         }
     }
@@ -90,7 +94,7 @@ fn play_repeated(repeated: Repeated, pc: u64, word: &dyn Fn(usize) -> u64, viewe
     let ahead = source_after.wrapping_sub(source) as i64 > 0
         || destination_after.wrapping_sub(destination) as i64 > 0;
     let step = if ahead { u64::from(bytes) } else { u64::from(bytes).wrapping_neg() };
-    let operand = |loads, stores| Operand { pc, bytes, loads, stores };
+    let operand = |loads, stores| Operand { pc, bytes, loads, stores, reach: Reach::Whole };
     for element in 0..elements {
         let at = |start: u64| start.wrapping_add(step.wrapping_mul(element));
         if repeated.source_loads {

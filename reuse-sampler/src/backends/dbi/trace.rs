@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 #[cfg(dbi_backend)]
-use super::block::Operand;
+use super::block::{Operand, Reach};
 #[cfg(dbi_backend)]
 use super::cache::Block;
 #[cfg(not(dbi_backend))]
@@ -43,7 +43,6 @@ pub struct DbiTrace {
     run: Run,
     events: Vec<Event>,
     handed_out: usize,
-    accesses: u64,
 }
 
 impl DbiTrace {
@@ -60,7 +59,7 @@ impl DbiTrace {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
         let options = DbiOptions { children: Children::Ignore, ..options.clone() };
         let run = Run::trace(program.as_ref(), &arguments, &options)?;
-        Ok(Self { run, events: Vec::new(), handed_out: 0, accesses: 0 })
+        Ok(Self { run, events: Vec::new(), handed_out: 0 })
     }
 
     /// Where the code at `address` comes from, if it belongs to a file. Known once the program has ended.
@@ -84,7 +83,7 @@ impl DbiTrace {
     /// an operand that straddles lines. Complete once all events were handed out.
     #[must_use]
     pub fn operands(&self) -> u64 {
-        self.accesses.saturating_sub(self.run.further())
+        self.run.operands()
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
@@ -104,10 +103,13 @@ impl EventSource for DbiTrace {
         }
         let event = self.events.get(self.handed_out).copied();
         self.handed_out += usize::from(event.is_some());
-        self.accesses += u64::from(matches!(event, Some(Event::Access(_))));
         Ok(event)
     }
 }
+
+/// Bytes of the lines that most caches have.
+#[cfg(dbi_backend)]
+const LINE: u64 = 64;
 
 /// Events that wait to be handed out.
 #[cfg(dbi_backend)]
@@ -119,13 +121,25 @@ pub(super) struct Events {
     stretch: u64,
     /// Accesses that are not the first of their operands.
     pub further: u64,
+    /// Those whose place or length is not known.
+    pub unsure: u64,
+    /// All that were seen.
+    pub accesses: u64,
 }
 
 #[cfg(dbi_backend)]
 impl Events {
     /// None yet, of threads that take turns after so many.
     pub(super) const fn new(stretch: u32) -> Self {
-        Self { waiting: Vec::new(), thread: ThreadId(0), mark: 0, stretch: stretch as u64 * 8, further: 0 }
+        Self {
+            waiting: Vec::new(),
+            thread: ThreadId(0),
+            mark: 0,
+            stretch: stretch as u64 * 8,
+            further: 0,
+            unsure: 0,
+            accesses: 0,
+        }
     }
 
     /// Bytes of a buffer that a thread fills in one go.
@@ -165,8 +179,14 @@ impl Viewer for Events {
     #[inline]
     fn access(&mut self, address: u64, operand: &Operand) {
         let pc = operand.pc | self.mark;
+        self.unsure += u64::from(match operand.reach {
+            Reach::Whole => false,
+            Reach::Masked => address % LINE + u64::from(operand.bytes) > LINE,
+            Reach::Scattered => true,
+        });
         for (kind, made) in [(AccessKind::Load, operand.loads), (AccessKind::Store, operand.stores)] {
             if made {
+                self.accesses += 1;
                 self.waiting.push(Event::Access(Access { address, bytes: operand.bytes, kind, pc }));
             }
         }

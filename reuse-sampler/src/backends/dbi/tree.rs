@@ -29,7 +29,7 @@ use crate::{Children, CodeLocation, Error, ProcessRecord, SamplerError, TargetEx
 const GRACE: Duration = Duration::from_millis(500);
 /// Instructions in the longest window.
 const LONGEST: u64 = 1 << 60;
-/// Fewer masked accesses than one in so many instructions are not worth a word.
+/// Fewer accesses that are not sure than one in so many are not worth a word.
 const RARE: u64 = 1_000;
 
 /// How far the run is.
@@ -102,7 +102,7 @@ impl Run {
             windows: 0,
             queue: VecDeque::new(),
             images: Images::default(),
-            masked: 0,
+            unsure: 0,
             instructions: 0,
             accesses: 0,
             further: 0,
@@ -316,10 +316,14 @@ impl Run {
         if common.children > 0 {
             common.warnings.push(format!("{} child process(es) ran unobserved", common.children));
         }
-        if common.masked > common.instructions / RARE {
+        let (unsure, accesses) = match &common.trace {
+            Some(events) => (events.unsure, events.accesses),
+            None => (common.unsure, common.accesses),
+        };
+        if unsure > accesses / RARE {
             common.warnings.push(format!(
-                "{} times masked or gathered accesses were executed: each counts as one access at its first address",
-                common.masked
+                "{unsure} of {accesses} accesses are of vector instructions with a mask or indices: each counts as one \
+                 whole access at its first address"
             ));
         }
     }
@@ -379,9 +383,9 @@ impl Run {
         self.common.images.get(0)?.variable(address)
     }
 
-    /// Of the accesses handed out, those that are not the first of their operands.
-    pub(super) fn further(&self) -> u64 {
-        self.common.trace.as_ref().map_or(self.common.further, |events| events.further)
+    /// Operands of the accesses that were made events.
+    pub(super) fn operands(&self) -> u64 {
+        self.common.trace.as_ref().map_or(0, |events| events.accesses - events.further)
     }
 
     pub(super) const fn process_id(&self) -> u32 {

@@ -67,7 +67,7 @@ pub(super) struct Common {
     pub windows: u64,
     pub queue: VecDeque<Window>,
     pub images: Images,
-    pub masked: u64, // executions of blocks with accesses under a mask
+    pub unsure: u64, // accesses that may be of other lines
     pub instructions: u64,
     pub accesses: u64, // that were seen
     pub further: u64,  // of them, those that are not the first of their operands
@@ -338,9 +338,11 @@ impl Watched {
             events.go_on(own.id, self.image);
             recording::play(words, blocks, events);
         } else {
-            let mut lines = Lines { tracker: &mut own.tracker, shift: common.line_size.shift(), further: 0 };
+            let shift = common.line_size.shift();
+            let mut lines = Lines { tracker: &mut own.tracker, shift, further: 0, unsure: 0 };
             recording::play(words, blocks, &mut lines);
             common.further += lines.further;
+            common.unsure += lines.unsure;
         }
     }
 
@@ -358,7 +360,6 @@ impl Watched {
             if entered > 0 {
                 self.observer.set(at, 0);
                 *own.counted.entry(block.pc).or_default() += entered * u64::from(block.instructions);
-                common.masked += if block.masked { entered } else { 0 };
             }
         }
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
