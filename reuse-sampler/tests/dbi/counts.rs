@@ -189,3 +189,46 @@ fn traces_have_what_windows_count() {
     }
     fs::remove_dir_all(folder).unwrap();
 }
+
+/// Loads at a vector of indices, or under a mask, near lines' ends or not.
+const VECTORS: &str = r#"
+#include <immintrin.h>
+__attribute__((aligned(64))) static int memory[4096];
+int main(int count, char **words) {
+    __m256i sum = _mm256_setzero_si256(), mask = _mm256_set_epi32(0, 0, 0, 0, -1, -1, -1, -1);
+    for (int i = 0; i < 100000; i++) {
+        if (words[1][0] == 'g') {
+            __m256i at = _mm256_add_epi32(_mm256_set1_epi32(i % 64), _mm256_set_epi32(0, 64, 128, 192, 256, 320, 384, 448));
+            sum = _mm256_add_epi32(sum, _mm256_i32gather_epi32(memory, at, 4));
+        } else {
+            int at = words[1][0] == 'm' ? 12 : 0; // the mask leaves out what is in the next line
+            sum = _mm256_add_epi32(sum, _mm256_maskload_epi32(memory + at + i % 64 * 16, mask));
+        }
+    }
+    return _mm256_extract_epi32(sum, 3);
+}
+"#;
+
+#[test]
+fn accesses_that_a_mask_or_indices_decide_are_said() {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: the processor has no AVX2");
+        return;
+    }
+    let folder = folder("vectors");
+    let Some(program) = compile(&folder, VECTORS, &["-O1", "-mavx2"]) else { return };
+    for (how, said) in [("gathered", true), ("masked", true), ("within", false)] {
+        let done = run(&[&program, how], &DbiOptions::default(), |_| ReusePlan::Every);
+        assert_eq!(done.exit, Some(TargetExit::Code(0)));
+        assert_eq!(
+            done.warnings.iter().any(|w| w.contains("a mask or indices")),
+            said,
+            "{how}: {:?}",
+            done.warnings
+        );
+        // Where nothing is recorded nothing can be wrong.
+        let counted = run(&[&program, how], &DbiOptions::default(), |_| ReusePlan::Off);
+        assert_eq!(counted.warnings, [""; 0]);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
