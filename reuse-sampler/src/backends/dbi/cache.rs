@@ -124,9 +124,16 @@ impl CodeCache {
         self.exits = vec![NO_EXIT];
         self.numbers.clear();
         self.blocks.clear();
-        self.codes = [Codes::default(), Codes::default()];
         self.crowded = false;
-        self.region.write(layout::HASHES, &vec![0; 2 * layout::HASH_SIZE as usize]);
+        for (kind, codes) in (0..).zip(&mut self.codes) {
+            // Most of a table was never written to.
+            let table = layout::HASHES + kind * layout::HASH_SIZE;
+            for pc in codes.indirect.keys() {
+                let places = hash(*pc)..hash(*pc) + layout::PROBES;
+                places.for_each(|entry| self.region.set(table + 16 * entry, 0));
+            }
+            *codes = Codes::default();
+        }
     }
 
     /// Empties the first-level lookups of a thread.
