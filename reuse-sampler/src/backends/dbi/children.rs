@@ -4,6 +4,7 @@
 //! one in the same place, in which its registers lie already, and asks there. A child that shares its parent's memory until
 //! it executes another program (`vfork`, `posix_spawn`) is to its parent's observer one more thread; the parent sleeps.
 
+use std::fs;
 use std::sync::Arc;
 
 use nix::libc;
@@ -31,7 +32,8 @@ impl Observer {
     /// Forks, with the child on the stack at `stack` and `fs` as its base of FS where these are not the parent's.
     pub(super) fn fork(&mut self, stack: Option<u64>, fs: Option<u64>) -> Result<(), Gone> {
         let mask = self.block_signals()?;
-        let region = if self.follows { Region::beside(&self.region).ok().map(Arc::new) } else { None };
+        let observed = self.follows && self.numbers_are_ours();
+        let region = if observed { Region::beside(&self.region).ok().map(Arc::new) } else { None };
         let none = String::from("\0");
         let common = region.as_ref().and_then(|region| region.first()).map_or(none.clone(), Region::path);
         let path = region.as_ref().map_or(none, |region| region.path());
@@ -50,6 +52,15 @@ impl Observer {
         let calling = self.own().calling;
         self.own().calling = Calling { mask, creates: Some(Creates::Process), ..calling };
         self.perform(command::FORK).map(drop)
+    }
+
+    /// Whether processes that the current thread creates have the same numbers for it as for us.
+    pub(super) fn numbers_are_ours(&self) -> bool {
+        let theirs = fs::read_link(format!("/proc/{}/ns/pid_for_children", self.task()));
+        match (theirs, fs::read_link("/proc/self/ns/pid")) {
+            (Ok(theirs), Ok(ours)) => theirs == ours,
+            _ => false,
+        }
     }
 
     /// Writes what a child finds in its region: the entry points, and its state behind the system call.

@@ -125,6 +125,9 @@ impl Observer {
         };
         let has = |flag: i32| flags & flag as u64 != 0;
         let tls = has(libc::CLONE_SETTLS).then_some(tls);
+        if has(libc::CLONE_NEWPID) {
+            return self.give_up(pc, "it creates processes with numbers of their own");
+        }
         match (has(libc::CLONE_VM), has(libc::CLONE_THREAD), has(libc::CLONE_VFORK)) {
             (true, true, _) => self.create_thread(pc, tls, false),
             (true, false, true) => self.create_thread(pc, tls, true),

@@ -136,6 +136,9 @@ impl Observer {
         fs: Option<u64>,
         apart: bool,
     ) -> Result<Option<Event>, Gone> {
+        if apart && !self.numbers_are_ours() {
+            return self.give_up(pc, "it creates processes with numbers of their own");
+        }
         let Some(number) = self.free_block() else {
             return self.give_up(pc, &format!("it has more than {} threads", layout::THREADS));
         };

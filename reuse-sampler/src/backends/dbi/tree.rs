@@ -301,6 +301,13 @@ impl Run {
             self.common.warnings.push(format!("{who} replaced itself by {program}"));
         }
         self.common.children += observer.forks;
+        if !watched.began && self.stage != Stage::Loaded {
+            self.common.children += 1;
+            account
+                .record
+                .unobserved
+                .get_or_insert_with(|| "it ended, or ran on, before it could be observed".into());
+        }
         observer.process.reap()?;
         if watched.number == 0 {
             self.exit = observer.process.status();

@@ -87,6 +87,8 @@ pub(super) struct Watched {
     pub image: usize,
     /// It runs unobserved.
     pub native: bool,
+    /// It has asked.
+    pub began: bool,
     followed: BTreeMap<usize, Followed>, // by the numbers of their blocks
 }
 
@@ -105,7 +107,7 @@ pub(super) enum Step {
 
 impl Watched {
     pub(super) const fn new(observer: Observer, number: usize, image: usize) -> Self {
-        Self { observer, number, image, native: false, followed: BTreeMap::new() }
+        Self { observer, number, image, native: false, began: false, followed: BTreeMap::new() }
     }
 
     /// Deals with what the current thread's request has led to.
@@ -290,6 +292,7 @@ impl Watched {
     }
 
     pub(super) fn begin(&mut self, mode: Mode, common: &mut Common) {
+        self.began = true;
         let index = common.windows;
         common.windows += 1;
         let own = self.own(common);
