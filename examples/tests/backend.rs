@@ -1,13 +1,8 @@
 //! `--backend` of the pipelines that run programs: what is chosen, and what is said where it is not to be had.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{Ended, run_pipeline};
 use examples::tools::{detect_phases, miss_ratio_curve, phase_guided_cache};
 use reuse_sampler::perf::probe;
-use support::{Ended, run_pipeline};
 
 fn phases(arguments: &[&str]) -> Ended {
     run_pipeline(arguments, |args: &detect_phases::Args, out, messages| {
@@ -102,7 +97,7 @@ fn without_the_emulator_a_program_is_translated() {
         return;
     }
     let ended = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "in_an_environment_without_the_emulator", "--ignored", "--nocapture"])
+        .args(["--exact", "backend::in_an_environment_without_the_emulator", "--ignored", "--nocapture"])
         .env("PATH", "/nonexistent")
         .output()
         .unwrap();

@@ -1,6 +1,4 @@
 //! The reference chip by hand-worked traces and by laws of conservation.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! The chip's caches against brute force: per set, a plain list of (tag, time in, time of last touch, bit).
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
 
 use examples::machines::chip::{Cache, Geometry, Index, Policy};

@@ -1,7 +1,5 @@
 //! The chip's caches against valgrind's cachegrind, on the same accesses of the same run: lackey writes down what
 //! cachegrind simulates, instruction fetches included, because both see the program through the same valgrind.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
 use std::fs;

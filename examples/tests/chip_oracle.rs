@@ -1,8 +1,6 @@
 //! The whole chip against a second one written for nothing but plainness: lists instead of arrays, one access
 //! at a time, the next core found by sorting.
 #![allow(clippy::needless_pass_by_value)] // as quickcheck calls properties
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

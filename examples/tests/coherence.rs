@@ -1,10 +1,6 @@
 //! Private caches of threads with the misses that they cause each other, and the cache that all share: models against exact
 //! simulation of the same interleaving.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,6 +8,7 @@ use std::fmt::Write;
 use std::process::Command;
 use std::rc::Rc;
 
+use crate::support::{Folder, run_pipeline};
 use examples::tools::miss_ratio_curve;
 use reuse_sampler::qemu::{QemuOptions, QemuTrace};
 use reuse_sampler::reference::{ExactLru, MesiCaches};
@@ -22,7 +19,6 @@ use reuse_sampler::{
 };
 use serde_json::Value;
 use statstack::StatStack;
-use support::{Folder, run_pipeline};
 
 /// 32 KiB and 1 MiB for each thread; 2 and 16 MiB for all.
 const PRIVATE: [CacheLines; 2] = [CacheLines(512), CacheLines(1 << 14)];

@@ -1,8 +1,5 @@
 //! Every pipeline takes the program to run, with the program's own flags, after its own flags, with `--` or without.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fmt::Debug;
 
 use clap::Parser;

@@ -1,17 +1,12 @@
 //! The pipeline `compare_detectors` as its users meet it: known phases, the papers' claims, bad input.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, run_pipeline};
 use examples::tools::compare_detectors::{Args, run_until};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = AtomicBool::new(interrupted);

@@ -1,15 +1,11 @@
 //! Two runs compared: what counts as a change, what does not, and files that are refused.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Ended, Folder, run_pipeline};
 use examples::report::{StoredCurves, StoredPoint};
 use examples::tools::{compare_profiles, phase_guided_cache};
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{LineSize, ReuseProfile};
 use serde_json::Value;
-use support::{Ended, Folder, run_pipeline};
 
 fn compare(arguments: &[&str]) -> Ended {
     run_pipeline(arguments, |args: &compare_profiles::Args, out, messages| {

@@ -1,20 +1,15 @@
 //! The pipeline `convert_trace` as its users meet it: arguments in; files, messages and exit status out.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, Folder, run_pipeline};
 use examples::tools::convert_trace::{Args, run_until};
 use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{BbWindows, TraceFormat, TraceReader};
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::Value;
-use support::{Ended, Folder, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = AtomicBool::new(interrupted);

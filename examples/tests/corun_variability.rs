@@ -1,9 +1,5 @@
 //! The pipeline `corun_variability` as its users meet it: programs in, a distribution of slowdowns out, held against
 //! what happens when the programs really run together on the simulated chip.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, run_pipeline};
 use examples::cli::invoke;
 use examples::tools::corun_variability::{Args, run_until};
 use examples::tools::{cache_pirate, phase_guided_cache};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = Arc::new(AtomicBool::new(interrupted));

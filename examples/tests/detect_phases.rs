@@ -1,10 +1,5 @@
 //! The pipeline `detect_phases` as its users meet it, against known phases, a naive clusterer and valgrind's own counts.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -12,13 +7,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, run_pipeline};
 use examples::tools::detect_phases::{Args, run_until};
 use phase_detect::metrics::adjusted_rand_index;
 use phase_detect::simpoint::{SimulationPoint, bb_windows, read_labels, read_points};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 use tempfile::TempDir;
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {

@@ -1,18 +1,14 @@
 //! What every command prints with `--json` on small, seeded input, held against what it printed before.
 //!
-//! `UPDATE_GOLDENS=1 cargo test -p examples --test goldens` writes the files anew: where a change of behaviour is meant, the
+//! `UPDATE_GOLDENS=1 cargo test -p examples --test main goldens` writes the files anew: where a change of behaviour is meant, the
 //! commit that makes it also holds the new figures. Numbers may differ by one part in 10^9, as mathematical libraries do.
-
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::env;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use crate::support::{Folder, run_pipeline};
 use examples::cli::{CommandLine, Failure};
 use examples::reference::accuracy as model_accuracy;
 use examples::tools::{
@@ -20,7 +16,6 @@ use examples::tools::{
     phase_guided_cache, phase_guided_vs_periodic, power_frequency, statcc_accuracy, what_can_i_measure,
 };
 use serde_json::Value;
-use support::{Folder, run_pipeline};
 
 const TOLERANCE: f64 = 1e-9;
 

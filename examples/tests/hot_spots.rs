@@ -1,21 +1,16 @@
 //! Which code misses, as `miss_ratio_curve` tells it from samples, against simulations that know of every access.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, run_pipeline};
 use examples::tools::miss_ratio_curve::{Args, run_until};
 use examples::workloads::Workload;
 use reuse_sampler::reference::LruStack;
 use reuse_sampler::replay::Event;
 use reuse_sampler::{AccessKind, LineSize};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn run(arguments: &[&str]) -> Ended {
     let never = AtomicBool::new(false);

@@ -1,8 +1,5 @@
 //! `docs/json.md` lists the keys that the commands print, and no others.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;

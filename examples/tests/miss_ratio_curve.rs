@@ -1,19 +1,14 @@
 //! The pipeline `miss_ratio_curve` as its users meet it: arguments in, result, messages and exit status out.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, Folder, run_pipeline};
 use examples::cli::invoke;
 use examples::tools::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
-use support::{Ended, Folder, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = AtomicBool::new(interrupted);

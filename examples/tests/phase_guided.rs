@@ -1,7 +1,5 @@
 //! The main job, on embedded workloads whose truth is known: phases against the kernels that ran, miss ratios over
 //! time against an exact LRU simulation of every access, and the command line's promises.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,10 @@
 //! Phase-guided against periodic profiling: what is recorded against samplers and simulations that know nothing of it,
 //! the comparison on workloads small enough for a test, and the command line's promises.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::run_pipeline;
 use examples::tools::phase_guided_vs_periodic::{
     self as pipeline, Args, Guided, Periodic, Recorder, Recording, RecordingOptions, Score, thin,
 };
@@ -18,7 +15,6 @@ use reuse_sampler::reference::ExactLru;
 use reuse_sampler::reference::SpatialRate;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{CacheLines, LineSize, Outcome, ReusePlan, SampleGap, Sampler, Window, WindowPlan};
-use support::run_pipeline;
 
 const WINDOW: u64 = 500_000;
 

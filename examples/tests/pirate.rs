@@ -1,6 +1,4 @@
 //! Cache Pirating on the reference chip against caches of the true size: the paper's figures and tables.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use cache_pirate::{CurvePoint, Distrust, Pace, Testbed, Threads, Trust, Until, Who};
 use examples::machines::chip::{ChipSettings, CoreSettings, Counters, Policy, PrefetcherSettings};

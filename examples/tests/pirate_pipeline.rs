@@ -1,8 +1,4 @@
 //! The pipeline `cache_pirate` as its users meet it: arguments in, curve, messages and exit status out.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{Ended, run_pipeline};
 use cache_pirate::curve::CurveFile;
 use examples::machines::testbed::modelled::modelled_curve;
 use examples::machines::testbed::truth::alone_with_ways;
@@ -21,7 +18,6 @@ use reuse_sampler::reference::ExactLru;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, Line, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = Arc::new(AtomicBool::new(interrupted));

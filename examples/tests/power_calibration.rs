@@ -3,8 +3,6 @@
 //! Constants (five weights of stalls and their ridge penalty, the penalties tried for power, the coverage of intervals)
 //! were chosen on cores 2, 4 and 6 wide with the programs of the suite, seeds 0 and 1. They are judged here on cores 3
 //! and 8 wide, with more noise, a room that warms up, other voltages and other kernels.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::atomic::AtomicBool;
 

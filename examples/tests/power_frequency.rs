@@ -1,14 +1,11 @@
 //! Power-Sleuth end to end: predictions against a core that really runs at every frequency, and the command line's
 //! promises.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use crate::support::{Ended, run_pipeline};
 use examples::guided::{GuidedOptions, run_guided};
 use examples::machines::ooo::{CoreSettings, Machine, nehalem_points, simulate};
 use examples::tools::power_frequency::accuracy::{self, Row, Table};
@@ -20,7 +17,6 @@ use powersleuth::Hertz;
 use powersleuth::analysis::{Goal, Objective};
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 const SEED: u64 = 0;
 
@@ -200,7 +196,7 @@ fn the_report_adds_up() {
 
 #[test]
 fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
-    let folder = support::Folder::new();
+    let folder = crate::support::Folder::new();
     let calibrate = ["--calibrate=simulated", "--frequencies", "1.6,2.13,2.67", "--seed", "3"];
     let ended = run_with(&[&calibrate[..], &["--json"]].concat(), false);
     let model = folder.file("machine.json", &ended.out);

@@ -1,9 +1,5 @@
 //! Programs counted by a machine's own counters, with the reference core's run in place of the machine: what it shows
 //! on its counters is known, and what is true at other frequencies too.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::support::run_pipeline;
 use examples::machines::ooo::{CoreSettings, Interval, Machine, PowerTruth, Run, nehalem_points, simulate};
 use examples::tools::power_frequency::events::counts;
 use examples::tools::power_frequency::live::bench::{BenchError, NativeBench};
@@ -28,7 +25,6 @@ use powersleuth::multiplex::{Count, CounterSource, Reading};
 use powersleuth::perf::{EventCode, PerfCounters, PerfError};
 use powersleuth::performance::Counts;
 use powersleuth::{Cycles, Hertz, Joules, Seconds};
-use support::run_pipeline;
 
 const INTERVAL: u64 = 100_000;
 const FAST: usize = 1;

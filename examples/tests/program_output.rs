@@ -1,16 +1,11 @@
 //! Standard output belongs to the program that a command runs.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::Folder;
 use serde_json::Value;
-use support::Folder;
 
 /// The binary of a command, which cargo builds beside the tests.
 fn binary(name: &str) -> PathBuf {

@@ -1,9 +1,5 @@
 //! The pipeline `statcc_accuracy` as its users meet it: traces in; misses, CPIs, messages and exit status out.
 //! What it says it simulated is checked by a simulator of plain lists.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::support::{Ended, run_pipeline};
 use examples::machines::chip::{CacheSettings, ChipSettings, CoreTiming};
 use examples::tools::statcc_accuracy::suite::Suite;
 use examples::tools::statcc_accuracy::truth::Machine;
@@ -20,7 +17,6 @@ use examples::tools::statcc_accuracy::{Args, Model, run, run_until};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn ended(arguments: &[&str]) -> Ended {
     run_pipeline(arguments, |args: &Args, out, messages| run(args, out, messages))

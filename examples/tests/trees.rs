@@ -1,15 +1,11 @@
 //! Programs of several processes and threads: processes in the reports, and whose cache a curve is of.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::process::Command;
 
+use crate::support::{Ended, Folder, run_pipeline};
 use examples::tools::{detect_phases, miss_ratio_curve, phase_guided_cache};
 use serde_json::Value;
-use support::{Ended, Folder, run_pipeline};
 
 fn is_there(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();

@@ -1,13 +1,8 @@
 //! The pipeline `what_can_i_measure` as its users meet it, on this machine and on machines that lack everything.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
+use crate::support::{Ended, run_pipeline};
 use examples::tools::what_can_i_measure::{Args, Counters, Report, Trial, Valgrind, run};
 use serde_json::Value;
-use support::{Ended, run_pipeline};
 
 fn measure(arguments: &[&str]) -> Ended {
     run_pipeline(arguments, |args: &Args, out, messages| run(args, out, messages))

@@ -1,7 +1,5 @@
 //! A pipeline as its users meet it: arguments in; output, messages and exit status out.
 
-#![allow(dead_code)] // each test uses its part
-
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
