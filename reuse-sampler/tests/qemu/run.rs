@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{
@@ -45,15 +46,18 @@ pub fn sparse(mean: f64) -> WindowPlan {
 
 /// Whether there is no emulator to test with; says so.
 pub fn qemu_is_missing() -> bool {
-    let options = QemuOptions::default().env(TARGET, "brief");
-    match QemuSampler::spawn(std::env::current_exe().unwrap(), [""; 0], &options) {
-        Err(SamplerError::Unsupported { missing, .. }) => {
-            assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {missing}");
-            eprintln!("skipped: {missing}");
-            true
+    static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
+        let options = QemuOptions::default().env(TARGET, "brief");
+        match QemuSampler::spawn(std::env::current_exe().unwrap(), [""; 0], &options) {
+            Err(SamplerError::Unsupported { missing, .. }) => Some(missing),
+            _ => None,
         }
-        _ => false,
+    });
+    if let Some(missing) = &*MISSING {
+        assert!(std::env::var_os("REQUIRE_QEMU").is_none(), "REQUIRE_QEMU is set, but {missing}");
+        eprintln!("skipped: {missing}");
     }
+    MISSING.is_some()
 }
 
 /// This program as one of the targets.
