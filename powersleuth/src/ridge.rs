@@ -21,6 +21,41 @@ pub(crate) fn ridge(rows: &[Vec<f64>], y: &[f64], penalty: f64) -> Vec<f64> {
     weights
 }
 
+/// Sums for the weights of two columns that add up to 1 in every row, by least squares.
+pub(crate) struct Pair {
+    squares: [f64; 2],
+    product: f64,
+    sums: [f64; 2],
+}
+
+impl Pair {
+    /// Of rows with a value of each column.
+    pub(crate) fn of(rows: impl Iterator<Item = [f64; 2]>) -> Self {
+        let mut pair = Self { squares: [0.0; 2], product: 0.0, sums: [0.0; 2] };
+        for [x, y] in rows {
+            pair.squares[0] += x * x;
+            pair.squares[1] += y * y;
+            pair.product += x * y;
+            pair.sums[0] += x;
+            pair.sums[1] += y;
+        }
+        pair
+    }
+
+    /// Both weights; `None` if one column is a multiple of the other.
+    pub(crate) fn weights(&self) -> Option<[f64; 2]> {
+        let ([xx, yy], xy, [x, y]) = (self.squares, self.product, self.sums);
+        let determinant = xx * yy - xy * xy;
+        (determinant > 1e-9 * xx * yy)
+            .then(|| [(x * yy - y * xy) / determinant, (xx * y - xy * x) / determinant])
+    }
+
+    /// The weight of the first column for a given one of the second.
+    pub(crate) fn first(&self, second: f64) -> f64 {
+        (self.sums[0] - second * self.product) / self.squares[0]
+    }
+}
+
 /// Solves a symmetric positive system by Cholesky's method. Columns that follow from others get the share 0.
 fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
     let n = right.len();

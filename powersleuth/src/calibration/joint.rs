@@ -15,6 +15,7 @@
 //! squares with any choice of weights*, Technometrics 1979. Ridge: Hoerl and Kennard, Technometrics 1970.
 
 use crate::error::Error;
+use crate::ridge::Pair;
 
 /// One measured stretch at one frequency.
 #[derive(Clone, Debug)]
@@ -119,25 +120,16 @@ impl Joint {
     /// Intercept of each frequency for these weights and, unless the voltages are known, its scale.
     fn fit_frequencies(&mut self, rows: &[&Row], voltages_known: bool) {
         for frequency in 0..self.scales.len() {
-            let (mut ll, mut la, mut aa, mut l, mut a) = (0.0, 0.0, 0.0, 0.0, 0.0);
-            for row in rows.iter().filter(|row| row.frequency == frequency) {
+            let here = rows.iter().filter(|row| row.frequency == frequency);
+            let sums = Pair::of(here.map(|row| {
                 let level = (1.0 + self.per_kelvin * row.warmth) / row.power;
-                let activity = self.activity(&row.rates) / row.power;
-                ll += level * level;
-                la += level * activity;
-                aa += activity * activity;
-                l += level;
-                a += activity;
+                [level, self.activity(&row.rates) / row.power]
+            }));
+            // Activity draws more at any frequency: noise alone can say otherwise.
+            if let Some([_, scale]) = sums.weights().filter(|&[_, scale]| !voltages_known && scale > 0.0) {
+                self.scales[frequency] = scale;
             }
-            let determinant = ll * aa - la * la;
-            if !voltages_known && determinant > 1e-9 * ll * aa {
-                let scale = (ll * a - la * l) / determinant;
-                // Activity draws more at any frequency: noise alone can say otherwise.
-                if scale > 0.0 {
-                    self.scales[frequency] = scale;
-                }
-            }
-            self.intercepts[frequency] = (l - self.scales[frequency] * la) / ll;
+            self.intercepts[frequency] = sums.first(self.scales[frequency]);
         }
     }
 
@@ -163,7 +155,7 @@ impl Joint {
     }
 }
 
-/// Standard errors from 0 that the effect of a warm room must be, to be told from noise.
+/// Standard errors from 0 that the effect of a warm room must be to count as more than noise.
 const SIGNIFICANT: f64 = 3.0;
 
 impl Joint {

@@ -6,6 +6,7 @@ use super::routes::{LeftOut, Route, Rows};
 use super::thermal::Thermal;
 use super::time::{TimeFit, memory_latency};
 use crate::power::{EffectiveCapacitance, OperatingPoint, OperatingPoints, PowerModel};
+use crate::ridge::Pair;
 use crate::{Error, Farads, Hertz, Kelvin, Seconds, Volts, Watts};
 
 /// Models of a machine's time and power, fitted to it, with errors measured on kernels left out of the fit.
@@ -184,21 +185,9 @@ fn warm(
 /// The part of the intercepts that goes with the scales: least squares of `b = w s + l V`, neither below 0, and no
 /// more than leaves each static power at 0.
 fn shared_constant(intercepts: &[f64], scales: &[f64], volts: impl Fn(usize) -> f64) -> f64 {
-    let (mut ss, mut sv, mut vv, mut s, mut v) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (number, (b, scale)) in intercepts.iter().zip(scales).enumerate() {
-        let (scale, volts) = (scale / b, volts(number) / b);
-        ss += scale * scale;
-        sv += scale * volts;
-        vv += volts * volts;
-        s += scale;
-        v += volts;
-    }
-    let determinant = ss * vv - sv * sv;
+    let rows = intercepts.iter().zip(scales).enumerate();
+    let sums = Pair::of(rows.map(|(number, (b, scale))| [scale / b, volts(number) / b]));
     let most = intercepts.iter().zip(scales).map(|(b, scale)| b / scale).fold(f64::INFINITY, f64::min);
-    if determinant > 1e-9 * ss * vv {
-        ((s * vv - v * sv) / determinant).max(0.0).min(most)
-    } else {
-        // Two frequencies at one voltage would tell; here nothing does.
-        most / 2.0
-    }
+    // At one voltage for all, nothing separates the two.
+    sums.weights().map_or(most / 2.0, |[shared, _]| shared.max(0.0).min(most))
 }
