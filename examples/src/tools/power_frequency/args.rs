@@ -27,22 +27,22 @@ use crate::workloads::{NAMES, Workload};
 /// the frequency to run it at.
 ///
 /// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also gives the truth. PROGRAM
-/// runs unmodified: where this machine has hardware counters (perf_event) it is counted by them, with energy measured
-/// where there is a meter (powercap). Elsewhere it runs under qemu-user; nothing then counts its cycles, so that they
-/// are modelled from what it reuses, for that same core. The output says which. The exit status is the program's own.
+/// runs unmodified: if this machine has hardware counters (perf_event), they count it, and a meter (powercap) measures its
+/// energy if there is one. Otherwise it runs under qemu-user, where nothing counts cycles: they are modelled from what it
+/// reuses, for that same core. The output says which. The exit status is the program's own.
 /// Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "power_frequency", version, group(ArgGroup::new("counts").args(["program", "calibrate"])))]
 pub struct Args {
     #[command(flatten)]
     pub(super) common: Common,
-    /// Embedded workload to run where no program is given
+    /// Embedded workload to run without a program
     #[arg(long, value_name = "NAME", default_value = "database", conflicts_with = "program")]
     workload: String,
     /// How many times as long the embedded workload's phases are
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     scale: u32,
-    /// What is to be as small as possible
+    /// What to minimise
     #[arg(long, value_enum, default_value = "edp")]
     objective: Minimise,
     /// How much longer a phase may take than at the highest frequency, in per cent
@@ -65,10 +65,10 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = not_negative,
         conflicts_with_all = ["deadline", "energy_budget", "power_cap", "dwell"])]
     hysteresis: Option<f64>,
-    /// Model from what is reused, even where it could be counted
+    /// Model cycles from reuse, even if they could be counted
     #[arg(long, conflicts_with_all = ["profile_at", "counters"])]
     pub(super) modelled: bool,
-    /// Fail where nothing counts the program, rather than model
+    /// Fail rather than model if nothing counts the program
     #[arg(long, requires = "program", conflicts_with = "modelled")]
     pub(super) counted: bool,
     /// Code of an event of this processor, as NAME=HEX, for example stalls=0x01A2; may be repeated
@@ -84,13 +84,13 @@ pub struct Args {
         default_missing_value = "here",
         conflicts_with_all = ["program", "modelled", "accuracy", "workload", "power_model", "profile_at"])]
     pub(super) calibrate: Option<Calibrated>,
-    /// The whole program must end within as many seconds
+    /// Deadline of the whole program, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     deadline: Option<f64>,
-    /// The whole program must not take more energy, in joules
+    /// Energy budget of the whole program, in joules
     #[arg(long, value_name = "JOULES", value_parser = positive)]
     energy_budget: Option<f64>,
-    /// No phase instance may draw more, in watts
+    /// Power limit of every phase instance, in watts
     #[arg(long, value_name = "WATTS", value_parser = positive)]
     power_cap: Option<f64>,
     /// Least time between two changes of frequency, in microseconds
@@ -297,7 +297,7 @@ impl Args {
         ascending(self.frequencies.iter().map(|&ghz| Hertz::from_ghz(ghz)).collect())
     }
 
-    /// What the user tells of this machine.
+    /// What the user states about this machine.
     pub(super) fn machine(&self) -> Result<Machine, Failure> {
         Ok(Machine {
             power: self.machine_model()?,

@@ -120,7 +120,7 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     let x = |column: usize| column as f64 * instructions / COLUMNS as f64;
     for level in 0..levels {
         let shade = |column: usize| {
-            // By the square root, so that small energies can be told apart.
+            // By the square root, so that small energies differ visibly.
             let share = (joules(interval_at(column, intervals), level) - low) / (top - low);
             (share.clamp(0.0, 1.0).sqrt() * SHADES).round() as u32
         };

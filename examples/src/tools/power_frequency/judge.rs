@@ -52,7 +52,7 @@ pub fn truth_with(
 }
 
 /// Errors of one program's phase instances, relative, weighted by their intervals: as the paper computes them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Errors {
     /// Mean of their sizes.
     pub mean: f64,

@@ -49,7 +49,7 @@ use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
 use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
 
-/// Runs the pipeline until its end or Ctrl-C: results go to `out`, remarks to `messages`. Answers the exit status.
+/// Runs the command until its end or Ctrl-C; writes results to `out` and remarks to `messages`. Returns the exit status.
 ///
 /// # Errors
 /// [`Failure`] if there is nothing to report.
@@ -98,14 +98,14 @@ pub fn run_until(
     if counting && cannot.is_none() {
         let (study, ending) = live::count(args, interrupted, &watch)?;
         watch.clear();
-        return tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages);
+        return print(args, &study, hysteresis, folder.as_ref(), ending, out, messages);
     }
     let setup = args.setup(&points)?;
     if args.accuracy {
         let table =
             accuracy::judge(&args.simulated(points), &setup, args.goal(powersleuth::Watts(0.0))?, &watch)?;
         watch.clear();
-        return report::print_accuracy(&table, args, folder.as_ref(), out).map(|()| 0);
+        return accuracy::print(&table, args, folder.as_ref(), out).map(|()| 0);
     }
     let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
@@ -131,7 +131,7 @@ pub fn run_until(
         if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &target) {
             return Err(Failure::Run(problem));
         }
-        // What was seen of the program is told even after an interruption.
+        // What was seen of the program is reported even after an interruption.
         let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
         (
             model(&calibration, &setup, args.window(), &run, &mut target)?,
@@ -142,11 +142,11 @@ pub fn run_until(
     if let Some(reason) = cannot {
         study.notes.insert(0, format!("not counted, because: {reason}"));
     }
-    tell(args, &study, hysteresis, folder.as_ref(), ending, out, messages)
+    print(args, &study, hysteresis, folder.as_ref(), ending, out, messages)
 }
 
-/// What to do about it, told.
-fn tell(
+/// Prints what to do about it.
+fn print(
     args: &Args,
     study: &Study,
     hysteresis: Option<Hysteresis>,

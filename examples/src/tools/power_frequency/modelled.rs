@@ -3,7 +3,7 @@
 //!
 //! Caches of any size are modelled with StatStack, phase by phase. What a hit in an outer level and a trip to memory
 //! cost *on average*, overlap and all, and what they draw, is fitted to the core's training programs. That is far
-//! less than counters tell: no data flow, no mispredicted branch, no floating-point unit is seen.
+//! less than counters count: no data flow, no mispredicted branch, no floating-point unit is seen.
 
 use powersleuth::analysis::{Analysis, Profile};
 use powersleuth::performance::{Counts, Event, StallBased};
@@ -20,7 +20,7 @@ use phase_detect::PhaseId;
 
 /// Lines of 64 bytes in the reference core's three levels of cache.
 const LEVELS: [CacheLines; 3] = [CacheLines(512), CacheLines(4096), CacheLines(32_768)];
-/// Events of the power model that a reuse profile tells.
+/// Events of the power model that a reuse profile shows.
 const EVENTS: [&str; 4] = ["instructions", "memory operations", "L2 references", "L2 misses"];
 
 /// What happens in a stretch of execution, per instruction.

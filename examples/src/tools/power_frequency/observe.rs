@@ -64,7 +64,7 @@ pub fn groups() -> Result<CounterGroups, powersleuth::Error> {
     CounterGroups::round_robin(EVENTS.len(), COUNTERS)
 }
 
-/// The record of a processor that counts one of `groups` at a time, turned by `rotation`, which is told the
+/// The record of a processor that counts one of `groups` at a time, turned by `rotation`, which is shown the
 /// predicted phase of each interval.
 ///
 /// # Errors

@@ -4,14 +4,11 @@ use std::io::{self, Write};
 
 use phase_detect::PhaseId;
 use powersleuth::analysis::{Cost, Level, Outcome, Phase};
-use powersleuth::calibration::{Accuracy, Route};
+use powersleuth::calibration::Route;
 use serde_json::{Value, json};
 
-use super::accuracy::{self, MODELS, ROUTES};
-use super::judge::Errors;
 use super::study::{Advice, Study};
-use super::unknown::Unknown;
-use super::{Args, figures, files, page};
+use super::{figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{Table, percent, quantity};
@@ -19,7 +16,7 @@ use crate::report::{Table, percent, quantity};
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 12;
 
-/// All that is told.
+/// The whole result.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// What was found.
@@ -268,9 +265,11 @@ impl Report<'_> {
                 .collect();
             object
         };
-        let errors = study.errors(Level(0)).ok().flatten().map(|[time, power]| {
-            json!({"ghz": self.ghz(Level(0)), "time": errors_object(time), "power": errors_object(power)})
-        });
+        let errors = study
+            .errors(Level(0))
+            .ok()
+            .flatten()
+            .map(|[time, power]| json!({"ghz": self.ghz(Level(0)), "time": time, "power": power}));
         json!({
             "program": study.program,
             "basis": study.basis,
@@ -313,193 +312,7 @@ fn cost_object(cost: Cost) -> Value {
     json!({"seconds": cost.time.0, "joules": cost.energy.0, "watts": cost.power().0})
 }
 
-fn errors_object(errors: Errors) -> Value {
-    json!({"mean": errors.mean, "worst": errors.worst})
-}
-
 /// Errors that were measured on the way to one frequency.
-pub fn route_object(route: &Route) -> Value {
-    let object = |accuracy: Accuracy| json!({"mean": accuracy.mean, "interval": accuracy.interval});
-    json!({"ghz": route.to.ghz(), "time": object(route.time), "power": object(route.power)})
-}
-
-/// Prints the table of errors.
-pub fn print_accuracy(
-    table: &accuracy::Table,
-    args: &Args,
-    folder: Option<&OutputDir>,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let object = accuracy_object(table);
-    args.common.present(
-        folder,
-        |folder| folder.write("accuracy.json", |out| writeln!(out, "{object}")).map_err(Failure::run),
-        |out| writeln!(out, "{object}"),
-        |out| write!(out, "{}", accuracy_text(table)),
-        out,
-    )
-}
-
-fn accuracy_object(table: &accuracy::Table) -> Value {
-    let rows = table.rows.iter().map(|row| {
-        let routes: serde_json::Map<String, Value> = ROUTES
-            .iter()
-            .zip(row.time)
-            .map(|(route, models)| {
-                let models: serde_json::Map<String, Value> =
-                    MODELS.iter().zip(models).map(|(model, e)| ((*model).to_owned(), errors_object(e))).collect();
-                ((*route).to_owned(), Value::Object(models))
-            })
-            .collect();
-        json!({
-            "program": row.program,
-            "intervals": row.intervals,
-            "phases": row.phases,
-            "instances": row.instances,
-            "time": routes,
-            "power": {"same": errors_object(row.power[0]), "cross": errors_object(row.power[1])},
-            "multiplexing": {"by_phase": row.filling[0], "in_time": row.filling[1]},
-            "multiplexed": {"time": errors_object(row.multiplexed[0]), "power": errors_object(row.multiplexed[1])},
-            "schedule": {
-                "loss": row.regret.mean,
-                "worst_phase": row.regret.worst,
-                "saving_kept": row.regret.kept,
-                "violations": row.regret.violations.iter().map(|(_, by)| by).collect::<Vec<_>>(),
-            },
-        })
-    });
-    let unknown = table.unknown.as_ref().map(|unknown| {
-        let rows = unknown.rows.iter().map(|row| {
-            json!({
-                "program": row.program,
-                "time": errors_object(row.time),
-                "power": {"same": errors_object(row.power[0]), "cross": errors_object(row.power[1])},
-                "inside": {"time": row.inside[0], "power": row.inside[1]},
-            })
-        });
-        let promised = unknown.promised.map(|[mean, interval]| json!({"mean": mean, "interval": interval}));
-        json!({
-            "programs": rows.collect::<Vec<_>>(),
-            "promised": {"time": promised[0], "power": promised[1]},
-        })
-    });
-    json!({
-        "frequencies_ghz": table.stations.map(powersleuth::Hertz::ghz),
-        "programs": rows.collect::<Vec<_>>(),
-        "unknown": unknown,
-    })
-}
-
-fn accuracy_text(table: &accuracy::Table) -> String {
-    let stations = table.stations.map(|f| format!("{:.2}", f.ghz()));
-    let mut text = format!(
-        "Errors by phase instance, weighted by intervals; min, median and max are {} GHz.\n\nTime, mean (worst instance):\n",
-        stations.join(", ")
-    );
-    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
-    let mut rows = vec![vec!["program".to_owned()]];
-    for route in ROUTES {
-        rows[0].extend(MODELS.iter().map(|model| format!("{route} {model}")));
-    }
-    rows[0].push(String::new());
-    for row in &table.rows {
-        let cells = row.time.iter().flatten().map(|&e| cell(e));
-        rows.push(std::iter::once(row.program.clone()).chain(cells).chain([String::new()]).collect());
-    }
-    let over = |pick: &dyn Fn(&accuracy::Table, usize, usize) -> f64, name: &str| -> Vec<String> {
-        let cells = (0..9).map(|k| percent(pick(table, k / 3, k % 3)));
-        std::iter::once(name.to_owned()).chain(cells).chain([String::new()]).collect()
-    };
-    rows.push(over(&|t, route, model| t.mean(|row| row.time[route][model].mean), "mean"));
-    rows.push(over(&|t, route, model| t.worst(|row| row.time[route][model].mean), "worst"));
-    text += &Table::from(rows).text();
-
-    text += "\nPower, what multiplexing does, and schedules:\n";
-    let header = [
-        "program",
-        "power same",
-        "power max -> min",
-        "filled by phase",
-        "filled in time",
-        "time multiplexed",
-        "power multiplexed",
-        "schedule's loss",
-        "saving kept",
-        "bound broken by",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    let mean = |of: &dyn Fn(&accuracy::Row) -> f64| percent(table.mean(of));
-    let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "" }, percent(x.abs()));
-    for row in &table.rows {
-        let broken: Vec<String> = row.regret.violations.iter().map(|(_, by)| percent(*by)).collect();
-        rows.push(vec![
-            row.program.clone(),
-            cell(row.power[0]),
-            cell(row.power[1]),
-            percent(row.filling[0]),
-            percent(row.filling[1]),
-            cell(row.multiplexed[0]),
-            cell(row.multiplexed[1]),
-            signed(row.regret.mean),
-            percent(row.regret.kept),
-            broken.join(", "),
-        ]);
-    }
-    rows.push(vec![
-        "mean".to_owned(),
-        mean(&|row| row.power[0].mean),
-        mean(&|row| row.power[1].mean),
-        mean(&|row| row.filling[0]),
-        mean(&|row| row.filling[1]),
-        mean(&|row| row.multiplexed[0].mean),
-        mean(&|row| row.multiplexed[1].mean),
-        signed(table.mean(|row| row.regret.mean)),
-        mean(&|row| row.regret.kept),
-        String::new(),
-    ]);
-    text += &Table::from(rows).text();
-    if let Some(unknown) = &table.unknown {
-        text += &unknown_text(unknown, &stations);
-    }
-    text
-}
-
-fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
-    let [lowest, _, highest] = stations;
-    let [time, power] = unknown.promised;
-    let mut text = format!(
-        "\nCalibrated without knowing static power, voltages or weights; profiled at {highest} GHz, mean (worst instance), \
-         and the share within the intervals. The calibration promises {} of time and {} of power at {lowest} GHz, and 95 % \
-         within {} and {}:\n\n",
-        percent(time[0]),
-        percent(power[0]),
-        percent(time[1]),
-        percent(power[1])
-    );
-    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
-    let header = ["program", "time", "within", "power at highest", "at lowest", "within", ""];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for row in &unknown.rows {
-        rows.push(vec![
-            row.program.clone(),
-            cell(row.time),
-            percent(row.inside[0]),
-            cell(row.power[0]),
-            cell(row.power[1]),
-            percent(row.inside[1]),
-            String::new(),
-        ]);
-    }
-    let mean = |of: &dyn Fn(&super::unknown::Row) -> f64| percent(unknown.mean(of));
-    rows.push(vec![
-        "mean".to_owned(),
-        mean(&|row| row.time.mean),
-        mean(&|row| row.inside[0]),
-        mean(&|row| row.power[0].mean),
-        mean(&|row| row.power[1].mean),
-        mean(&|row| row.inside[1]),
-        String::new(),
-    ]);
-    text += &Table::from(rows).text();
-    text
+fn route_object(route: &Route) -> Value {
+    json!({"ghz": route.to.ghz(), "time": route.time, "power": route.power})
 }

@@ -12,7 +12,7 @@ use powersleuth::{Error, Hertz};
 use super::judge::{self, Errors, Regret};
 use crate::report::{letters, percent};
 
-/// Points of a Pareto front that are told: so far apart in time.
+/// Points of a Pareto front that are reported: so far apart in time.
 const FRONT_TOLERANCE: f64 = 0.002;
 
 /// A program at every frequency.
@@ -32,7 +32,7 @@ pub struct Study {
     pub profiled_at: Hertz,
     /// What everything is predicted to cost.
     pub predicted: Analysis<PhaseId>,
-    /// What it really costs, where a reference tells.
+    /// What it really costs, if a reference knows.
     pub truth: Option<Analysis<PhaseId>>,
     /// Error of predicted slowdowns that the bound allows for; `None` where it was not measured.
     pub margin: Option<f64>,

@@ -74,7 +74,7 @@ pub fn parse(text: &str) -> Result<(usize, EventCode), String> {
 }
 
 impl Choice {
-    /// Of a machine of architecture `arch` with these files; `given` are the user's codes, and `probe` tells
+    /// Of a machine of architecture `arch` with these files; `given` are the user's codes, and `probe` returns
     /// whether one can be counted.
     pub fn make(
         files: &impl Files,

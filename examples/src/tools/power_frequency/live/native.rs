@@ -1,6 +1,6 @@
 //! A program on this Linux machine.
 //!
-//! The program's first thread is stopped some fifty times an interval, and where it stands tells where it
+//! The program's first thread is stopped some fifty times an interval, and where it stands shows where it
 //! executes; when it has executed enough instructions the interval is over, and it waits while the counters are read
 //! and set. Stopping is done as debuggers do it (ptrace), which the program does not notice; it costs some ten
 //! microseconds a time. Other threads and processes that it starts run on their own and are not counted.
@@ -190,7 +190,7 @@ mod traced {
             let mut status = waitpid(self.pid, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));
             if status == Ok(WaitStatus::StillAlive) {
                 match ptrace::interrupt(self.pid) {
-                    // It is ending; waiting for it tells how.
+                    // It is ending; waiting for it returns how.
                     Ok(()) | Err(Errno::ESRCH) => {}
                     Err(errno) => return Err(trace("stop")(errno)),
                 }

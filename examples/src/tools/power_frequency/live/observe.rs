@@ -41,7 +41,7 @@ pub enum ObserveError<E: std::error::Error + 'static> {
     /// The program.
     #[error(transparent)]
     Program(E),
-    /// No phase can be told.
+    /// No phase can be detected.
     #[error(transparent)]
     Phases(#[from] phase_detect::Error),
     /// The counters cannot be grouped.

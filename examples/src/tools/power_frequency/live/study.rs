@@ -175,7 +175,7 @@ fn frequencies(machine: &Machine, files: &impl Files, clock: Hertz, notes: &mut 
 }
 
 /// The paper's coefficients, with the reference core's voltages and static powers stretched over `frequencies`
-/// except where the system tells voltages.
+/// except where the system shows voltages.
 fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -> Result<PowerModel, Error> {
     let bundled = nehalem_points()?;
     let ends = |of: &[Hertz]| -> Result<(f64, f64), Error> {
@@ -184,8 +184,8 @@ fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -
     };
     let known: Vec<Hertz> = bundled.frequencies().collect();
     let ((low, high), (from, to)) = (ends(&known)?, ends(frequencies)?);
-    let told = match voltages(files, 0) {
-        Ok(told) => told,
+    let known = match voltages(files, 0) {
+        Ok(known) => known,
         Err(Error::Missing { .. }) => Vec::new(),
         Err(error) => {
             notes.push(format!("no voltages: {error}"));
@@ -197,7 +197,7 @@ fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -
     for &frequency in frequencies {
         let place = if to > from { (frequency.0 - from) / (to - from) } else { 1.0 };
         let alike = bundled.at(Hertz((low + (high - low) * place).clamp(low, high)))?;
-        let voltage = told.iter().find(|(f, _)| (f.0 - frequency.0).abs() < 1e3).map(|&(_, volts)| volts);
+        let voltage = known.iter().find(|(f, _)| (f.0 - frequency.0).abs() < 1e3).map(|&(_, volts)| volts);
         here += usize::from(voltage.is_some());
         points.push(OperatingPoint { frequency, voltage: voltage.unwrap_or(alike.voltage), ..alike });
     }
@@ -288,13 +288,13 @@ fn drawn(observed: &Observed, predicted: &Analysis<PhaseId>, clock: Hertz) -> St
         Some(Err(error)) => format!("no energy was measured: {error}"),
         Some(Ok((joules, time))) => {
             let (cost, frequency) = near(predicted, clock);
-            let told = format!(
+            let against = format!(
                 "; the model says {} for one core at {:.2} GHz",
                 quantity(cost.power().0, "W"),
                 frequency.ghz()
             );
             format!(
-                "all packages together drew {} on average (measured, RAPL){told}",
+                "all packages together drew {} on average (measured, RAPL){against}",
                 quantity(joules.0 / time.as_secs_f64(), "W")
             )
         }

@@ -1,5 +1,9 @@
 //! How far off everything is, on embedded programs whose truth is known at every frequency.
 
+mod report;
+
+pub use report::print;
+
 use phase_detect::PhaseId;
 use powersleuth::Hertz;
 use powersleuth::analysis::{Analysis, Cost, Goal};
