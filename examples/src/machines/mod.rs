@@ -4,4 +4,5 @@
 pub mod chip;
 pub mod host;
 pub mod ooo;
+mod random;
 pub mod testbed;

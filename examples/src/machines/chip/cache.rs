@@ -5,6 +5,7 @@
 //! knows no time, no other level and no contents.
 
 use super::geometry::{Geometry, Policy};
+use crate::machines::random;
 
 /// No line: never a tag, because owners are numbered below the all-ones pattern.
 const EMPTY: u64 = u64::MAX;
@@ -238,13 +239,8 @@ fn pointed_to(nodes: u64, ways: usize) -> usize {
     way
 }
 
-/// A number below `limit` from a `SplitMix64` generator (Steele, Lea and Flood, OOPSLA 2014).
+/// A random number below `limit`.
 #[inline]
 fn below(state: &mut u64, limit: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    ((u128::from(z) * u128::from(limit)) >> 64) as u64
+    ((u128::from(random::next(state)) * u128::from(limit)) >> 64) as u64
 }

@@ -5,6 +5,7 @@ use reuse_sampler::LineSize;
 use super::geometry::{Geometry, Policy};
 use super::prefetch::PrefetcherSettings;
 use super::{ChipError, owner::Owners};
+use crate::machines::random;
 
 /// One cache of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +58,8 @@ impl Frames {
     #[inline]
     pub(super) const fn line(self, core: usize, line: u64, lines_shift: u32) -> u64 {
         let page = line >> lines_shift;
-        // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); of 2^40 frames, no two pages get the same in practice.
-        let mut z = self.seed.wrapping_add((page ^ (core as u64) << 52).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let frame = (z ^ (z >> 31)) >> 24;
+        // Of 2^40 frames, no two pages get the same in practice.
+        let frame = random::nth(self.seed, page ^ (core as u64) << 52) >> 24;
         frame << lines_shift | line & ((1 << lines_shift) - 1)
     }
 }

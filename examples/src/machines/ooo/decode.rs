@@ -1,6 +1,6 @@
 //! From the blocks and accesses of an embedded kernel to instructions that wait for each other.
 //!
-//! A block tells how many instructions it has and which memory it touches, not what computes what. That is
+//! A block has a number of instructions and the memory they touch, but not what computes what. That is
 //! filled in from what the kernel does, written down by hand in [`style_of`]: whether an address is counted
 //! up or was loaded, whether a sum is carried from one round to the next, whether a branch looks at data.
 //! Which computation uses which other, within that, is drawn once per place in the code.
@@ -11,6 +11,7 @@ use reuse_sampler::replay::Event;
 use reuse_sampler::{Access, AccessKind};
 
 use super::predict::NextBlock;
+use crate::machines::random;
 use crate::workloads;
 
 /// What an instruction does.
@@ -171,7 +172,7 @@ impl Decoder {
         let count = accesses.len() as u64;
         // All but the branch, accesses spread evenly among the computations.
         let body = u64::from(instructions).saturating_sub(1).max(count);
-        let mut told = Some(block);
+        let mut entered = Some(block);
         let mut here = Here::default();
         for place in 0..body {
             // Rounded up, so that the first access comes first.
@@ -187,11 +188,11 @@ impl Decoder {
                 Kind::Integer | Kind::Float => here.computed = self.made,
                 Kind::Store | Kind::Branch => {}
             }
-            take(op, told.take());
+            take(op, entered.take());
         }
         let source = if style.data_branch { self.distance_to(here.last()) } else { 0 };
         self.made += 1;
-        take(Op { kind: Kind::Branch, sources: [source, 0], access: None, mispredicted }, told.take());
+        take(Op { kind: Kind::Branch, sources: [source, 0], access: None, mispredicted }, entered.take());
         self.accesses = accesses;
         self.accesses.clear();
     }
@@ -214,7 +215,7 @@ impl Decoder {
     fn compute_op(&mut self, block: u64, style: Style, place: u64, last: bool, here: Here) -> Op {
         // No access has this address, and `last_of` is asked for both.
         let pc = block + (1 << 40) + place;
-        let drawn = mix(pc);
+        let drawn = random::nth(pc, 1);
         let kind = if style.float && drawn % 8 < 5 { Kind::Float } else { Kind::Integer };
         let loaded = if (drawn >> 8) % 4 == 0 { 0 } else { self.distance_to(here.load) };
         let carried = style.carried && last;
@@ -236,14 +237,6 @@ impl Decoder {
     const fn distance_to(&self, earlier: u64) -> u64 {
         if earlier == 0 { 0 } else { self.made + 1 - earlier }
     }
-}
-
-/// The finaliser of `SplitMix64`.
-const fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

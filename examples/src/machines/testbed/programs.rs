@@ -6,6 +6,7 @@ use reuse_sampler::replay::Event;
 use reuse_sampler::{Access, AccessKind, LineSize};
 
 use crate::machines::chip::{ChipError, Player, Program, Recorder, Recording, Reference};
+use crate::machines::random;
 use crate::workloads::Workload;
 
 /// The paper's micro-benchmarks (figure 5): an array of lines, read at random or in order. Never ends.
@@ -40,12 +41,7 @@ impl Micro {
 impl Program for Micro {
     fn next_reference(&mut self) -> Option<Reference> {
         let line = if let Some(state) = &mut self.random {
-            // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = *state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z ^ (z >> 31)) % self.lines
+            random::next(state) % self.lines
         } else {
             let line = self.next;
             self.next = (self.next + 1) % self.lines;
