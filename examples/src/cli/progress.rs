@@ -23,7 +23,7 @@ impl Progress {
     }
 
     /// So many bytes were read, in which there was so much of `what`.
-    pub fn tell(&self, bytes: u64, count: u64, what: &str) {
+    pub fn show(&self, bytes: u64, count: u64, what: &str) {
         if let Some(bar) = &self.0 {
             bar.set_position(bytes);
             bar.set_message(format!("{} {what}", crate::report::count(count)));

@@ -213,7 +213,7 @@ impl<'a> Job<'a> {
     }
 
     fn goes_on(&self, count: u64, what: &str) -> bool {
-        self.progress.tell(self.read.get(), count, what);
+        self.progress.show(self.read.get(), count, what);
         !self.interrupted.load(Ordering::Relaxed)
     }
 

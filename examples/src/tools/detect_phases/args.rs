@@ -9,17 +9,17 @@ use phase_detect::{SignatureKind, cluster, signature};
 use crate::cli::{CommandLine, Common};
 use crate::target::{Backend, ChildProcesses};
 
-/// Tells the phase of every window of a program, and the phase predicted for the next one.
+/// Prints the phase of every window of a program, and the phase predicted for the next one.
 ///
 /// Reads block vectors (--bbv, as valgrind's exp-bbv, gem5 and QEMU's bbv plugin write them) or ready signatures
-/// (--signatures), or runs PROGRAM unmodified, under qemu-user where the machine has no counters. Without any of them
+/// (--signatures), or runs PROGRAM unmodified, under qemu-user if the machine has no counters. Without any of them
 /// an embedded workload runs. With --json one object is printed per window, as soon as its phase is known, and a last
 /// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
 ///
 /// The object of a window is {"window": its number from 0, "phase": its phase, "predicted_next": the phase predicted for
 /// the next window of its thread, "confidence": 0 to 1, "change_within": windows within which the phase changes with a
-/// probability of a half}; the last three are null while nothing is foreseen. A "thread" follows for all threads but the
-/// first. The last line is {"summary": {...}}.
+/// probability of a half}; the last three are null while nothing is predicted. All threads but the first have a "thread"
+/// too. The last line is {"summary": {...}}.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "detect_phases", version)]
 pub struct Args {
@@ -44,8 +44,8 @@ pub struct Args {
     /// pop: an average percentage difference, 0 to 2 [default: 0.2]. The others have none
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// leader-follower, pop: phases kept at once, the least recently used one makes room [default: 4096; 32 for
-    /// pop]. k-means: phases wanted [default: 10]. simpoint: most phases tried [default: 30]
+    /// leader-follower, pop: most phases kept at once; the least recently used one is replaced [default: 4096; 32 for
+    /// pop]. k-means: number of phases [default: 10]. simpoint: most phases tried [default: 30]
     #[arg(long, value_name = "N")]
     pub(super) max_phases: Option<usize>,
     /// What predicts the next phase
@@ -65,10 +65,10 @@ pub struct Args {
     /// What observes PROGRAM
     #[arg(long, value_enum, default_value = "auto", requires = "program")]
     pub(super) backend: Backend,
-    /// Processes that PROGRAM starts
+    /// What to do with processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
-    /// Embedded workload to run where there is no other input
+    /// Embedded workload to run without other input
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     pub(super) workload: String,
     /// How many times as long the embedded workload's phases are
@@ -130,7 +130,7 @@ pub enum PredictorName {
     RunLength,
     /// The phase of the last window
     LastValue,
-    /// All, scored while they run; the best one is believed
+    /// All, scored while they run; the best one predicts
     Scored,
 }
 
@@ -166,7 +166,7 @@ impl Args {
         }
     }
 
-    /// The threshold that is in force, where the clusterer has one.
+    /// The threshold in use, if the clusterer has one.
     pub(super) fn threshold(&self) -> Option<f64> {
         let default = match self.clusterer {
             ClustererName::KMeans | ClustererName::Simpoint => return None,
@@ -180,7 +180,7 @@ impl Args {
         Some(self.threshold.unwrap_or(default))
     }
 
-    /// Whether a threshold was given that nothing would heed.
+    /// Whether a threshold was given that would have no effect.
     pub(super) fn idle_threshold(&self) -> bool {
         self.threshold.is_some() && self.threshold().is_none()
     }

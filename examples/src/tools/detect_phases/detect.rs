@@ -24,7 +24,7 @@ const POP_PHASES: usize = 32;
 
 /// What is said about one window.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct Labelled {
     pub window: u64,
     pub thread: u32,
     pub phase: PhaseId,
@@ -62,7 +62,7 @@ impl Phase {
 
 /// All that was found.
 pub struct Found {
-    pub told: Vec<Told>,
+    pub labelled: Vec<Labelled>,
     pub phases: BTreeMap<PhaseId, Phase>,
     /// Of windows outside transitions.
     pub score: PredictionScore,
@@ -83,8 +83,8 @@ impl Found {
             return BTreeMap::new();
         }
         let mut threads: BTreeMap<u32, Vec<PhaseId>> = BTreeMap::new();
-        for told in &self.told {
-            threads.entry(told.thread).or_default().push(told.phase);
+        for labelled in &self.labelled {
+            threads.entry(labelled.thread).or_default().push(labelled.phase);
         }
         let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
         let centres =
@@ -174,7 +174,7 @@ impl Detection {
             histories: PrivateHistories::new(prototype),
             before: BTreeMap::new(),
             found: Found {
-                told: Vec::new(),
+                labelled: Vec::new(),
                 phases: BTreeMap::new(),
                 score: PredictionScore::default(),
                 transition_threshold,
@@ -187,7 +187,7 @@ impl Detection {
     }
 
     /// Takes a window. An online clusterer says at once what it is.
-    pub fn take(&mut self, window: Observed) -> Result<Option<Told>, Error> {
+    pub fn take(&mut self, window: Observed) -> Result<Option<Labelled>, Error> {
         let number = self.seen();
         self.found.instructions += window.instructions;
         let (signature, blocks) = match window.seen {
@@ -201,17 +201,17 @@ impl Detection {
             }
             Kind::Online(clusterer) => {
                 let seen = clusterer.classify(&signature)?;
-                let told =
+                let labelled =
                     self.conclude(window.thread, seen.phase, seen.in_transition, &signature, blocks.as_ref());
                 self.found.sample.add(number, window.thread, signature);
-                Ok(Some(told))
+                Ok(Some(labelled))
             }
         }
     }
 
     fn seen(&self) -> u64 {
         match &self.clusterer {
-            Kind::Online(_) => self.found.told.len() as u64,
+            Kind::Online(_) => self.found.labelled.len() as u64,
             Kind::Batch { waiting, .. } => waiting.len() as u64,
         }
     }
@@ -221,9 +221,9 @@ impl Detection {
         self.seen() == 0
     }
 
-    /// Ends: batch clusterers now look at all windows. Answers how many windows at the end were not told before.
+    /// Ends: batch clusterers now look at all windows. Answers how many windows at the end were not labelled before.
     pub fn finish(mut self) -> Result<(Found, usize), Error> {
-        let before = self.found.told.len();
+        let before = self.found.labelled.len();
         let none = Kind::Batch { clusterer: Batch::KMeans(KMeans::default(), true), waiting: Vec::new() };
         if let Kind::Batch { clusterer, waiting } = std::mem::replace(&mut self.clusterer, none) {
             let labels = self.batch(&clusterer, &waiting)?;
@@ -233,7 +233,7 @@ impl Detection {
             }
         }
         self.found.threads = self.before.len();
-        let late = self.found.told.len() - before;
+        let late = self.found.labelled.len() - before;
         Ok((self.found, late))
     }
 
@@ -271,8 +271,8 @@ impl Detection {
         in_transition: bool,
         signature: &Signature,
         blocks: Option<&BlockVector>,
-    ) -> Told {
-        let window = self.found.told.len() as u64;
+    ) -> Labelled {
+        let window = self.found.labelled.len() as u64;
         let known = self
             .found
             .phases
@@ -297,9 +297,9 @@ impl Detection {
         let prediction = self.histories.predict(thread);
         before.1 = prediction.map(|p| p.phase);
         let change_within = self.histories.windows_to_change(thread, 0.5);
-        let told = Told { window, thread, phase, in_transition, prediction, change_within };
-        self.found.told.push(told);
-        told
+        let labelled = Labelled { window, thread, phase, in_transition, prediction, change_within };
+        self.found.labelled.push(labelled);
+        labelled
     }
 }
 

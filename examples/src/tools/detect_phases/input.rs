@@ -1,10 +1,9 @@
 //! Where windows come from: block vectors, ready signatures, a program, an embedded workload.
 
-use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use phase_detect::signature::read_csv;
 use phase_detect::simpoint::BlockVector;
 use phase_detect::{Signature, SignatureKind};
@@ -12,14 +11,14 @@ use reuse_sampler::trace::BbWindows;
 use reuse_sampler::{LineSize, Sampler, Window, WindowPlan};
 
 use super::args::Args;
-use crate::cli::Failure;
+use crate::cli::{Failure, Progress};
 use crate::target::{EMBEDDED_WINDOW, Outcome, PROGRAM_WINDOW, Target, TargetOptions};
 use crate::traces::InputFile;
 
 /// One window as it comes in.
 pub struct Observed {
     pub thread: u32,
-    /// 0 where the input does not tell.
+    /// 0 if the input does not count them.
     pub instructions: u64,
     pub seen: Seen,
 }
@@ -61,11 +60,12 @@ fn name_of(path: &Path) -> String {
 fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
     let name = name_of(path);
     let input = InputFile::open(path).map_err(Failure::run)?;
-    let bar = Bar::new(input.bytes);
-    let mut windows = BbWindows::new(Told { input: input.reader, tell: || bar.at(input.read.get()) });
+    let progress = Progress::over(input.bytes);
+    let mut windows = BbWindows::new(input.reader);
     let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{name}: {error}"));
     let mut incomplete = false;
     while let Some(window) = windows.next_window(&WindowPlan::count_only()).map_err(|e| failed(&e))? {
+        progress.show(input.read.get(), window.index.0 + 1, "windows");
         let blocks = blocks(&window).map_err(|e| failed(&e))?;
         let seen = Seen::Blocks(blocks);
         if !take(Observed { thread: window.thread.0, instructions: window.instructions, seen })? {
@@ -76,7 +76,7 @@ fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Resul
             break;
         }
     }
-    drop(bar);
+    drop(progress);
     Ok(Ended { name, incomplete, outcome: Outcome::Unknown, target: None })
 }
 
@@ -93,13 +93,19 @@ fn ready_signatures(
 ) -> Result<Ended, Failure> {
     let name = name_of(path);
     let input = InputFile::open(path).map_err(Failure::run)?;
-    let bar = Bar::new(input.bytes);
-    let told = Told { input: input.reader, tell: || bar.at(input.read.get()) };
-    let mut reader = WholeLines { input: BufReader::with_capacity(1 << 16, told), interrupted, ended: false };
+    let progress = Progress::over(input.bytes);
+    let show = |lines| progress.show(input.read.get(), lines, "lines");
+    let mut reader = WholeLines {
+        input: BufReader::with_capacity(1 << 16, input.reader),
+        interrupted,
+        ended: false,
+        lines: 0,
+        show,
+    };
     let failed = |error: phase_detect::Error| Failure::Run(format!("{name}: {error}"));
     let signatures = read_csv(&mut reader, kind).map_err(failed)?;
     let incomplete = reader.ended;
-    drop(bar);
+    drop(progress);
     if signatures.is_empty() && !incomplete {
         return Err(failed(phase_detect::Error::NoWindows));
     }
@@ -127,7 +133,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     } else {
         Target::program(&args.program, options).map_err(Failure::run)?
     };
-    let bar = Bar::new(None);
+    let progress = Progress::over(None);
     let plan = WindowPlan::count_only();
     let mut incomplete = false;
     let mut windows = 0;
@@ -137,7 +143,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
             Err(_) => true,
             Ok(blocks) => {
                 windows += 1;
-                bar.at(windows);
+                progress.show(0, windows, "windows");
                 let seen = Seen::Blocks(blocks);
                 take(Observed { thread: window.thread.0, instructions: window.instructions, seen })?
             }
@@ -153,13 +159,15 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
 }
 
 /// Ends at the end of a line once interrupted, so that what was read until then is well formed.
-struct WholeLines<'a, R> {
+struct WholeLines<'a, R, F> {
     input: R,
     interrupted: &'a AtomicBool,
     ended: bool,
+    lines: u64,
+    show: F,
 }
 
-impl<R: BufRead> Read for WholeLines<'_, R> {
+impl<R: BufRead, F: Fn(u64)> Read for WholeLines<'_, R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let available = self.fill_buf()?;
         let count = available.len().min(buffer.len());
@@ -169,7 +177,7 @@ impl<R: BufRead> Read for WholeLines<'_, R> {
     }
 }
 
-impl<R: BufRead> BufRead for WholeLines<'_, R> {
+impl<R: BufRead, F: Fn(u64)> BufRead for WholeLines<'_, R, F> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.ended {
             return Ok(&[]);
@@ -182,52 +190,8 @@ impl<R: BufRead> BufRead for WholeLines<'_, R> {
             count > 0 && self.input.fill_buf().is_ok_and(|buffer| buffer.get(count - 1) == Some(&b'\n'));
         self.input.consume(count);
         self.ended |= line_ends && self.interrupted.load(Ordering::Relaxed);
-    }
-}
-
-/// Tells of progress at every read.
-struct Told<R, F> {
-    input: R,
-    tell: F,
-}
-
-impl<R: Read, F: Fn()> Read for Told<R, F> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (self.tell)();
-        self.input.read(buffer)
-    }
-}
-
-/// Progress on a terminal.
-struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    fn new(bytes: Option<u64>) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let (bar, template) = match bytes {
-            Some(bytes) => (ProgressBar::new(bytes), "{bar:40} {percent} % of the file"),
-            None => (ProgressBar::new_spinner(), "{spinner} {pos} windows"),
-        };
-        Self(Some(match ProgressStyle::with_template(template) {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
-        }))
-    }
-
-    fn at(&self, position: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(position);
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
+        self.lines += u64::from(line_ends);
+        (self.show)(self.lines);
     }
 }
 
@@ -242,7 +206,8 @@ mod tests {
         for capacity in 1..20 {
             let interrupted = AtomicBool::new(false);
             let input = BufReader::with_capacity(capacity, text.as_bytes());
-            let mut reader = WholeLines { input, interrupted: &interrupted, ended: false };
+            let mut reader =
+                WholeLines { input, interrupted: &interrupted, ended: false, lines: 0, show: |_| () };
             let mut first = String::new();
             reader.read_line(&mut first).unwrap();
             interrupted.store(true, Ordering::Relaxed);

@@ -24,7 +24,7 @@ use crate::output::OutputDir;
 use crate::report::DistinctView;
 use crate::target::{Outcome, Target};
 
-/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+/// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.
@@ -32,7 +32,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     run_until(&*interrupt_flag()?, args, out, messages)
 }
 
-/// The same until `interrupted` is set. Answers the exit status.
+/// The same until `interrupted` is set. Returns the exit status.
 ///
 /// # Errors
 /// As [`run`].
@@ -55,9 +55,9 @@ pub fn run_until(
     let folder = args.common.folder()?;
     let mut lines = Lines { out, on: args.common.json, closed: false };
     let ended = each_window(args, interrupted, &mut |window| {
-        let told = detection.take(window).map_err(|error| told_apart(args, error))?;
-        if let Some(told) = told {
-            lines.write(|out| report::write_line(&told, out))?;
+        let labelled = detection.take(window).map_err(|error| with_remedy(args, error))?;
+        if let Some(labelled) = labelled {
+            lines.write(|out| report::write_line(&labelled, out))?;
         }
         Ok(!lines.closed)
     })?;
@@ -72,9 +72,9 @@ pub fn run_until(
             Outcome::Unknown => "interrupted before the end of the first window".to_owned(),
         }));
     }
-    let (found, late) = detection.finish().map_err(|error| told_apart(args, error))?;
-    for told in &found.told[found.told.len() - late..] {
-        lines.write(|out| report::write_line(told, out))?;
+    let (found, late) = detection.finish().map_err(|error| with_remedy(args, error))?;
+    for labelled in &found.labelled[found.labelled.len() - late..] {
+        lines.write(|out| report::write_line(labelled, out))?;
     }
     conclude(args, &found, ended, folder.as_ref(), &mut lines, &mut say)
 }
@@ -121,8 +121,8 @@ fn conclude(
     Ok(status)
 }
 
-/// What the library refuses is told with the flag that helps, where there is one.
-fn told_apart(args: &Args, error: phase_detect::Error) -> Failure {
+/// The library's refusal, with the flag that helps if there is one.
+fn with_remedy(args: &Args, error: phase_detect::Error) -> Failure {
     match error {
         phase_detect::Error::Kind { .. } => Failure::Usage(format!(
             "{} compares other signatures than --kind says: leave --kind out",

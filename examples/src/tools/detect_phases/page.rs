@@ -45,7 +45,7 @@ lie apart in the directions that are not shown.</p>
 fn tiles(report: &Report<'_>) -> String {
     let found = report.found;
     let mut tiles = vec![
-        (found.told.len().to_string(), "windows"),
+        (found.labelled.len().to_string(), "windows"),
         (report.settled().0.to_string(), "phases"),
         (report.coverage(0.9).to_string(), "phases hold 90 % of the windows outside transitions"),
         (format!("{:.1}", report.mean_run()), "windows in a row"),

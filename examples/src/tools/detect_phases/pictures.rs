@@ -37,7 +37,7 @@ pub struct Pictures {
 pub fn draw(report: &Report<'_>) -> Result<Pictures, Error> {
     let ranks: BTreeMap<PhaseId, usize> =
         report.ranked().iter().enumerate().map(|(rank, (phase, _))| (*phase, rank)).collect();
-    let phase_of = |kept: &Kept| report.found.told.get(kept.window as usize).map(|told| told.phase);
+    let phase_of = |kept: &Kept| report.found.labelled.get(kept.window as usize).map(|window| window.phase);
     let rank_of = |kept: &Kept| phase_of(kept).and_then(|phase| ranks.get(&phase)).copied();
     Ok(Pictures {
         bar: bar(report, &ranks),
@@ -66,8 +66,8 @@ fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
 /// Windows of each thread, most windows first.
 fn threads(report: &Report<'_>) -> Vec<(u32, Vec<PhaseId>)> {
     let mut threads: BTreeMap<u32, Vec<PhaseId>> = BTreeMap::new();
-    for told in &report.found.told {
-        threads.entry(told.thread).or_default().push(told.phase);
+    for window in &report.found.labelled {
+        threads.entry(window.thread).or_default().push(window.phase);
     }
     let mut threads: Vec<_> = threads.into_iter().collect();
     threads.sort_by_key(|(thread, windows)| (std::cmp::Reverse(windows.len()), *thread));
@@ -189,7 +189,7 @@ fn projection(report: &Report<'_>, rank_of: impl Fn(&Kept) -> Option<usize>) -> 
         .iter()
         .filter_map(|kept| {
             let point = projection.project(kept.signature.values());
-            let phase = report.found.told.get(kept.window as usize)?.phase;
+            let phase = report.found.labelled.get(kept.window as usize)?.phase;
             Some((*point.first()?, *point.get(1)?, rank_of(kept).unwrap_or(usize::MAX), phase))
         })
         .collect();

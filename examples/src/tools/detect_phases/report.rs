@@ -9,7 +9,7 @@ use phase_detect::simpoint::{simpoints_file, weights_file};
 use serde_json::{Value, json};
 
 use super::args::Args;
-use super::detect::{Found, Phase, Told};
+use super::detect::{Found, Labelled, Phase};
 use super::input::Ended;
 use super::{page, pictures};
 use crate::cli::Failure;
@@ -18,15 +18,15 @@ use crate::report::{Cell, DistinctView, PhaseTable, ProcessRow, Table, count, pe
 
 /// The object for one window. `thread` is left out for the first thread, and
 /// `predicted_next`, `confidence` and `change_within` are null while there is nothing to predict from.
-pub fn write_line(told: &Told, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_line(window: &Labelled, out: &mut dyn Write) -> io::Result<()> {
     let line = Line {
-        window: told.window,
-        phase: told.phase.number(),
-        predicted_next: told.prediction.map(|p| p.phase.number()),
-        confidence: told.prediction.map(|p| p.confidence),
-        change_within: told.change_within,
-        transition: told.in_transition.then_some(true),
-        thread: (told.thread != 0).then_some(told.thread),
+        window: window.window,
+        phase: window.phase.number(),
+        predicted_next: window.prediction.map(|p| p.phase.number()),
+        confidence: window.prediction.map(|p| p.confidence),
+        change_within: window.change_within,
+        transition: window.in_transition.then_some(true),
+        thread: (window.thread != 0).then_some(window.thread),
     };
     serde_json::to_writer(&mut *out, &line)?;
     writeln!(out)
@@ -70,7 +70,7 @@ impl Report<'_> {
     }
 
     pub fn share(&self, phase: &Phase) -> f64 {
-        phase.windows as f64 / self.found.told.len().max(1) as f64
+        phase.windows as f64 / self.found.labelled.len().max(1) as f64
     }
 
     /// Phases that are not transitions, and the number of transitions and of their windows.
@@ -101,7 +101,7 @@ impl Report<'_> {
 
     /// Phases needed for a share of the windows outside transitions.
     pub fn coverage(&self, share: f64) -> usize {
-        let labels = self.found.told.iter().map(|told| told.phase);
+        let labels = self.found.labelled.iter().map(|window| window.phase);
         let labels: Vec<PhaseId> = labels.filter(|phase| !self.transitions.contains_key(phase)).collect();
         phases_for_coverage(&labels, share).unwrap_or(0)
     }
@@ -109,7 +109,7 @@ impl Report<'_> {
     /// Mean number of windows in a row of one phase.
     pub fn mean_run(&self) -> f64 {
         let runs = self.found.score.changes + self.found.threads as u64;
-        let settled = self.found.told.iter().filter(|told| !told.in_transition).count();
+        let settled = self.found.labelled.iter().filter(|window| !window.in_transition).count();
         settled as f64 / runs.max(1) as f64
     }
 
@@ -155,7 +155,7 @@ impl Report<'_> {
             "threshold": args.threshold(),
             "predictor": args.predictor.name(),
             "seed": args.common.seed,
-            "windows": found.told.len(),
+            "windows": found.labelled.len(),
             "threads": found.threads,
             "instructions": (found.instructions > 0).then_some(found.instructions),
             "phases": settled,
@@ -185,7 +185,7 @@ impl Report<'_> {
             0 => String::new(),
             n => format!(", {} instructions", count(n)),
         };
-        writeln!(out, "{} windows{threads}{instructions}; {}", found.told.len(), self.sentence())?;
+        writeln!(out, "{} windows{threads}{instructions}; {}", found.labelled.len(), self.sentence())?;
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
@@ -252,14 +252,14 @@ impl Report<'_> {
 
     fn write_windows(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "window,thread,phase,predicted_next,confidence,transition,change_within")?;
-        for told in &self.found.told {
-            let predicted = told.prediction.map_or(String::new(), |p| p.phase.to_string());
-            let within = told.change_within.map_or(String::new(), |windows| windows.to_string());
-            let confidence = told.prediction.map_or(String::new(), |p| p.confidence.to_string());
+        for window in &self.found.labelled {
+            let predicted = window.prediction.map_or(String::new(), |p| p.phase.to_string());
+            let within = window.change_within.map_or(String::new(), |windows| windows.to_string());
+            let confidence = window.prediction.map_or(String::new(), |p| p.confidence.to_string());
             writeln!(
                 out,
                 "{},{},{},{predicted},{confidence},{},{within}",
-                told.window, told.thread, told.phase, told.in_transition
+                window.window, window.thread, window.phase, window.in_transition
             )?;
         }
         Ok(())

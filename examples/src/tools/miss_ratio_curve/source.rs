@@ -94,14 +94,14 @@ impl<'a> Settings<'a> {
             let file = InputFile::open(path).map_err(Failure::run)?;
             let bar = Progress::over(file.bytes);
             let watch =
-                Watch { interrupted, progress: &|requests| bar.tell(file.read.get(), requests, "requests") };
+                Watch { interrupted, progress: &|requests| bar.show(file.read.get(), requests, "requests") };
             let mut reader = OracleGeneralReader::new(file.reader);
             return sized_lru(&mut reader, &self.sizes, &watch).map(ended).map_err(failed);
         }
         let trace = TraceFile::open(path, format).map_err(Failure::run)?;
         let bar = Progress::over(trace.bytes);
         let watch =
-            Watch { interrupted, progress: &|accesses| bar.tell(trace.read.get(), accesses, "accesses") };
+            Watch { interrupted, progress: &|accesses| bar.show(trace.read.get(), accesses, "accesses") };
         let stream = trace.stream.side(self.args.side.into()).map_err(Failure::usage)?;
         let measured = match stream.content(self.line_size).map_err(failed)? {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
@@ -137,7 +137,7 @@ impl<'a> Settings<'a> {
             ));
         }
         let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
         let measured = self.replay(events, &watch, Failure::run, locate)?;
         Ok(Run {
@@ -164,7 +164,7 @@ impl<'a> Settings<'a> {
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
         let mut target = target.map_err(Failure::run)?;
         let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
         if let Some(spots) = &mut measured.spots {
             spots.describe(|pc| target.locate(pc), None);
@@ -190,7 +190,7 @@ impl<'a> Settings<'a> {
             self.args.common.claims_stdout(),
         )?;
         let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.tell(0, accesses, "accesses") };
+        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
         if let Some(coherence) = &mut measured.coherence {
             coherence.stretch = Some(STRETCH);
