@@ -52,7 +52,7 @@ pub const GENERIC: &[NamedEvent] = &[
     event("dTLB-load-misses", CACHE, 0x1_0003),
 ];
 
-/// An event by which a processor chooses accesses and tells their addresses.
+/// An event by which a processor chooses accesses and reports their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Precise {
@@ -103,7 +103,7 @@ pub struct Microarchitecture {
     pub is: Match,
     /// Events that count accesses: loads and stores, or one for both.
     pub accesses: &'static [NamedEvent],
-    /// Events that tell the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
+    /// Events that report the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
     pub precise: &'static [Precise],
     /// What profiles by itself.
     pub profiling: Option<Profiling>,
@@ -142,6 +142,18 @@ const INTEL_PRECISE: &[Precise] =
 const AMD_PRECISE: &[Precise] =
     &[Precise { event: event("ibs_op", 0, 1 << 19), unit: Some("ibs_op"), kind: None }];
 
+/// What is assumed of a processor beyond what its entry says.
+const NOTHING_KNOWN: Microarchitecture = Microarchitecture {
+    name: "",
+    is: Match::AnyX86,
+    accesses: &[],
+    precise: &[],
+    profiling: None,
+    branches: false,
+    echo: false,
+    exact: false,
+};
+
 /// The table, first match first.
 pub const TABLE: &[Microarchitecture] = &[
     Microarchitecture {
@@ -151,124 +163,88 @@ pub const TABLE: &[Microarchitecture] = &[
             event("mem_inst_retired.loads", RAW, 0x010B),
             event("mem_inst_retired.stores", RAW, 0x020B),
         ],
-        // Loads above a latency only: stores would never be chosen.
-        precise: &[],
-        profiling: None,
+        // No `precise` ones: they choose loads above a latency only, and stores never.
         branches: true,
-        echo: false,
         exact: true,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Intel Sandy Bridge or Ivy Bridge",
         is: Match::X86("GenuineIntel", (6, 6), (42, 59)),
         accesses: INTEL,
-        // As before.
-        precise: &[],
-        profiling: None,
+        // No `precise` ones, as before.
         branches: true,
-        echo: false,
         exact: true,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Intel Core, Haswell and later",
         is: Match::X86("GenuineIntel", (6, 6), (60, 255)),
         accesses: INTEL,
         precise: INTEL_PRECISE,
-        profiling: None,
         branches: true,
-        echo: false,
         exact: true,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "AMD Zen 1 to 3",
         is: Match::X86("AuthenticAMD", (0x17, 0x19), (0, 15)),
         accesses: AMD,
         precise: AMD_PRECISE,
-        profiling: None,
-        branches: false,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "AMD Zen",
         is: Match::X86("AuthenticAMD", (0x17, 0x1A), (0, 255)),
         accesses: AMD,
         precise: AMD_PRECISE,
-        profiling: None,
         branches: true,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "QEMU's emulated processor",
         is: Match::Arm(0, 0x51),
-        accesses: &[],
-        precise: &[],
-        profiling: None,
-        branches: false,
         // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
         echo: true,
         exact: true,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Arm Neoverse N1",
         is: Match::Arm(0x41, 0xD0C),
         accesses: ARM_SPECULATIVE,
-        precise: &[],
         profiling: Some(SPE),
-        branches: false,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Arm Neoverse V1",
         is: Match::Arm(0x41, 0xD40),
         accesses: ARM_SPECULATIVE,
-        precise: &[],
         profiling: Some(SPE),
-        branches: false,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Arm Neoverse N2",
         is: Match::Arm(0x41, 0xD49),
         accesses: ARM_SPECULATIVE,
-        precise: &[],
         profiling: Some(SPE),
-        branches: false,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
     Microarchitecture {
         name: "Arm Neoverse V2",
         is: Match::Arm(0x41, 0xD4F),
         accesses: ARM_SPECULATIVE,
-        precise: &[],
         profiling: Some(SPE),
-        branches: false,
-        echo: false,
-        exact: false,
+        ..NOTHING_KNOWN
     },
-    Microarchitecture {
-        name: "unknown x86-64 processor",
-        is: Match::AnyX86,
-        accesses: &[],
-        precise: &[],
-        profiling: None,
-        branches: false,
-        echo: false,
-        exact: false,
-    },
+    Microarchitecture { name: "unknown x86-64 processor", is: Match::AnyX86, ..NOTHING_KNOWN },
     Microarchitecture {
         name: "unknown Arm processor",
         is: Match::AnyArm,
         accesses: ARM_RETIRED,
-        precise: &[],
         profiling: Some(SPE),
-        branches: false,
-        echo: false,
         exact: true,
+        ..NOTHING_KNOWN
     },
 ];
 
