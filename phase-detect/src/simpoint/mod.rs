@@ -27,7 +27,7 @@ pub struct SimPointConfig {
     /// Dimensions the signatures are projected to, at least 1.
     pub dimensions: usize,
     /// Largest number of phases tried, at least 1. The search also ends at half the number of windows, rounded up: of
-    /// phases with a window or so each it cannot be told how much a phase varies, and each window would be one.
+    /// phases with a window or so each nothing shows how much a phase varies, and each window would be one.
     pub max_clusters: usize,
     /// Random starts of k-means for each number of phases, at least 1.
     pub restarts: usize,
@@ -340,14 +340,6 @@ impl SimPoint {
     /// The contents of a `.labels` file: phase and distance from its centre of each window.
     pub fn labels_file(&self) -> String {
         files::lines(self.labels.iter().zip(self.distances.iter().map(|&d| files::general(d))))
-    }
-
-    /// The nearest phase of a block vector and its distance in the projected space.
-    ///
-    /// # Errors
-    /// None for a valid block vector; the `Result` is that of [`Clusterer::nearest`].
-    pub fn nearest_blocks(&self, window: &BlockVector) -> Result<Option<(PhaseId, f64)>, Error> {
-        self.centres.nearest(&Signature::raw(self.projection.project_blocks(window))?)
     }
 
     fn project(&self, signature: &Signature) -> Result<Signature, Error> {

@@ -19,12 +19,6 @@ pub enum ReusePlan {
 }
 
 impl ReusePlan {
-    /// Whether accesses must be visible in the window.
-    #[must_use]
-    pub const fn sees_accesses(&self) -> bool {
-        !matches!(self, Self::Off)
-    }
-
     /// Whether samples are started in the window.
     #[must_use]
     pub const fn starts_samples(&self) -> bool {
