@@ -147,7 +147,7 @@ pub trait Testbed {
     /// Counters that cannot be read.
     fn read(&mut self) -> Result<Reading, Self::Error>;
 
-    /// Whether target and pirate share the cache at this moment, if the testbed can tell. Asked before and
+    /// Whether target and pirate share the cache at this moment, if the testbed can measure it. Asked before and
     /// after each measurement interval.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ fn serve(request: u64) -> [u64; 3] {
     }
 }
 
-/// Serves requests, telling the detector about each window.
+/// Serves requests, passing each window to the detector.
 fn work(
     detector: &Mutex<ServiceDetector>,
     worker: u64,

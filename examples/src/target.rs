@@ -233,7 +233,7 @@ pub enum TargetError {
     /// Distances in something else than accesses.
     #[error(
         "perf: memory accesses cannot be counted here, only {0}, and cache models want distances in accesses: give \
-         --backend qemu (the example what_can_i_measure tells what is missing)"
+         --backend qemu (the example what_can_i_measure shows what is missing)"
     )]
     NoAccesses(Clock),
     /// No thread could be started for the workload.
@@ -340,7 +340,7 @@ impl Target {
         }
     }
 
-    /// How it ended, once the sampler has told its last window.
+    /// How it ended, once the sampler has returned its last window.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match &self.kind {

@@ -219,7 +219,7 @@ fn bad_input_is_one_line() {
         ),
         (&["--trace", broken], 1, "broken.lackey: "),
         (&["--trace", "missing.lackey"], 1, "missing.lackey: No such file"),
-        (&["--trace", "x.unknown"], 2, "cannot tell the format of x.unknown"),
+        (&["--trace", "x.unknown"], 2, "cannot determine the format of x.unknown"),
         (&["--samples", "0"], 2, "0 is not in 1..=1000000"),
         (&["--limit", "1"], 2, "give a number of windows of at least 2"),
         (&["--experiment", "nonesuch"], 2, "invalid value 'nonesuch'"),

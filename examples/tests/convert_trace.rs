@@ -201,7 +201,7 @@ fn mistakes_are_one_line_that_names_the_file_and_the_place() {
             2,
             "give --from with one of csv, din, lackey, oracle-general, usf, bb, perf-data",
         ),
-        (&["--to", "csv"], 2, "cannot tell the format of -"),
+        (&["--to", "csv"], 2, "cannot determine the format of -"),
         (&[&good, "--to", "csv", "--json"], 2, "give --out DIR"),
         (&[&good], 2, "--to"),
         (&[&good, "--to", "csv", "--limit", "0"], 2, "--limit"),

@@ -219,7 +219,7 @@ fn each_bad_input_is_one_clear_line_and_leaves_nothing_behind() {
             "half.din.gz: read din trace: gzip data end early: the file is truncated",
         ),
         (&["--trace", missing], 1, "missing.din: No such file or directory"),
-        (&["--trace", &unnamed], 2, "cannot tell the format of"),
+        (&["--trace", &unnamed], 2, "cannot determine the format of"),
         (&["--trace", "-"], 2, "give --format csv, din, lackey, oracle-general or usf"),
         (&["--trace", &good, "--format", "xml"], 2, "invalid value 'xml' for '--format"),
         (&["--format", "din"], 2, "--trace <FILE>"),

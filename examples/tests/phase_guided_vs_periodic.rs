@@ -210,7 +210,7 @@ fn mistakes_are_told_in_one_line() {
     for (arguments, message) in [
         (&["--workload", "nothing"][..], "no embedded workload \"nothing\""),
         (&["--trace", "missing.din"], "missing.din"),
-        (&["--trace", "x.unknown"], "cannot tell the format"),
+        (&["--trace", "x.unknown"], "cannot determine the format"),
         (&["--window", "0"], "0 is not in 1.."),
         (&["--command", " "], "--command is empty"),
         (&["--workload", "single", "--window", "10000000000"], "give shorter windows with --window"),

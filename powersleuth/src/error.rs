@@ -121,7 +121,7 @@ pub enum Error {
     },
     /// An event that has the same rate in every observation, or follows exactly from the events before it.
     #[error(
-        "event {event} tells nothing that the constant and the events before it do not; leave it out, or measure programs in which it varies apart from them"
+        "event {event} follows from the constant and the events before it; leave it out, or measure programs in which it varies apart from them"
     )]
     Dependent {
         /// Its name.
@@ -167,7 +167,7 @@ pub enum Error {
     },
     /// The system has no such thing.
     #[cfg(feature = "linux")]
-    #[error("this machine tells no {what} (/{path} is missing); {remedy}")]
+    #[error("this machine reports no {what} (/{path} is missing); {remedy}")]
     Missing {
         /// What was looked for.
         what: &'static str,

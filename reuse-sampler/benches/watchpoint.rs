@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p reuse-sampler --features perf --bench watchpoint`. The first is the cycle itself; the second has the
 //! touch before it that is only counted, the sample's own access, which takes the place of a step of the program; the third
-//! has ten such, by which it tells what a trap alone costs. Then what a stop of the program costs it: with nothing done at
+//! has ten such, from which it computes what a trap alone costs. Then what a stop of the program costs it: with nothing done at
 //! it, where an instruction is chosen that accesses nothing, and where one does.
 #![allow(missing_docs, clippy::unwrap_used)]
 

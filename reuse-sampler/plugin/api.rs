@@ -14,7 +14,7 @@ pub struct TranslationBlock(c_void);
 #[repr(C)]
 pub struct Instruction(c_void);
 
-/// What the emulator tells at installation; the fields after these are not needed.
+/// What the emulator passes at installation; the fields after these are not needed.
 #[repr(C)]
 pub struct Info {
     pub target_name: *const c_char,
@@ -24,7 +24,6 @@ pub struct Info {
 }
 
 pub type SimpleCallback = extern "C" fn(PluginId);
-pub type VcpuCallback = extern "C" fn(PluginId, u32);
 pub type UserCallback = extern "C" fn(PluginId, *mut c_void);
 pub type TranslateCallback = extern "C" fn(PluginId, *mut TranslationBlock);
 pub type BlockCallback = extern "C" fn(u32, *mut c_void);

@@ -3,7 +3,7 @@
 //! A window ends after the block that completes it, whatever is observed, so that plans do not move
 //! boundaries. How that end is seen depends on whether accesses are. If not, everything about the window is
 //! known when its last block *begins*: it is reported then, and if the next plan wants accesses, the
-//! emulator is told to translate anew, which it does right after this block; the next window begins with a
+//! emulator is asked to translate anew, which it does right after this block; the next window begins with a
 //! block whose accesses are reported. If accesses are seen, the last block must be through: the window is
 //! reported when the block after it begins, and if the next plan does not want accesses, that block's are
 //! ignored while the emulator gets ready to translate anew. Either way no access is missed and none counted

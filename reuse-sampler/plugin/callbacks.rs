@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::api::{MemInfo, MemoryCallback};
 use crate::hot::{ASK, Kind, access, modified, wide};
 use crate::operand::{Operand, STATE};
-use crate::shared::layout::Told;
+use crate::shared::layout::Reported;
 use crate::trace;
 
 /// Memory was accessed and nobody wants to know.
@@ -50,10 +50,10 @@ impl Accesses {
 
 /// The callbacks for accesses that suit this emulator. The packing is not promised by the interface, but it is
 /// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
-pub fn choose_access(told: Told) -> Accesses {
-    fn of_layout<const LAYOUT: u32>(told: Told) -> Accesses {
-        match told {
-            Told::Windows => {
+pub fn choose_access(reported: Reported) -> Accesses {
+    fn of_layout<const LAYOUT: u32>(reported: Reported) -> Accesses {
+        match reported {
+            Reported::Windows => {
                 let both = |callback: MemoryCallback| Pair { near: callback, far: callback };
                 Accesses {
                     single: both(access::<LAYOUT>),
@@ -66,7 +66,7 @@ pub fn choose_access(told: Told) -> Accesses {
                     ],
                 }
             }
-            Told::Accesses => {
+            Reported::Accesses => {
                 const fn wide<const LAYOUT: u32, const WIDTH: u64>() -> Pair {
                     Pair {
                         near: trace::wide::<LAYOUT, WIDTH, true>,
@@ -87,14 +87,14 @@ pub fn choose_access(told: Told) -> Accesses {
                     ],
                 }
             }
-            Told::Fetches => Accesses::IGNORED,
+            Reported::Fetches => Accesses::IGNORED,
         }
     }
     if Kind::are_packed::<4>() {
-        of_layout::<4>(told)
+        of_layout::<4>(reported)
     } else if Kind::are_packed::<5>() {
-        of_layout::<5>(told)
+        of_layout::<5>(reported)
     } else {
-        of_layout::<ASK>(told)
+        of_layout::<ASK>(reported)
     }
 }

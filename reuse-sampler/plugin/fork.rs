@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::api::{PluginId, getpid, pthread_atfork};
 use crate::blocks::{self, Blocks};
 use crate::settings::{self, Settings, locked, settings};
-use crate::shared::layout::Told;
+use crate::shared::layout::Reported;
 use crate::shared::ring::Ring;
 use crate::shared::tree;
 use crate::threads::{self, Handle};
@@ -43,7 +43,7 @@ pub fn prepare() {
 
 /// Whether processes are observed that this one forks and programs that it executes.
 pub fn follows() -> bool {
-    trace::told() == Told::Windows
+    trace::reported() == Reported::Windows
         && settings::header().is_some_and(|header| header.follows.load(Ordering::Relaxed) != 0)
 }
 

@@ -15,7 +15,7 @@ use crate::api::{
 };
 use crate::boundary::End;
 use crate::settings::{self, Launch, Settings};
-use crate::shared::layout::{Header, MAGIC, REGIONS, SIZE, Told};
+use crate::shared::layout::{Header, MAGIC, REGIONS, SIZE, Reported};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
 use crate::shared::{futex, tree};
@@ -83,9 +83,9 @@ pub extern "C" fn qemu_plugin_install(
     // SAFETY: given by the emulator for the time of this call.
     code::choose(unsafe { (*info).version_current } as u32, target.to_bytes() == b"aarch64");
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
-    let told = Told::from_number(header.told.load(Ordering::Relaxed));
-    trace::choose(told);
-    translate::ACCESS.get_or_init(|| callbacks::choose_access(told));
+    let reported = Reported::from_number(header.reported.load(Ordering::Relaxed));
+    trace::choose(reported);
+    translate::ACCESS.get_or_init(|| callbacks::choose_access(reported));
     let Some(launch) = launch(channel) else { return 1 };
     threads::begin();
     instrumentation::begin(register);

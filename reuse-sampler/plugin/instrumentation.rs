@@ -18,7 +18,7 @@ static IDLE: AtomicU64 = AtomicU64::new(0);
 const WORTH: u64 = 14_000;
 /// Whether code translated now reports accesses.
 static INSTRUMENTED: AtomicBool = AtomicBool::new(true);
-/// The emulator is about to end; held while it is told to translate anew. A forked child gets one of its own, as another
+/// The emulator is about to end; held while it is asked to translate anew. A forked child gets one of its own, as another
 /// thread may have held its parent's.
 static EXITING: AtomicPtr<Mutex<bool>> = AtomicPtr::new(std::ptr::null_mut());
 /// Registers the callbacks anew once the emulator has dropped them.
@@ -78,7 +78,7 @@ fn pays() -> bool {
     idle >= BLOCKS.load(Ordering::Relaxed).saturating_mul(WORTH)
 }
 
-/// Tells the emulator to translate anew if code should report accesses and does not, or the other way round and
+/// Asks the emulator to translate anew if code should report accesses and does not, or the other way round and
 /// it pays. Takes effect before the next block of the calling thread, unless another thread's change is under way.
 pub fn switch_if_needed() {
     let needed = NEEDS.load(Ordering::SeqCst) > 0;
@@ -112,7 +112,7 @@ extern "C" fn register(id: PluginId) {
     }
 }
 
-/// From now on the emulator must not be told to translate anew.
+/// From now on the emulator must not be asked to translate anew.
 pub fn exiting() {
     *lock_exiting() = true;
 }

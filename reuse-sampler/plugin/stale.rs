@@ -7,7 +7,7 @@
 //! pointer leads to freed memory, and the next function that accesses memory takes what is there for
 //! callbacks. So instructions that call such functions get a callback at all times, one that does nothing.
 //!
-//! Which ones do is not told. Here is the other side: the common instructions that certainly do not, because
+//! Which ones do is unknown. Here is the other side: the common instructions that certainly do not, because
 //! their accesses are translated in place. A callback too many costs a little time; one too few, a crash.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -104,7 +104,7 @@ fn note_wait(thread: Option<*mut Thread>, address: u64) {
     }
 }
 
-/// Tells the sampler of a child that a system call waited for: only its parent gets to know what signal ended it.
+/// Informs the sampler of a child that a system call waited for: only its parent gets to know what signal ended it.
 fn note_reaped(address: u64, is_wait4: bool, result: i64) {
     let reaped = if address == 0 {
         None

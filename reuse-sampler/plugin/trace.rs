@@ -15,7 +15,7 @@ use crate::hot::Kind;
 use crate::operand::{Pieces, STATE};
 use crate::settings::header;
 use crate::shared::futex;
-use crate::shared::layout::Told;
+use crate::shared::layout::Reported;
 use crate::shared::message::{CodeMessage, Message, TraceMessage};
 use crate::shared::word::{self, Place};
 use crate::threads::VCPUS;
@@ -36,7 +36,7 @@ struct Buffer {
     further: u64,   // accesses beyond the first of each operand, not sent yet
 }
 
-static TOLD: AtomicU32 = AtomicU32::new(Told::Windows as u32);
+static REPORTED: AtomicU32 = AtomicU32::new(Reported::Windows as u32);
 /// The number of the next block that is listed; held while one is.
 static NEXT: Mutex<u64> = Mutex::new(0);
 static THREADS: AtomicU32 = AtomicU32::new(0);
@@ -44,20 +44,20 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 static BUFFERS: [AtomicPtr<Buffer>; VCPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; VCPUS];
 
 /// Says what is handed out.
-pub fn choose(told: Told) {
-    TOLD.store(told as u32, Ordering::Relaxed);
+pub fn choose(reported: Reported) {
+    REPORTED.store(reported as u32, Ordering::Relaxed);
 }
 
 /// What is handed out.
-pub fn told() -> Told {
-    Told::from_number(TOLD.load(Ordering::Relaxed))
+pub fn reported() -> Reported {
+    Reported::from_number(REPORTED.load(Ordering::Relaxed))
 }
 
-/// Tells a block that was translated, its first instruction at `address`, and answers its number. What executes it is
+/// Reports a translated block whose first instruction is at `address`, and returns its number. What executes it is
 /// sent later.
 pub fn list(address: u64, sizes: Vec<u8>) -> u64 {
     if is_silent() {
-        return 0; // nobody is told that it is executed
+        return 0; // nobody learns that it is executed
     }
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
     let number = *next;
@@ -84,7 +84,7 @@ pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u
 pub extern "C" fn far_access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     let kind = Kind::new::<LAYOUT>(info);
     push(vcpu, word::site(data as u64));
-    push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store, Place::TOLD));
+    push(vcpu, word::access(address, kind.bytes.trailing_zeros(), kind.is_store, Place::OF_SITE));
 }
 
 /// The same by an instruction whose loads, or stores, are parts of an operand of up to `WIDTH` bytes: a part that follows

@@ -13,7 +13,7 @@ use crate::api::{
 use crate::blocks::{Tag, number_of};
 use crate::callbacks::Accesses;
 use crate::operand::Operand;
-use crate::shared::layout::Told;
+use crate::shared::layout::Reported;
 use crate::shared::word::{self, Place};
 use crate::{code, hot, instrumentation, settings, stale, trace};
 
@@ -27,11 +27,11 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
     unsafe {
         let instructions = code::instructions_of(block);
         let (address, count) = (qemu_plugin_tb_vaddr(block), instructions as u64);
-        let told = trace::told();
-        let (callback, data): (BlockCallback, u64) = match told {
-            Told::Windows => (hot::block, Tag::new(number_of(address, count), count, instrumented).bits()),
-            Told::Accesses => (trace::block, word::block(address, count)),
-            Told::Fetches => {
+        let reported = trace::reported();
+        let (callback, data): (BlockCallback, u64) = match reported {
+            Reported::Windows => (hot::block, Tag::new(number_of(address, count), count, instrumented).bits()),
+            Reported::Accesses => (trace::block, word::block(address, count)),
+            Reported::Fetches => {
                 let size = |index| qemu_plugin_insn_size(qemu_plugin_tb_get_insn(block, index)) as u8;
                 (trace::block, trace::list(address, (0..instructions).map(size).collect()))
             }
@@ -42,7 +42,7 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
         let accesses = ACCESS.get().filter(|_| instrumented).copied().unwrap_or(Accesses::IGNORED);
         for index in 0..instructions {
             let instruction = qemu_plugin_tb_get_insn(block, index);
-            if (instrumented && told != Told::Fetches) || stale::needs_callback(instruction) {
+            if (instrumented && reported != Reported::Fetches) || stale::needs_callback(instruction) {
                 let pc = qemu_plugin_insn_vaddr(instruction);
                 let bytes = code::bytes(instruction);
                 if instrumented && code::is_unseen(&bytes) {
@@ -54,7 +54,7 @@ pub extern "C" fn block(_: PluginId, block: *mut TranslationBlock) {
                     Operand::Single
                 });
                 let accesses = accesses.of(operand);
-                let place = Place::within(pc.wrapping_sub(address)).filter(|_| told == Told::Accesses);
+                let place = Place::within(pc.wrapping_sub(address)).filter(|_| reported == Reported::Accesses);
                 let (callback, data) =
                     place.map_or((accesses.far, pc), |place| (accesses.near, place.bits()));
                 let data = data as *mut c_void;

@@ -32,7 +32,7 @@ pub fn prefixes(bytes: &[u8]) -> usize {
     count + usize::from(bytes.get(count).is_some_and(|byte| matches!(byte, 0x40..=0x4F)))
 }
 
-/// The length of the instruction, as far as the bytes tell; none if they end before that is known.
+/// The length of the instruction, as far as the bytes show; none if they end before that is known.
 fn length(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut short_operand = false;

@@ -64,7 +64,7 @@ fn windows_of_instructions_are_not_made_of_accesses() {
     let error = windows(options, 1000).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "windows of 999 instructions, and 1000 accesses without one: give WindowLength::Accesses, or a source that tells \
+        "windows of 999 instructions, and 1000 accesses without one: give WindowLength::Accesses, or a source that reports \
          executed blocks"
     );
 }

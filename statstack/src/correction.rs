@@ -7,7 +7,7 @@
 //! can be estimated, as functions of the reuse distance: the ratio of the mean to what is expected, and the
 //! scatter, taken to be log-normal.
 //!
-//! Both are drawn towards "no deviation" as far as the counts do not tell better, by empirical Bayes: how much
+//! Both are drawn towards "no deviation" where the counts show no more, by empirical Bayes: how much
 //! the deviations of a profile exceed their noise, taken over all distances, says how much to believe of each.
 //! A profile of few samples gives the plain model, and so does a regular kernel that has no deviations.
 
@@ -44,7 +44,7 @@ struct Measured {
     noise: f64, // variance of its error, > 0
 }
 
-/// What the samples of one group tell by themselves.
+/// What the samples of one group show by themselves.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at: f64, // as in `Knot`
@@ -55,7 +55,7 @@ struct Seen {
 /// The deviation at every reuse distance.
 #[derive(Clone, Debug, Default)]
 pub struct Correction {
-    knots: Vec<Knot>, // ascending, at least one once something was told
+    knots: Vec<Knot>, // ascending, at least one once anything was fitted
     seen: Vec<Seen>,  // scratch
 }
 
@@ -70,7 +70,7 @@ pub struct Spread {
 }
 
 impl Correction {
-    /// Fits it anew to what the overlaps in `profile` tell, and answers whether they tell anything. The memory is kept.
+    /// Fits it anew to the overlaps in `profile`, and returns whether there are any that count. The memory is kept.
     pub fn fit(&mut self, profile: &ReuseProfile, masses: &[DistanceMass], expected: &ExpectedStack) -> bool {
         let accesses = profile.total_weight() as f64;
         self.seen.clear();

@@ -83,8 +83,8 @@ enum Stack {
 }
 
 impl StatStack {
-    /// Fits the model to the samples of `profile`, corrected by what overlapping samples tell of stack
-    /// distances, where they tell anything.
+    /// Fits the model to the samples of `profile`, corrected by what overlapping samples show of stack
+    /// distances, if there are any.
     ///
     /// # Errors
     /// [`Error::EmptyProfile`] without samples, [`Error::Clock`] if distances do not count accesses.

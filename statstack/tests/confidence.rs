@@ -186,7 +186,7 @@ fn strata_without_meaning_are_refused_or_left_open() {
     assert_eq!(stratified(&[]).unwrap_err(), Error::NoGroups.into());
     assert_eq!(stratified(&[stratum(1.0, &[])]).unwrap_err(), Error::NoGroups.into());
     assert_eq!(stratified(&[stratum(-1.0, &one)]).unwrap_err(), Error::GroupWeight { weight: -1.0 }.into());
-    // One window of several tells nothing of the others, and the average is told for how much it speaks.
+    // One window of several says nothing about the others, and the average says for how many windows it stands.
     let many: Vec<_> = (0..20).map(|_| window(&mut random)).collect();
     let found = stratified(&[stratum(1.0, &one), stratum(3.0, &many)]).unwrap();
     assert!(found.parts[0].is_none() && found.parts[1].is_some());

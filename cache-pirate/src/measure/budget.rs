@@ -23,7 +23,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// `shortest`: work that a gap has at least, to learn how fast the target is alone; 0 where intervals with the
-    /// whole cache tell.
+    /// whole cache show.
     pub(super) const fn new(overhead: f64, shortest: f64) -> Self {
         Self {
             overhead,
@@ -148,7 +148,7 @@ mod tests {
         // What the target loses while it regains the cache is booked, too.
         budget.waited(&reading(8.0, 1.0), true);
         assert_eq!(budget.lost, 5.0);
-        // Where the whole cache is not among the sizes, gaps tell how fast it is alone.
+        // Where the whole cache is not among the sizes, gaps show how fast it is alone.
         let mut budget = Budget::new(0.05, 1.0);
         assert_eq!(budget.gap(), 1.0);
         budget.waited(&reading(3.0, 1.0), false);

@@ -2,7 +2,7 @@
 //!
 //! - [`measure`]: all sizes in one run, in cycles, one right after the other, at random gaps, or within a budget;
 //! - [`measure_fixed`]: one size for a whole run, the reference for the former;
-//! - [`measure_phases`]: all sizes for each phase of the program, the phases told by the caller;
+//! - [`measure_phases`]: all sizes for each phase of the program, the phases given by the caller;
 //! - [`choose_threads`]: how many threads the pirate may have.
 //!
 //! All of them only fail where the testbed does. That a target ended early, or that the pirate could not hold

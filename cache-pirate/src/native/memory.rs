@@ -14,7 +14,7 @@ use super::params::Pages;
 use super::residency::median;
 use crate::error::PirateError;
 
-/// Bytes of a huge page where the kernel does not tell: x86-64 and most aarch64 machines.
+/// Bytes of a huge page if the kernel does not say: x86-64 and most aarch64 machines.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A mapping of its own, written to once so that every page is there.

@@ -1,6 +1,6 @@
 //! Do two processors share a cache at this moment? Two threads pass a line back and forth and time it.
 //!
-//! What the kernel says of caches is what a virtual machine was told; where its processors run can change from
+//! In a virtual machine the kernel repeats what the hypervisor says of caches; where its processors run can change from
 //! one minute to the next. A line that is passed within a shared cache takes tens of nanoseconds, across
 //! sockets or dies several times that.
 
@@ -19,7 +19,7 @@ const BATCHES: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Nanoseconds for a line to go from `one` to `other` and back, at best; `None` if the two were not both running
-/// long enough to tell.
+/// long enough to measure.
 ///
 /// # Errors
 /// [`PirateError::System`] if a thread cannot be pinned to either.

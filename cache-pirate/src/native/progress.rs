@@ -12,7 +12,7 @@ pub enum Progress {
     /// Instructions, by a hardware counter; time is then in cycles, and memory counters come with it where the
     /// processor has them.
     Instructions,
-    /// Nanoseconds of processor time. Tells how long an interval is, but not how fast the target is: its CPI is
+    /// Nanoseconds of processor time. The length of an interval, but not how fast the target is: its CPI is
     /// 1 at every size. For memory counters of one's own and for the pirate's side alone.
     TaskClock,
     /// Anything that grows as the target gets on with its work: requests served, bytes compressed, elements

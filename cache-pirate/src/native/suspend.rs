@@ -46,7 +46,7 @@ impl Freezer {
             Ok(Self { folder: folder.clone(), switch, version, home })
         })();
         made.map_err(|error| {
-            // Empty, so it can go; if not, the error below is the one to tell.
+            // Empty, so it can go; if not, the error below is the one to report.
             let _ = fs::remove_dir(&folder);
             refused(error)
         })
@@ -115,7 +115,7 @@ impl Drop for Freezer {
     }
 }
 
-/// The cgroup that a process is in: `root` itself if that cannot be told or is not below it.
+/// The cgroup that a process is in: `root` itself if that is unknown or not below it.
 fn home_of(root: &Path, pid: i32, version: Version) -> PathBuf {
     let lines = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let path = lines.lines().find_map(|line| {

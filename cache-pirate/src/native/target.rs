@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Target {
     pid: i32,
-    began: u64, // in the kernel's ticks: tells it from another process with its number
+    began: u64, // in the kernel's ticks: distinguishes it from another process with its number
     child: Option<Child>,
     clock: Option<ClockId>,
     cpu_time: f64, // nanoseconds, when last read

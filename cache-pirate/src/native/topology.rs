@@ -15,7 +15,7 @@ pub struct CacheInfo {
     pub bytes: u64,
     /// Bytes in a line.
     pub line_size: u32,
-    /// Ways, where the kernel tells.
+    /// Ways, if the kernel reports them.
     pub ways: Option<u32>,
     /// Processors that share it, this one among them.
     pub shared_by: Vec<usize>,
@@ -75,7 +75,7 @@ pub enum Warning {
         /// Largest private cache of a pirate thread.
         private_bytes: u64,
     },
-    /// A virtual machine: what it is told of caches and cores need not be so, and may change.
+    /// A virtual machine: what it reports of caches and cores need not be true, and may change.
     Virtual,
     /// A line in memory takes hardly longer than one in the cache, so that the pirate cannot notice lines it loses
     /// without counters: no size is trusted.

@@ -21,7 +21,7 @@ impl Batches {
         Self { line_size, windows_each: 0, windows: 0, profiles: Vec::new() }
     }
 
-    /// Makes room for one more profiled window and tells its number.
+    /// Makes room for one more profiled window and returns its number.
     pub fn begin(&mut self) -> u64 {
         self.windows += 1;
         self.windows - 1
@@ -80,7 +80,7 @@ mod tests {
                 next = high + 1;
             }
         }
-        // A window that is told of late finds its batch.
+        // A window reported late finds its batch.
         batches.of(0).unwrap().record(Outcome::Dangling, 1);
         assert_eq!(batches.profiles()[0].dangling_weight(), 1);
     }

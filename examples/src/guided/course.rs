@@ -90,7 +90,7 @@ impl CoursePhases {
     fn end_window(&mut self) -> Result<(), phase_detect::Error> {
         let mut code: Vec<(u64, u64)> = self.code.drain().collect();
         if code.is_empty() {
-            // Nothing tells code: all windows are of one phase.
+            // No window has code: all are of one phase.
             code.push((0, 1));
         }
         code.sort_unstable();

@@ -157,7 +157,7 @@ impl RunCurves {
         Ok(())
     }
 
-    /// How many sizes, from the smallest on, tell something: beyond them every curve is level, within a hundredth of
+    /// How many sizes, from the smallest on, differ: beyond them every curve is level, within a hundredth of
     /// a percentage point.
     #[must_use]
     pub fn informative(&self) -> usize {

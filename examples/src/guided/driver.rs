@@ -40,7 +40,7 @@ impl Default for GuidedOptions {
     }
 }
 
-/// What the run tells while it goes on.
+/// What the run reports while it goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Windows so far.

@@ -14,7 +14,7 @@ pub struct WindowRecord {
     pub index: WindowIndex,
     /// Its thread.
     pub thread: ThreadId,
-    /// Instructions executed, 0 where the source does not tell.
+    /// Instructions executed, 0 if the source does not count them.
     pub instructions: u64,
     /// Memory accesses, measured or estimated from the phase's mix.
     pub accesses: AccessCount,
@@ -79,7 +79,7 @@ impl PhaseRecord {
         self.profiled as f64 / self.windows.max(1) as f64
     }
 
-    /// Memory accesses per instruction, where any window told both.
+    /// Memory accesses per instruction, if any window counted both.
     #[must_use]
     pub fn mix(&self) -> Option<f64> {
         (self.counted.1 > 0).then(|| self.counted.0 as f64 / self.counted.1 as f64)

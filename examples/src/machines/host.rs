@@ -12,7 +12,7 @@ pub struct CacheLevel {
     pub bytes: u64,
 }
 
-/// The data caches seen by one core, and whether the machine told them.
+/// The data caches seen by one core, and whether the machine reported them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataCaches {
     /// First level first.
@@ -28,7 +28,7 @@ impl DataCaches {
         Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or_else(Self::typical)
     }
 
-    /// Sizes to go by where the machine does not tell: 32 KiB, 1 MiB, 32 MiB.
+    /// Sizes to use where the machine reports none: 32 KiB, 1 MiB, 32 MiB.
     #[must_use]
     pub fn typical() -> Self {
         let level = |name: &str, bytes| CacheLevel { name: name.to_owned(), bytes };

@@ -57,7 +57,7 @@ some windows of each phase are profiled (the small ticks below the picture): the
 their cache line is touched again. All windows of a phase share the miss ratios modelled from its samples. A range
 in the table means that some samples could not be followed to their end, or that the phase's windows differ so that it
 matters which of them were profiled (95 % intervals, by redrawing the profiled windows): the truth lies between the two
-numbers as far as the samples tell. Of the model itself expect errors of a few tenths of a percentage point.</p>
+numbers as far as the samples show. Of the model itself expect errors of a few tenths of a percentage point.</p>
 <script type="application/json" id="data">{data}</script><script>
 {SCRIPT}</script></main></body></html>
 "#,

@@ -22,7 +22,7 @@ pub fn count(count: u64) -> String {
     count.to_string()
 }
 
-/// A ratio as a percentage with as many digits as tell something: `12.3 %`, `0.45 %`, `0.012 %`.
+/// A ratio as a percentage with two or three digits that matter: `12.3 %`, `0.45 %`, `0.012 %`.
 #[must_use]
 pub fn percent(ratio: f64) -> String {
     let p = 100.0 * ratio;

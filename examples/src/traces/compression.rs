@@ -11,14 +11,14 @@ use lzma_rust2::XzReader;
 
 use super::zstd::ZstdReader;
 
-/// Bytes that tell every compression apart.
+/// First bytes that identify every compression.
 pub(super) const HEAD: u64 = 6;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Not at all, as far as its first bytes tell.
+    /// None, by its first bytes.
     None,
     /// `.gz`, any number of members.
     Gzip,
@@ -186,7 +186,7 @@ mod tests {
             let mut whole_parts = 0;
             for length in (HEAD as usize..file.len()).step_by(4) {
                 match decompressed(&file[..length]) {
-                    // Nothing tells a file that ends with its first part from one that has only that part.
+                    // A file that ends with its first part looks like one that has only that part.
                     Ok(text) => {
                         assert_eq!(text, first_part, "{name}, {length} bytes");
                         whole_parts += 1;

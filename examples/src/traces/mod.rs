@@ -1,4 +1,4 @@
-//! Trace files: plain or compressed, told apart by their first bytes, read as a stream.
+//! Trace files: plain or compressed (recognised by their first bytes), read as a stream.
 //!
 //! The parsers themselves are [`reuse_sampler::trace`]; here is what a command line needs around them: the file
 //! or standard input, decompression, the guess of a format from a name, and how far reading has come.
@@ -45,8 +45,8 @@ pub enum TraceOpenError {
         /// What it is.
         what: &'static str,
     },
-    /// Neither flag nor name tells the format.
-    #[error("cannot tell the format of {path} from its name: give --format {formats}", path = path.display())]
+    /// Neither a flag nor the name gives the format.
+    #[error("cannot determine the format of {path} from its name: give --format {formats}", path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -55,11 +55,11 @@ pub enum TraceOpenError {
     },
 }
 
-/// The format that a file's name tells by its extension, that of a compression aside: `trace.din.xz` is din, and
+/// The format by the extension of a file's name, without that of a compression: `trace.din.xz` is din, and
 /// `trace.oracleGeneral.bin.zst` is oracle-general.
 ///
 /// # Errors
-/// [`TraceOpenError::Format`] if the name tells none.
+/// [`TraceOpenError::Format`] if the extension is of no format.
 pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
     let mut plain = path.to_owned();
     if has_extension(path, &["bz2", "gz", "xz", "zst"]) {

@@ -100,7 +100,7 @@ impl SourceArgs {
 pub enum Source {
     /// An embedded workload, this many times as long.
     Workload(String, u32),
-    /// A trace, in this format or the one its name tells.
+    /// A trace, in this format or the one its name ends in.
     Trace(PathBuf, Option<TraceFormat>),
     /// A command with its arguments.
     Program(Vec<OsString>),
@@ -123,7 +123,7 @@ pub struct Limits<'a> {
     pub output_to_stderr: bool,
     /// Seed of a workload's data.
     pub seed: u64,
-    /// Line size of traces that tell lines only.
+    /// Line size of traces that hold lines instead of addresses.
     pub line_size: LineSize,
 }
 

@@ -32,13 +32,13 @@ impl Traced {
         Ok(Self(Rc::new(RefCell::new(trace))))
     }
 
-    /// The code at an address, once all events were told.
+    /// The code at an address, once all events were returned.
     #[must_use]
     pub fn locate(&self, address: u64) -> Option<String> {
         self.0.borrow_mut().locate(address).map(|location| location.to_string())
     }
 
-    /// The global variable at an address, once all events were told.
+    /// The global variable at an address, once all events were returned.
     #[must_use]
     pub fn variable(&self, address: u64) -> Option<String> {
         let (name, offset) = self.0.borrow_mut().variable(address)?;
@@ -57,7 +57,7 @@ impl Traced {
         self.0.borrow().warnings().to_vec()
     }
 
-    /// How it ended, once all events were told.
+    /// How it ended, once all events were returned.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.0.borrow().exit_status().into()

@@ -156,14 +156,14 @@ impl Workload {
         Self::new(segments, seed)
     }
 
-    /// Phases that only memory can tell apart: the same loop over tables of 16 KiB, 256 KiB and 4 MiB.
+    /// Phases that differ in memory only: the same loop over tables of 16 KiB, 256 KiB and 4 MiB.
     #[must_use]
     pub fn same_code(seed: u64, scale: u32) -> Self {
         let kernels = [gather(2 << 10), gather(32 << 10), gather(512 << 10)];
         Self::sequence(&kernels, [0, 1, 0, 2].repeat(6), scale, seed)
     }
 
-    /// Phases that only the order of addresses tells apart: the same loop over a table of 4 MiB element by element, over
+    /// Phases that differ in the order of addresses only: the same loop over a table of 4 MiB element by element, over
     /// one of 4 MiB column by column (of 516 rows) and line by line, and over one of 16 KiB. Misses differ by orders of
     /// magnitude, code not at all.
     #[must_use]

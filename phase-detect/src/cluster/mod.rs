@@ -42,7 +42,7 @@ pub trait Clusterer {
     /// As [`classify`](Self::classify).
     fn nearest(&self, signature: &Signature) -> Result<Option<(PhaseId, f64)>, Error>;
 
-    /// Tells the clusterer that a window was taken to be `phase` without being learned from.
+    /// Notes that a window was taken to be `phase` without being learned from.
     ///
     /// A bounded clusterer must not replace, as least recently used, a phase that a caller keeps matching with
     /// [`nearest`](Self::nearest) only. The default does nothing.

@@ -132,7 +132,7 @@ mod tests {
         assert!((short / long - 0.9).abs() < 1e-9);
     }
 
-    /// Steady phases cost nothing in the paper's form, however many; with a floor, their number tells.
+    /// Steady phases cost nothing in the paper's form, however many; with a floor, their number counts.
     #[test]
     fn with_a_floor_phases_are_paid_for() {
         let floor = Stab { fewest: 2.0, ..Stab::default() };

@@ -13,7 +13,7 @@ pub use scored::{AnyPredictor, ScoredPredictors};
 
 use crate::PhaseId;
 
-/// Tells the next phase from the phases so far.
+/// Predicts the next phase from the phases so far.
 pub trait Predictor {
     /// Learns that the window that has just ended belonged to `phase`.
     fn observe(&mut self, phase: PhaseId);

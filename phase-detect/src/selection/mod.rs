@@ -1,6 +1,6 @@
 //! Which events to count: POP's selection of counters.
 //!
-//! A machine can count hundreds of events and only a few at a time. A good choice tells what the program does and not
+//! A machine can count hundreds of events and only a few at a time. A good choice shows what the program does and not
 //! how the machine takes it: first, counters that change when the machine is configured differently are dropped; then
 //! the rest are ranked by how much they contribute to recognising reference phases.
 
@@ -58,7 +58,7 @@ pub struct Selected {
     /// Positions of the chosen counters, the most important first.
     pub chosen: Vec<usize>,
     /// How well the forest recognises the phase of windows it was not grown from, 0 to 1. If this is low, the counters
-    /// at hand do not tell the phases, and the ranking means little.
+    /// at hand do not separate the phases, and the ranking means little.
     pub accuracy: f64,
 }
 

@@ -245,13 +245,13 @@ mod tests {
         quickcheck::quickcheck(law as fn(Vec<(u8, u8, u8)>, u8) -> bool);
     }
 
-    /// A full tree separates all windows that can be told apart. Its leaves are then pure, and since every split's
+    /// A fully grown tree separates every pair of distinguishable windows. Its leaves are then pure, and since every split's
     /// decrease is what the impurity lost, importances add up to the impurity of the whole.
     #[test]
     fn importances_add_up_to_the_impurity() {
         fn law(rows: Vec<(u8, u8, u8)>, seed: u64) -> bool {
             let (mut columns, classes) = columns(&rows);
-            columns.push((0..rows.len()).map(|w| w as f64).collect()); // tells all windows apart
+            columns.push((0..rows.len()).map(|w| w as f64).collect()); // separates all windows
             let data = Data { columns: &columns, classes: &classes, number_of_classes: 4 };
             let mut importance = [0.0; 3];
             let mut sample: Vec<usize> = (0..rows.len()).collect();

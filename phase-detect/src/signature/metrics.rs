@@ -1,6 +1,6 @@
 //! A second part of a signature: measured metrics beside the code.
 //!
-//! The same code may behave differently on other data. Whoever measures CPI or misses anyway can let them tell such
+//! The same code may behave differently on other data. Whoever measures CPI or misses anyway can let them separate such
 //! windows apart. The price is that phases are no longer independent of the machine.
 //!
 //! A frequency signature must stay one, so that thresholds keep their meaning. Each metric therefore becomes a pair

@@ -2,7 +2,7 @@
 //!
 //! Global strides are between successive accesses of the program, local ones between successive accesses of the same
 //! instruction. Entry `k` counts strides of `k` bytes, up or down. Mixing the instruction's address into the entry
-//! tells strides of different instructions apart.
+//! separates strides of different instructions.
 
 use super::Signature;
 use super::tally::Tally;
@@ -36,7 +36,7 @@ pub enum LargeStrides {
 pub struct StrideConfig {
     /// Local or global strides.
     pub scope: StrideScope,
-    /// Entries of the vector: strides below this are told apart. From 1 to 2^20.
+    /// Entries of the vector: strides below this have entries of their own. From 1 to 2^20.
     pub entries: usize,
     /// Whether the stride is XOR-ed with the instruction's address; every stride then has an entry.
     pub with_pc: bool,

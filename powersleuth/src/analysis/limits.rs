@@ -99,7 +99,7 @@ impl Label {
     }
 }
 
-/// The labels that no other dominates, the quickest first. Where they are `simple`, time and energy alone tell.
+/// The labels that no other dominates, the quickest first. Where they are `simple`, time and energy alone decide.
 fn undominated(mut labels: Vec<Label>, simple: bool) -> Vec<Label> {
     let key = |label: &Label| (label.cost.time.0, label.cost.energy.0);
     labels.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));

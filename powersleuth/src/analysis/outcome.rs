@@ -43,7 +43,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// What `plan` costs if every change of level costs `transition`, which is added to the phase entered.
     /// The program is taken to begin at the plan's first level.
     ///
-    /// With the analysis of what was *measured* it tells what a plan made from predictions really brings.
+    /// With the analysis of what was *measured* it shows what a plan made from predictions really brings.
     ///
     /// # Errors
     /// [`Error::Length`] unless the plan has a level for each instance; [`Error::NoSuch`] for a level that is

@@ -124,7 +124,7 @@ impl Calibration {
 }
 
 /// Runs `stretches` stretches of each of `kernels` kernels at every frequency, in an order drawn with `seed`.
-/// `progress` is told how many of all runs are done, and ends it by `false`.
+/// `progress` gets the number of runs done and of all runs, and ends the measurement by returning `false`.
 ///
 /// # Errors
 /// Whatever `bench` reports, or a measurement that cannot be, see [`Calibration::push`]; `None` if it was ended.

@@ -94,7 +94,7 @@ fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {
 }
 
 /// Two frequencies, the first of which is above 0 and not above the second. If somebody moves both between the two
-/// readings they may cross; a second look tells.
+/// readings they may cross; a second look decides.
 fn pair(files: &impl Files, low: &str, high: &str) -> Result<(Hertz, Hertz), Error> {
     let look = || Ok::<_, Error>((number(files, low, READABLE)?, number(files, high, READABLE)?));
     let crossed = |(low, high): &(u64, u64)| *low == 0 || low > high;

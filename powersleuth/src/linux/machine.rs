@@ -1,4 +1,4 @@
-//! A name that tells one kind of machine from another.
+//! A name for each kind of machine.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::Error;
 /// processor, though not necessarily the same leakage.
 ///
 /// # Errors
-/// [`Error::File`] if `/proc/cpuinfo` cannot be read; [`Error::Malformed`] if it tells no processor.
+/// [`Error::File`] if `/proc/cpuinfo` cannot be read; [`Error::Malformed`] if it names no processor.
 pub fn machine_name(files: &impl Files) -> Result<String, Error> {
     const CPUINFO: &str = "proc/cpuinfo";
     let cpuinfo = text(files, CPUINFO, READABLE)?;

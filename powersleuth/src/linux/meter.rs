@@ -60,7 +60,7 @@ impl<F: Files + Clone> PowerMeter<F> {
         &self.name
     }
 
-    /// Whether it counts energy, so that two readings tell what was drawn between them however long that was.
+    /// Whether it counts energy, so that two readings show what was drawn between them however long that was.
     #[must_use]
     pub const fn counts(&self) -> bool {
         matches!(self.source, Source::Counters(_))

@@ -1,4 +1,4 @@
-//! Voltage of each frequency, where the system tells it.
+//! Voltage of each frequency, if the system shows it.
 //!
 //! Processors described by a device tree have it there (`operating-points-v2`), and debugfs shows the same
 //! with what the regulator really offers. Intel's and AMD's keep their voltages to themselves: give those by
@@ -14,7 +14,7 @@ const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
 /// Voltages of the core numbered `cpu`, ascending by frequency.
 ///
 /// # Errors
-/// [`Error::Missing`] where neither debugfs nor a device tree tells; [`Error::File`] and [`Error::Malformed`] for
+/// [`Error::Missing`] if neither debugfs nor a device tree has it; [`Error::File`] and [`Error::Malformed`] for
 /// files that cannot be read or understood.
 pub fn voltages(files: &impl Files, cpu: u32) -> Result<Vec<(Hertz, Volts)>, Error> {
     // Debugfs is closed to all but root; the device tree is open.

@@ -71,7 +71,7 @@ impl<F: Files + Clone> Pin<F> {
         self.restorer.clone()
     }
 
-    /// Restores the limits now, and tells if that fails, which dropping cannot.
+    /// Restores the limits now and returns an error if that fails, which dropping cannot.
     ///
     /// # Errors
     /// As [`Restorer::restore`].
@@ -117,7 +117,7 @@ impl<F: Files> Restorer<F> {
 impl<F: Files> Drop for Pin<F> {
     fn drop(&mut self) {
         if !self.restored {
-            // Nobody is left to tell.
+            // Nobody is left to report it to.
             drop(self.restorer.restore());
         }
     }

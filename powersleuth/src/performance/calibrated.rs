@@ -131,7 +131,7 @@ impl StallCalibration {
     /// The weight that reproduces the runs best.
     ///
     /// # Formula
-    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch tells its `m`; the weight minimises the sum of squares of
+    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch gives its `m`; the weight minimises the sum of squares of
     /// `(m - w e - (1 - w) r) / c0`.
     ///
     /// # Errors

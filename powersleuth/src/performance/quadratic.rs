@@ -65,7 +65,7 @@ impl QuadraticStalls {
     /// took at `to`.
     ///
     /// # Formula
-    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch tells its `m`; the weights minimise the sum of squares of the
+    /// From `c0 - c1 = m (1 - f1 / f0)` each stretch gives its `m`; the weights minimise the sum of squares of the
     /// errors of `m / c0`, with a ridge penalty of 0.001 of each column's own.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub struct PowerModel {
 }
 
 impl PowerModel {
-    /// Of the machine called `machine`: whatever tells it from others for which the weights do not hold, such
+    /// Of the machine called `machine`: whatever distinguishes it from others for which the weights do not hold, such
     /// as vendor, model and stepping of its processor.
     #[must_use]
     pub fn new(

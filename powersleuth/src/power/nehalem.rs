@@ -1,6 +1,6 @@
 //! The coefficients that the paper fitted to one Intel Core i7 920 (Nehalem, 2.66 GHz).
 //!
-//! An example of what a fit looks like, and nothing more: the paper tells neither the voltages nor the static
+//! An example of what a fit looks like, and nothing more: the paper gives neither the voltages nor the static
 //! power of its machine, and coefficients of one processor say nothing about another. Fit your own with
 //! [`TrainingSet`](super::TrainingSet).
 //!

@@ -18,7 +18,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Puts an access by, and tells whether the batch is full. One that is full takes no more.
+    /// Stores an access and returns whether the batch is full. One that is full takes no more.
     #[inline]
     pub fn push(&mut self, line: u64, store: bool) -> bool {
         let len = self.len;

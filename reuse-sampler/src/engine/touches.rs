@@ -67,7 +67,7 @@ impl Touches {
     }
 
     /// Where each of `lines` is kept. Memory is asked for together, that of the places too, so that it is waited for
-    /// once and not once for each. Places told before are not right any more.
+    /// once and not once for each. Places returned before are no longer valid.
     pub fn places_of(&mut self, lines: &[u64], places: &mut [Place]) {
         if self.sparse {
             self.shrink();
@@ -152,7 +152,7 @@ impl Touches {
         before
     }
 
-    /// Forgets everything, telling the number of each line's last touch in no particular order.
+    /// Forgets everything and returns the number of each line's last touch in no particular order.
     pub fn drain(&mut self, mut each: impl FnMut(u64)) {
         for &touch in self.last.iter().filter(|&&touch| is_open(touch)) {
             each(touch);

@@ -67,7 +67,7 @@ pub struct Count {
 /// Backward distances of the accesses of a window, with the number of accesses at each.
 pub type Backward = Vec<(Fate, u64)>;
 
-/// What a window tells when it ends.
+/// What is known of a window when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Accesses shown to the tracker in this window.
@@ -301,7 +301,7 @@ impl Tracker {
         }
     }
 
-    /// Ends the window and tells what happened in it.
+    /// Ends the window and returns what happened in it.
     pub fn end_window(&mut self) -> Report {
         self.catch_up();
         let arrivals = self.every().then(|| self.arrivals());

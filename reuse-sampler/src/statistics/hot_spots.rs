@@ -1,7 +1,7 @@
 //! Which code misses: samples by the instructions, the source lines or the kinds of access that they begin and end
 //! with.
 //!
-//! A sample tells two stories. The access that *ended* it found its line after that distance: whether it missed. The
+//! A sample shows two things. The access that *ended* it found its line after that distance: whether it missed. The
 //! access that *began* it left its line for that distance: whether the line was still there when it was wanted again.
 //! The first says where misses happen, the second which code fills the cache with lines that nobody reuses in time.
 

@@ -19,8 +19,8 @@ use crate::{Access, AccessKind, SamplerError};
 ///
 /// Instructions that follow each other in memory are merged into one block (of at most 32), which comes
 /// before its accesses; every access has the program counter of its instruction. Let valgrind write to a file
-/// of its own (`--log-file=FILE`): output of the program in between is refused, as nothing tells what it has
-/// torn apart. Threads are not told apart by lackey.
+/// of its own (`--log-file=FILE`): output of the program in between is refused, as nothing shows what it has
+/// torn apart. lackey does not distinguish threads.
 ///
 /// # Errors
 /// [`SamplerError::Trace`] for any other line, for sizes of 0 or more than 4096 bytes,

@@ -18,7 +18,7 @@
 //! without a single access is an error, too. After an
 //! error or the end, a reader answers that the trace has ended.
 //!
-//! [`TraceReader`] is whichever of them a [`TraceFormat`] names; its [`content`](TraceReader::content) tells the USF
+//! [`TraceReader`] is whichever of them a [`TraceFormat`] names; its [`content`](TraceReader::content) distinguishes the USF
 //! files that hold samples from those that hold every access. [`DinWriter`] writes the simplest format, [`CsvWriter`] the one
 //! that loses nothing, [`BbWriter`] the executed code of windows.
 
@@ -156,7 +156,7 @@ impl<R: Read> TraceReader<R> {
     /// What the input holds: accesses or, in some USF files, samples (at lines of `line_size`).
     ///
     /// # Errors
-    /// [`SamplerError`] if the header that tells cannot be read.
+    /// [`SamplerError`] if the header cannot be read.
     pub fn content(self, line_size: LineSize) -> Result<TraceContent<R>, SamplerError> {
         match self.0 {
             Kind::Usf(mut reader) => Ok(if reader.holds_samples()? {

@@ -17,7 +17,7 @@ use crate::{Access, SamplerError};
 ///
 /// # Errors
 /// [`SamplerError::BinaryTrace`] if the file ends within a record, [`SamplerError::EmptyTrace`] if there is
-/// none, [`SamplerError::Io`] if the input cannot be read. Nothing else tells a file of another format.
+/// none, [`SamplerError::Io`] if the input cannot be read. A file of another format is not recognised otherwise.
 ///
 /// ```
 /// use reuse_sampler::Access;

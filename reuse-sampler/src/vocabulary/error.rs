@@ -61,7 +61,7 @@ pub enum Error {
     /// Windows are a number of instructions, and the source reports no instructions.
     #[error(
         "windows of {window} instructions, and {accesses} accesses without one: give WindowLength::Accesses, or a source \
-         that tells executed blocks"
+         that reports executed blocks"
     )]
     NoInstructions {
         /// Instructions that a window was to have.

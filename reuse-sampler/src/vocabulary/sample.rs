@@ -81,7 +81,7 @@ pub struct ReuseCount {
 ///
 /// Those n samples are the last touches of n different lines. Where each access is chosen with probability
 /// 1/m, n m estimates without bias how many different lines were touched in between, the stack distance of
-/// the access that ended the sample. Over many samples, that tells how far accesses of this distance are
+/// the access that ended the sample. Over many samples, that shows how far accesses of this distance are
 /// from what distances alone let one expect.
 ///
 /// Only samples during which accesses were chosen at one rate, each with the same probability, are counted.

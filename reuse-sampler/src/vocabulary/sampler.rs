@@ -4,7 +4,7 @@ use thiserror::Error as ThisError;
 
 use crate::{Error, Window, WindowPlan};
 
-/// Runs the target to the end of its next window and tells what was seen in it.
+/// Runs the target until its next window ends and returns that window.
 ///
 /// The plan applies to the thread whose window was returned last; that thread waits for it while others run
 /// on. On the first call it is the initial plan, which every new thread starts under. That is all phase

@@ -75,7 +75,7 @@ pub struct Losses {
     pub undecoded: u64,
     /// Samples that found no debug register: something else holds all of them.
     pub no_register: u64,
-    /// Code samples that met the kernel and do not tell where the program was.
+    /// Code samples that met the kernel and do not show where the program was.
     pub in_kernel: u64,
     /// Bytes of records that made no sense.
     pub malformed: u64,
@@ -118,7 +118,7 @@ pub struct Window {
     /// Line size at which its accesses are counted and its reuse is observed; the default where neither is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub line_size: LineSize,
-    /// Instructions executed; 0 where the source does not tell.
+    /// Instructions executed; 0 if the source does not count instructions.
     pub instructions: u64,
     /// Memory accesses made, an access that straddles lines counted once per line.
     pub accesses: AccessCount,
@@ -129,7 +129,7 @@ pub struct Window {
     /// The same for samples of windows in which every access is measured.
     pub counts: Vec<ReuseCount>,
     /// How samples that ended in this window lay over each other, by the window that started them and their
-    /// distance. Empty where a backend cannot tell.
+    /// distance. Empty if the backend does not report them.
     pub overlaps: Vec<ReuseOverlap>,
     /// The reuses that ended here, where every access of the window was measured.
     pub arrivals: Option<Arrivals>,

@@ -27,7 +27,7 @@ pub enum ChipError {
         /// Bytes in a line of another.
         right: u32,
     },
-    /// A number of cores the chip cannot tell apart.
+    /// More cores than the chip can number.
     #[error("{cores} cores: give 1 to {limit} (with lines of {line_bytes} bytes)")]
     Cores {
         /// Number asked for.

@@ -7,7 +7,7 @@ use reuse_sampler::{Access, AccessKind, LineSize};
 
 use super::ChipError;
 
-/// Half of the lines that 4 bytes can tell apart: how far they may lie on either side of the first one.
+/// Half of the lines that 4 bytes can number: how far they may lie on either side of the first one.
 const REACH: u64 = 1 << 30;
 
 /// A recorded program: at least one reference.

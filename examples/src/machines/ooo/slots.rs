@@ -3,7 +3,7 @@
 //! Instructions are gone through in program order, but what they do happens in another. A bit per slot lets a
 //! later instruction take an earlier slot that is still free.
 
-/// Slots that can be told apart: further ahead than any instruction of a reorder buffer reaches.
+/// Slots with numbers of their own: further ahead than any instruction of a reorder buffer reaches.
 const SLOTS: u64 = 1 << 16;
 
 #[derive(Clone, Debug)]

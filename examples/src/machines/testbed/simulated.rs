@@ -2,7 +2,7 @@
 //!
 //! The pirate's cores are out of order and touch a line of the shared cache every five cycles each, which is
 //! what a thread of the paper's pirate reached (28.7 GB/s at 2.26 GHz); what they miss overlaps, up to ten lines
-//! at a time. Nothing tells the chip that one of its programs is a pirate.
+//! at a time. The chip does not know that one of its programs is a pirate.
 
 use cache_pirate::{
     LinePlacement, MemoryCounts, Outcome, PirateCounts, Reading, SharedCache, TargetCounts, Testbed, Until,
@@ -141,7 +141,7 @@ impl<P: Program> SimulatedTestbed<P> {
             if left < 1e-3 {
                 return;
             }
-            // The first access tells what follows; where the mix changes, the next round makes up for it.
+            // The first access is taken for all that follow; where their kind changes, the next round makes up for it.
             let more =
                 if counters.accesses == 0 { 1 } else { (left * counters.mix()).ceil().max(1.0) as u64 };
             match self.chip.advance(&[counters.accesses.saturating_add(more)]) {

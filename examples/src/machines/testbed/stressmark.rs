@@ -1,7 +1,7 @@
 //! The rival: the Stressmark of Xu et al., which lets itself be evicted and infers what it holds.
 //!
 //! A stress program reads an array larger than the cache at random, so that its miss ratio for a cache of `c`
-//! lines is `1 - c / lines`; its measured miss ratio beside the target tells how much it holds on average, and how
+//! lines is `1 - c / lines`; its measured miss ratio beside the target shows how much it holds on average, and how
 //! often it reads decides how much that is. Unlike the pirate it misses all the time, so it takes memory bandwidth
 //! from the target, and what it holds goes up and down.
 //!

@@ -12,17 +12,17 @@ use reuse_sampler::reference::{ExactLru, ExactRandom, RandomCachesError};
 /// Accesses in a window that has a phase.
 pub const PHASE_WINDOW: u64 = 100_000;
 
-/// The accesses of a run, and its phases as its code tells them.
+/// The accesses of a run, and its phases by its code.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// The lines touched, in order.
     pub lines: Vec<Line>,
-    /// The phases, of windows of [`PHASE_WINDOW`] accesses. One for all where no code is told.
+    /// The phases, of windows of [`PHASE_WINDOW`] accesses. One for all without code.
     pub course: Course,
 }
 
 impl Stream {
-    /// Reads at most `limit` accesses. Threads are not told apart.
+    /// Reads at most `limit` accesses. Threads are not distinguished.
     ///
     /// # Errors
     /// Those of the source and of the phase detector.

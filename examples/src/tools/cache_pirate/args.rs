@@ -16,8 +16,8 @@ use crate::machines::chip::{CacheSettings, ChipSettings, Policy, PrefetcherSetti
 ///
 /// A co-runner, the pirate, walks lines of its own so eagerly that they stay in the shared cache; the program has the
 /// rest. Points are trusted where the pirate held its lines. Without PROGRAM the simulated reference chip is used,
-/// for an embedded workload or a trace; with it, or with --pid, this machine (Linux). Where there are no hardware
-/// counters, give --progress, or PROGRAM is run once per size and measured by its processor time. Ctrl-C ends with
+/// for an embedded workload or a trace; with it, or with --pid, this machine (Linux). Without hardware
+/// counters, give --progress; otherwise PROGRAM runs once per size and its processor time is measured. Ctrl-C ends with
 /// what there is.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cache_pirate", version)]
@@ -33,7 +33,7 @@ pub struct Args {
     /// Memory accesses per instruction of the trace
     #[arg(long, value_name = "M", default_value = "1", value_parser = positive, requires = "trace")]
     pub(super) mix: f64,
-    /// Embedded workload to measure where nothing else is given
+    /// Embedded workload to measure by default
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with_all = ["program", "pid"])]
     pub(super) workload: String,
     /// Sizes to measure at, in bytes left to the program, for example 256KiB,1MiB [default: sixteenths of the cache]
@@ -116,7 +116,7 @@ pub(super) struct Machine {
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
     /// What the program's work is counted in: instructions, cpu-time, io (bytes read and written), or `file:PATH` (a
-    /// counter of 8 bytes that the program keeps there) [default: instructions where they can be counted]
+    /// counter of 8 bytes that the program keeps there) [default: instructions if they can be counted]
     #[arg(long, value_name = "WHAT", value_parser = work)]
     pub progress: Option<Work>,
     /// Processor for the program
@@ -126,7 +126,7 @@ pub(super) struct Machine {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub pirate_cpus: Vec<usize>,
     /// Let the pirate take turns with the program on one processor, once every so many milliseconds (needs the
-    /// right to run in real time): where no other core shares the cache
+    /// right to run in real time): for machines on which no other core shares the cache
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub time_sliced: Option<f64>,
     /// Suspend by the cgroup freezer below this folder instead of signals
@@ -137,7 +137,7 @@ pub(super) struct Machine {
     pub shared_below: f64,
 }
 
-/// Share of a real program's time that may be lost unless told otherwise: the paper's average is 0.055.
+/// Share of a real program's time that may be lost by default: the paper's average is 0.055.
 const NATIVE_OVERHEAD: f64 = 0.05;
 
 /// What a native program's work is counted in.

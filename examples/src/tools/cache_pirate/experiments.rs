@@ -7,7 +7,7 @@ use reuse_sampler::LineSize;
 use serde::Serialize;
 
 use super::args::{Args, Experiment};
-use super::tell;
+use super::show_progress;
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Policy, PrefetcherSettings};
 use crate::machines::testbed::experiments::{
@@ -103,7 +103,7 @@ pub fn run(args: &Args, watch: &Watch<'_>) -> Result<Results, Failure> {
     let mut steps = 0;
     let mut go_on = || {
         steps += 1;
-        tell(watch, steps);
+        show_progress(watch, steps);
         !watch.is_interrupted()
     };
     results.incomplete = !all(args, cache, &mut results, &mut go_on).map_err(Failure::run)?;

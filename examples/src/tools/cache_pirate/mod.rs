@@ -46,12 +46,12 @@ fn nothing(watch: &Watch<'_>, error: &PirateError) -> Failure {
     })
 }
 
-/// Tells how far a run has come.
-fn tell(watch: &Watch<'_>, runs: u64) {
+/// Shows how far a run has come.
+fn show_progress(watch: &Watch<'_>, runs: u64) {
     watch.tell_with(|| format!("{runs} intervals and warm-ups"));
 }
 
-/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+/// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.

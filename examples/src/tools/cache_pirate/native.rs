@@ -16,7 +16,7 @@ use cache_pirate::{
 
 use super::args::{Args, Work};
 use super::watched::Watched;
-use super::{Measured, nothing, tell};
+use super::{Measured, nothing, show_progress};
 use crate::cli::{Failure, Watch};
 use crate::target::command_name;
 
@@ -39,7 +39,7 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
     let work = args.machine.progress.clone();
     match testbed(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {
         Ok(testbed) => one_run(args, source, testbed, &work.unwrap_or(Work::Instructions), watch),
-        // Without counters and without progress told, time per run is all that can be had.
+        // Without counters or a progress file, only the time of a whole run can be measured.
         Err(PirateError::System { operation: "count", .. })
             if work.is_none() && matches!(subject, Subject::Program(..)) =>
         {
@@ -162,7 +162,7 @@ fn run_per_size(
         });
         let Some(&bytes) = sizes.get(number) else { break };
         number += 1;
-        tell(watch, number as u64);
+        show_progress(watch, number as u64);
         let run = measure_fixed(&mut testbed, &plan, bytes).map_err(Failure::run)?;
         if watch.is_interrupted() {
             break;

@@ -12,7 +12,7 @@ use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{bytes, percent};
 
-/// What is told, whatever the form.
+/// The result, in each of its forms.
 pub struct Report<'a> {
     pub measured: &'a Measured,
     pub incomplete: bool,

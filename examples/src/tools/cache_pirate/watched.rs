@@ -1,8 +1,8 @@
-//! A testbed that can be interrupted and tells how far it has come.
+//! A testbed that can be interrupted and shows its progress.
 
 use cache_pirate::{Evidence, LinePlacement, Outcome, Reading, SharedCache, Testbed, Until, Who};
 
-use super::tell;
+use super::show_progress;
 use crate::cli::Watch;
 
 /// Wraps a testbed: long runs are cut into pieces, between which the interrupt flag is looked at.
@@ -41,7 +41,7 @@ impl<T: Testbed> Testbed for Watched<'_, T> {
     fn run(&mut self, who: Who, until: Until) -> Result<Outcome, T::Error> {
         let Until::Work(work) = until else { return self.inner.run(who, until) };
         self.runs += 1;
-        tell(self.watch, self.runs);
+        show_progress(self.watch, self.runs);
         let goal = self.inner.read()?.target.work + work;
         let mut left = work;
         loop {

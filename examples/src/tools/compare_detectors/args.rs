@@ -26,7 +26,7 @@ pub struct Args {
     /// End the recording after so many windows
     #[arg(long, value_name = "WINDOWS", value_parser = at_least_two)]
     pub(super) limit: Option<usize>,
-    /// Samples in a window, where code is sampled
+    /// Samples in a window, for detectors that sample code
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) samples: u64,
     /// Threshold of leader-follower for vectors that count everything, as a fraction of the largest possible distance

@@ -112,7 +112,7 @@ fn observe(
     Ok(Some(seen))
 }
 
-/// Cycles per instruction on a core of the chip that waits for every access, if the window tells its accesses.
+/// Cycles per instruction on a core of the chip that waits for every access, if the window counts its accesses.
 fn modelled_cpi(window: &Window, chip: &ChipSettings) -> Option<f64> {
     let model = StatStack::fit(&window.arrivals.as_ref()?.all()).ok()?;
     let mix = window.accesses.get()? as f64 / window.instructions.max(1) as f64;

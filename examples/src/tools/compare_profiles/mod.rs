@@ -17,7 +17,7 @@ use crate::machines::host::{CacheLevel, DataCaches};
 use crate::output::OutputDir;
 use crate::report::{StoredCurves, bytes};
 
-/// Exit status where something became worse.
+/// Exit status if something became worse.
 const WORSE: u8 = 3;
 
 /// Compares the phase profiles of two versions of a program.
@@ -26,7 +26,7 @@ const WORSE: u8 = 3;
 /// matched by their code. A change counts if it is larger than its 95 % interval and than --tolerance. The
 /// interval is what the samples of the runs leave open; with several runs of a version also their differences.
 ///
-/// The exit status is 0 where nothing became worse, 3 where something did, 1 if a file cannot be read.
+/// The exit status is 0 if nothing became worse, 3 where something did, 1 if a file cannot be read.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "compare_profiles", version)]
 pub struct Args {

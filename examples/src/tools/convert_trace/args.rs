@@ -10,12 +10,12 @@ use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{CommandLine, Common, Failure};
 use crate::traces::format_of;
 
-/// Converts traces: from whatever can be read to what another tool wants.
+/// Converts traces and samples to the formats of other tools.
 ///
 /// Accesses come from csv, din, lackey, oracle-general and usf; they become csv (nothing is lost), din, a reuse
-/// profile, or, where executed code is told too, windows of it (bb). Samples in usf become a profile, bb becomes bb;
-/// perf-data becomes bb, or a table of the accesses that were sampled. Compressed input is told by its content. The result goes to standard output, or with --out into a
-/// directory, where a file is whole or absent. Ctrl-C ends with what was converted, which then says that it is
+/// profile, or, where the trace has executed code, windows of it (bb). Samples in usf become a profile, bb becomes bb;
+/// perf-data becomes bb, or a table of the accesses that were sampled. Compressed input is recognised by its content. The result goes to standard output, or with --out into a
+/// directory, where a file is whole or absent. Ctrl-C ends with what was converted so far, marked as
 /// incomplete.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "convert_trace", version)]
@@ -31,7 +31,7 @@ pub struct Args {
     /// Format to convert to
     #[arg(long, value_enum)]
     pub(super) to: To,
-    /// Stop after this many accesses, or windows where the input has no accesses
+    /// Stop after this many accesses, or windows if the input has no accesses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) limit: Option<u64>,
     /// Share of the accesses that a profile samples, above 0 and at most 1
@@ -168,7 +168,7 @@ impl Args {
                     .collect();
                 let path = self.input.display();
                 Failure::Usage(format!(
-                    "cannot tell the format of {path} from its name: give --from with one of {}",
+                    "cannot determine the format of {path} from its name: give --from with one of {}",
                     names.join(", ")
                 ))
             })

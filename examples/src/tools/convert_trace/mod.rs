@@ -17,7 +17,7 @@ use self::convert::{Converted, Job};
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 
-/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+/// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.
@@ -25,7 +25,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     run_until(&*interrupt_flag()?, args, out, messages)
 }
 
-/// The same until `interrupted` is set. Answers the exit status.
+/// The same until `interrupted` is set. Returns the exit status.
 ///
 /// # Errors
 /// As [`run`].
@@ -38,7 +38,7 @@ pub fn run_until(
     let from = args.from()?;
     if args.common.json && args.folder_and_name().is_none() && args.to != To::Profile {
         return Err(Failure::usage(
-            "--json tells of the result on standard output, where the result itself would go: give --out DIR or -o FILE",
+            "--json describes the result on standard output, where the result itself would go: give --out DIR or -o FILE",
         ));
     }
     let place = args.folder_and_name();
@@ -72,7 +72,7 @@ pub fn run_until(
         }
     };
     let file = place.map(|(folder, name)| folder.join(name).display().to_string());
-    tell(args, &converted, file, out, messages)?;
+    report_result(args, &converted, file, out, messages)?;
     Ok(if converted.incomplete { INTERRUPTED } else { 0 })
 }
 
@@ -116,7 +116,7 @@ struct Summary<'a> {
     converted: &'a Converted,
 }
 
-fn tell(
+fn report_result(
     args: &Args,
     converted: &Converted,
     file: Option<String>,

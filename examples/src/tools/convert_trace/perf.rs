@@ -6,11 +6,11 @@ use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::PerfDataReader;
 use reuse_sampler::{Access, AccessKind, SamplerError, ThreadId};
 
-/// Samples with an address, as loads where the file does not tell what they are.
+/// Samples with an address, as loads if the file does not say what they are.
 pub(super) struct SampledAccesses<R> {
     reader: PerfDataReader<R>,
     thread: ThreadId,
-    held: Option<Event>, // comes after the switch of threads just told
+    held: Option<Event>, // returned after the switch of threads
     empty: bool,         // no access so far
 }
 

@@ -28,7 +28,7 @@ pub struct Args {
     /// Format of the trace [default: by the file's name, as in x.din or x.lackey.gz]
     #[arg(long, value_parser = trace_formats(), requires = "trace")]
     format: Option<TraceFormat>,
-    /// What a cache of objects is limited to: a number of objects, or of bytes, each object taking its own size (--model
+    /// Unit of the sizes of a cache of objects: objects, or bytes with each object at its own size (--model
     /// exact-lru) [default: objects]
     #[arg(long, value_enum, requires = "trace")]
     unit: Option<Unit>,
@@ -47,11 +47,11 @@ pub struct Args {
     /// 0.01 with --hot-spots; 0.00001 where hardware counters observe PROGRAM]. The exact models always see every access
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
-    /// Tell which instructions miss in a cache of this size, which of them a prefetcher could help and which fill the
+    /// List the instructions that miss in a cache of this size, those that a prefetcher could help, and those that fill the
     /// cache in vain
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hot_spots: Option<u64>,
-    /// Which cache: that of the data, or that of the instructions, of a program or of a trace that records fetches
+    /// The data cache, or the instruction cache of a program or of a trace that records fetches
     #[arg(long, value_enum, default_value_t = CacheSide::Data)]
     pub(super) side: CacheSide,
     /// Cache line size in bytes, a power of two [default: 64; traces of objects have lines of one object]
@@ -68,14 +68,14 @@ pub struct Args {
     /// What observes PROGRAM. Exact models need every access (dbi, qemu), the instruction side needs qemu
     #[arg(long, value_enum, default_value = "exact", requires = "program")]
     pub(super) backend: Backend,
-    /// Whose cache, where there are several threads [default: private for models, shared for exact ones]. If private is
-    /// given, misses of private caches because of other threads' stores are counted
+    /// A private cache for each thread, or one that all threads share [default: private for models, shared for exact ones].
+    /// If private is given, misses caused by other threads' stores are counted too
     #[arg(long, value_enum)]
     scope: Option<Scope>,
-    /// Processes that PROGRAM starts
+    /// What to do with processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
-    /// Embedded workload to run where neither trace nor program is given
+    /// Embedded workload to run without a trace or a program
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,
     /// The program to run, with its arguments
@@ -257,7 +257,7 @@ impl Args {
     pub(super) fn hot_spots(&self, line_size: LineSize) -> Result<Option<CacheLines>, Failure> {
         let Some(bytes) = self.hot_spots else { return Ok(None) };
         if self.model.is_exact() {
-            let problem = format!("{} does not tell instructions apart", self.model.name());
+            let problem = format!("{} does not distinguish instructions", self.model.name());
             return Err(Failure::Usage(format!(
                 "--hot-spots: {problem}: give --model statstack or statcache"
             )));

@@ -47,7 +47,7 @@ pub struct Measured {
     pub invalidated: Vec<f64>,
     /// What chance in the choice of samples leaves open and the model gets wrong at each of them, where that was asked for.
     pub intervals: Option<Vec<Interval>>,
-    /// Miss ratios of loads and of stores at each of them, where they can be told.
+    /// Miss ratios of loads and of stores at each of them, if they are known.
     pub kinds: Option<Vec<[Option<f64>; 2]>>,
     /// Missed bytes over requested bytes at each of them, where sizes count bytes.
     pub byte_ratios: Option<Vec<f64>>,

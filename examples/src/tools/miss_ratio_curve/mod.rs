@@ -21,7 +21,7 @@ use self::source::{Run, Settings};
 use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
 use crate::target::Outcome;
 
-/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+/// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.
@@ -29,7 +29,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     run_until(&*interrupt_flag()?, args, out, messages)
 }
 
-/// The same until `interrupted` is set. Answers the exit status.
+/// The same until `interrupted` is set. Returns the exit status.
 ///
 /// # Errors
 /// As [`run`].

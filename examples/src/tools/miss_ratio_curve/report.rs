@@ -20,7 +20,7 @@ use crate::target::Scope;
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
 
-/// What is told, whatever the form.
+/// The result, in each of its forms.
 pub struct Report<'a> {
     pub model: Model,
     pub line_size: LineSize,

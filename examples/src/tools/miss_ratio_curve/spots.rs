@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::bursts::Part;
 
-/// Instructions that are told of.
+/// Instructions that are listed.
 const MOST: usize = 40;
 /// Share of all misses below which an instruction is no candidate for anything.
 const WORTH: f64 = 0.01;
@@ -25,7 +25,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Nothing yet; instructions are told apart where `instructions` says so.
+    /// Nothing yet; instructions are kept apart if `instructions` says so.
     pub fn new(line_size: LineSize, instructions: bool) -> Self {
         Self { line_size, kinds: HotSpots::new(), instructions: instructions.then(HotSpots::new) }
     }
@@ -77,7 +77,7 @@ impl Observer {
         sizes.iter().map(|&size| kinds.each_ref().map(|kind| ratio(kind, size))).collect()
     }
 
-    /// The instructions by their misses in a cache of `size`; `None` where they were not told apart.
+    /// The instructions by their misses in a cache of `size`; `None` if they were not kept apart.
     pub fn spots(&self, model: &impl CacheModel, size: CacheLines) -> Option<Spots> {
         let instructions = self.instructions.as_ref()?;
         let ranked = instructions.rank(&model.at(size));
@@ -87,7 +87,7 @@ impl Observer {
             .filter(|spot| spot.accesses * spot.wasted >= WORTH * wasted(&ranked))
             .map(|spot| spot.site)
             .collect();
-        let told = |(rank, spot): &(usize, HotSpot<_>)| *rank < MOST || streaming.contains(&spot.site);
+        let is_listed = |(rank, spot): &(usize, HotSpot<_>)| *rank < MOST || streaming.contains(&spot.site);
         let spot = |spot: HotSpot<(u64, AccessKind)>| {
             let non_temporal = streaming.contains(&spot.site);
             Spot {
@@ -106,7 +106,8 @@ impl Observer {
                 non_temporal,
             }
         };
-        let spots = ranked.into_iter().enumerate().filter(told).map(|(_, ranked)| spot(ranked)).collect();
+        let spots =
+            ranked.into_iter().enumerate().filter(is_listed).map(|(_, ranked)| spot(ranked)).collect();
         Some(Spots {
             lines: size.0,
             samples: instructions.samples(),

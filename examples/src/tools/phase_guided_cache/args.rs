@@ -22,8 +22,8 @@ const FOLLOWED: f64 = 25_000.0;
 
 /// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
 ///
-/// Runs PROGRAM unmodified (under qemu-user, where the machine has no counters), detects its phases while it runs,
-/// and profiles only windows that tell something new. Without PROGRAM an embedded workload runs. The exit status is
+/// Runs PROGRAM unmodified (under qemu-user if the machine has no counters), detects its phases while it runs,
+/// and profiles only windows whose phase is not yet known well. Without PROGRAM an embedded workload runs. The exit status is
 /// the program's own. With --json the program's output goes to standard error.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "phase_guided_cache", version)]
@@ -34,14 +34,14 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Share of the accesses of a profiled window that are followed, above 0 and at most 1 (1: every access) [default:
-    /// some 10000 in a window of a program, 0.0025 of those of 10000000 instructions; 1 for embedded workloads and
+    /// about 10000 in a window of a program, 0.0025 of those of 10000000 instructions; 1 for embedded workloads and
     /// for short windows; 0.00001 under hardware counters]
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
     /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
     #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
     pub(super) gap_limit: f64,
-    /// Windows after a profiled one in which samples that are still open are followed on, at most
+    /// Most windows after a profiled one in which open samples are still followed
     #[arg(long, value_name = "WINDOWS", default_value_t = 64)]
     pub(super) follow: u32,
     /// Cache model: statstack for LRU, statcache for random replacement
@@ -57,14 +57,14 @@ pub struct Args {
     /// 0.1; 0.4 under hardware counters, which sample the code]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// Whose cache, where there are several threads. shared takes every access of the first process,
+    /// A private cache for each thread, or one that all threads share. shared needs every access of the first process,
     /// which takes about ten times as long
     #[arg(long, value_enum, default_value = "private")]
     pub(super) scope: Scope,
-    /// Processes that PROGRAM starts
+    /// What to do with processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     children: ChildProcesses,
-    /// Embedded workload to run where no program is given
+    /// Embedded workload to run without a program
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     workload: String,
     /// How many times as long the embedded workload's phases are

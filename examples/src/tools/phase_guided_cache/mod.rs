@@ -108,7 +108,7 @@ pub(super) fn observe(
     interrupted: &AtomicBool,
 ) -> Result<GuidedRun, Failure> {
     let watch = Watch::new(interrupted);
-    let told = |progress: &Progress| {
+    let show = |progress: &Progress| {
         watch.tell_with(|| {
             format!(
                 "{} windows, {} profiled, {} phases, {} instructions",
@@ -121,7 +121,7 @@ pub(super) fn observe(
         watch.is_interrupted()
     };
     let sampler: &mut dyn Sampler = target.sampler();
-    let run = run_guided(sampler, options, told);
+    let run = run_guided(sampler, options, show);
     watch.clear();
     let mut run = run.map_err(Failure::run)?;
     // A signal that ended the program ended the run before its end, too.
@@ -158,7 +158,7 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option
 }
 
 /// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
-/// as a success. How the program ended says nothing once it was told to end.
+/// as a success. How the program ended means nothing once it was asked to end.
 pub(super) fn ending(incomplete: bool, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
     match ended {
         _ if interrupted => {

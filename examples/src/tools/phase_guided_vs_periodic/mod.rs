@@ -29,7 +29,7 @@ use reuse_sampler::reference::SpatialRate;
 /// Rates at which SHARDS is shown.
 const RATES: [f64; 6] = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1];
 
-/// Runs the pipeline until its end or Ctrl-C. `out` takes the result, `messages` what else is to be said.
+/// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user.
@@ -37,7 +37,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     run_until(&*interrupt_flag()?, args, out, messages)
 }
 
-/// The same until `interrupted` is set. Answers the exit status.
+/// The same until `interrupted` is set. Returns the exit status.
 ///
 /// # Errors
 /// As [`run`].

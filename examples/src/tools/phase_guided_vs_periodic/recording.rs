@@ -19,7 +19,7 @@ use reuse_sampler::reference::{Shards, SpatialRate, spatial_hash};
 /// How a program is recorded.
 #[derive(Clone, Debug)]
 pub struct RecordingOptions {
-    /// Length of a window in instructions; in accesses where the source tells no instructions. Above 0.
+    /// Length of a window in instructions; in accesses if the source counts no instructions. Above 0.
     pub window: u64,
     /// Line size.
     pub line_size: LineSize,
@@ -57,7 +57,7 @@ pub struct Recording {
 /// A window as it ran.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RecordedWindow {
-    /// Instructions; 0 where the source tells none.
+    /// Instructions; 0 if the source does not count them.
     pub instructions: u64,
     /// Accesses, one for each line touched.
     pub accesses: u64,

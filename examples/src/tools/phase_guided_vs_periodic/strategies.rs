@@ -37,7 +37,7 @@ pub struct Periodic {
     pub gap: f64,
 }
 
-/// Windows of each phase, modelled together, and told apart as far as their samples do.
+/// Windows of each phase, modelled together; the model of a window differs as far as its samples do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guided {
     /// Mean gap after the first profiled window of a phase, in windows of the phase.
@@ -122,7 +122,7 @@ impl Guided {
             None => average.clone(),
         };
         let mut course: Vec<Vec<f64>> = run.windows.iter().map(curve).collect();
-        tell_apart(&mut course, &run, seen, &recording.sizes);
+        add_differences(&mut course, &run, seen, &recording.sizes);
         Ok(Estimate { windows: course, samples, profiled: run.profiled(), phases: run.phases.len() })
     }
 
@@ -180,7 +180,7 @@ pub(super) struct Ran {
 }
 
 /// Adds to the curve of each window's phase what is believed to be different in it.
-fn tell_apart(
+fn add_differences(
     course: &mut [Vec<f64>],
     run: &GuidedRun,
     mut seen: BTreeMap<usize, ReuseProfile>,

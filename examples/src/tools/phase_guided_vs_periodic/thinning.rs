@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 use reuse_sampler::Outcome;
 
-/// Chooses each of the accesses that `reuse` counts with probability 1 / `gap`, and tells what became of those that
+/// Chooses each of the accesses that `reuse` counts with probability 1 / `gap`, and counts what became of those that
 /// were chosen: the outcomes that [`ReusePlan::Sparse`](reuse_sampler::ReusePlan::Sparse) leads to if every sample is
 /// followed to its end, in distribution exactly. A `gap` of at most 1 chooses all.
 pub fn thin(reuse: &[(Outcome, u64)], gap: f64, random: &mut impl Rng) -> Vec<(Outcome, u64)> {

@@ -19,7 +19,7 @@ pub struct Study {
     arguments: [&'static str; 3],
     /// What its JSON shows.
     pub figures: &'static [Figure],
-    /// Whether it tells which claims hold, too, and takes the user's programs.
+    /// Whether it also says which claims hold, and takes the user's programs.
     pub verdict: bool,
     tool: fn(Vec<String>, &mut Vec<u8>, &mut Vec<u8>) -> u8,
 }

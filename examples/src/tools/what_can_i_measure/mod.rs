@@ -12,7 +12,7 @@ use clap::Parser;
 use crate::cli::{CommandLine, Common, Failure};
 use crate::output::OutputDir;
 
-/// Tells what can be measured on this machine, and what to change to measure more.
+/// Shows what can be measured on this machine, and what to change to measure more.
 ///
 /// Counters and debug registers are opened, the emulator and whichever backend would be chosen observe the program
 /// `true` to its end. With --out, the report is written as what_can_i_measure.txt and what_can_i_measure.json.
@@ -34,7 +34,7 @@ impl CommandLine for Args {
     }
 }
 
-/// Runs the pipeline. `out` takes the report.
+/// Writes the report to `out`.
 ///
 /// # Errors
 /// [`Failure`] with one line for the user, if the report cannot be written. That nothing can be measured is a result.

@@ -40,7 +40,7 @@ pub struct Counters {
     pub no_instructions: Option<String>,
     /// Why memory accesses cannot be counted.
     pub no_accesses: Option<String>,
-    /// Why the processor does not choose accesses and tell their address.
+    /// Why the processor does not sample accesses with their addresses.
     pub no_precise: Option<String>,
     /// Why the processor does not profile accesses by itself, beside those that are sampled.
     pub no_profile: Option<String>,
@@ -84,7 +84,7 @@ pub struct Valgrind {
 }
 
 impl Report {
-    /// The backend that programs are observed with unless told otherwise, and why it; or why none.
+    /// The backend that observes programs by default, and why; or why there is none.
     #[must_use]
     pub fn choice(&self) -> String {
         match (self.chosen.backend, self.counters.enough) {

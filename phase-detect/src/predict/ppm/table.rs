@@ -215,7 +215,7 @@ impl PpmTable {
     /// which are whole windows: half of the runs may end with their first.
     ///
     /// # Cost
-    /// That of a prediction for each run length told apart: at most 16, and 8 for each doubling after it.
+    /// That of a prediction for each class of run lengths: at most 16, and 8 for each doubling after it.
     pub fn windows_to_change(&self, history: &PpmHistory, quantile: f64) -> Option<u32> {
         let mut past = history.past;
         let phase = past.phase()?;

@@ -1,4 +1,4 @@
-//! Prediction from run lengths: how long the program stayed in its last phases tells what comes next.
+//! Prediction from run lengths: how long the program stayed in its last phases predicts what comes next.
 //!
 //! A Markov table indexed by the last few (phase, run length) pairs, the current and unfinished one included. Loops
 //! over phases make such histories recur exactly. Only histories that were followed by a change are remembered, so

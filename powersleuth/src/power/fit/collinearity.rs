@@ -1,4 +1,4 @@
-//! Whether events move together so much that their weights cannot be told apart.
+//! Whether events move together so much that their weights cannot be separated.
 
 use super::qr::{Solution, dot};
 

@@ -229,7 +229,7 @@ impl Fit {
         &self.collinearity
     }
 
-    /// What to tell a user whose events are collinear; `None` if they are not.
+    /// A warning for the user if the events are collinear.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         if !self.collinearity.is_serious() {
@@ -242,7 +242,7 @@ impl Fit {
         let suspects: Vec<String> = self.collinearity.suspects().map(name).collect();
         let whom = if suspects.is_empty() { "the events together".to_owned() } else { suspects.join(", ") };
         Some(format!(
-            "collinear events, condition number {:.0}: {whom}; their weights cannot be told apart, leave one out \
+            "collinear events, condition number {:.0}: {whom}; their weights cannot be separated, leave one out \
              or measure programs in which they differ",
             self.collinearity.condition_number
         ))

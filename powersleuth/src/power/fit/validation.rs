@@ -66,7 +66,7 @@ impl TrainingSet {
 
     /// The same with parts given by the caller: observation `i` belongs to part `groups[i]`. With one part per
     /// program, the error is that for a *program* the model has never seen, which intervals of one program left
-    /// out at random do not tell.
+    /// out at random do not show.
     ///
     /// # Errors
     /// [`Error::Length`] unless there is a group for each observation; [`Error::OutOfRange`] unless there are at

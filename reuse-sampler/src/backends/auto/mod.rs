@@ -74,7 +74,7 @@ pub enum Choice {
     /// The `perf` backend or none, with time where there are no counters.
     Perf,
     /// The `perf` backend with the processor's counters or none: windows are instructions. What distances are counted
-    /// in, [`AutoSampler::distances`] tells.
+    /// in, see [`AutoSampler::distances`].
     Counters,
     /// The `qemu` backend or none.
     Qemu,

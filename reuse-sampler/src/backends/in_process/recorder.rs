@@ -1,4 +1,4 @@
-//! From accesses that a thread tells of to windows.
+//! From the accesses that a thread records to windows.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 impl Profiler {
-    /// A profiler that nobody has told anything.
+    /// A profiler without a record.
     ///
     /// # Errors
     /// [`Error::WindowLength`] if windows have length 0.

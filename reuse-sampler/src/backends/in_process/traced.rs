@@ -9,7 +9,7 @@ use crate::AccessKind;
 /// A vector, boxed or borrowed slice whose accesses are recorded.
 ///
 /// Shared indexing, [`get`](Self::get) and iterating load an element; exclusive indexing, [`get_mut`](Self::get_mut)
-/// and iterating mutably store one, as nothing tells whether it is read first: where it is, say
+/// and iterating mutably store one, as nothing shows whether it is read first: where it is, say
 /// [`update`](Self::update), which loads and stores. What lies outside is never an access. The data must not move
 /// while they are traced, as a growing vector's do: what is recorded then are its elements' new addresses, and not the
 /// copying.

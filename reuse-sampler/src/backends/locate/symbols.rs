@@ -16,7 +16,7 @@ type Bytes = EndianArcSlice<RunTimeEndian>;
 /// Address, bytes (0 if the file does not say) and name as in the file.
 type Symbol = (u64, u64, String);
 
-/// What one file tells of its code and data.
+/// What one file says of its code and data.
 pub(super) struct Symbols {
     segments: Vec<(u64, u64, u64)>, // offset in the file, bytes, address
     functions: Vec<Symbol>,         // ascending

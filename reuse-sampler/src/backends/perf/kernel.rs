@@ -65,7 +65,7 @@ impl Selector {
     }
 }
 
-/// Where an event that overflows tells of it.
+/// Where an event that overflows is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Nowhere: what matters is that it overflows.
@@ -78,7 +78,7 @@ pub enum Output {
     Trace(usize),
 }
 
-/// How the processor profiles by itself: it chooses operations, tells of them in a trace, and stops nothing.
+/// How the processor profiles by itself: it chooses operations, writes them to a trace, and stops nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profiler {
     /// Counts operations.
@@ -195,7 +195,7 @@ pub enum Stop {
     Exit,
 }
 
-/// What the kernel has to tell.
+/// What the kernel reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A thread that was not known stands still.
@@ -297,7 +297,7 @@ pub struct Abilities {
     /// What distances are counted in, if not in the unit of windows: two events whose counts add up (loads and
     /// stores), or one.
     pub accesses: [Option<Source>; 2],
-    /// Events that choose accesses and tell their addresses, if there are any: of loads and stores, or one of both.
+    /// Events that choose accesses and report their addresses, if there are any: of loads and stores, or one of both.
     pub selectors: [Option<Selector>; 2],
     /// How the processor profiles by itself, if it does.
     pub profiler: Option<Profiler>,

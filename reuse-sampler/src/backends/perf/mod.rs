@@ -32,11 +32,11 @@
 //!   chosen is right if the delay does not depend on the code; where a processor stops behind slow instructions, what
 //!   follows these is chosen too often. [`PerfOptions::early`] has the chosen instruction reached by single steps instead,
 //!   each a stop.
-//!   Where the processor chooses itself and tells the address, it is asked to, loads and stores alike: Intel from
+//!   Where the processor chooses itself and reports the address, it is asked to, loads and stores alike: Intel from
 //!   Haswell on by its precise events; AMD by instruction-based sampling, which chooses among all operations, the
-//!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not tell the counts: such distances are short by
+//!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not report the counts: such distances are short by
 //!   what the thread still does before it stops. Both were only ever played to this crate by a simulated kernel.
-//!   Arm's statistical profiling cannot choose them: it is a trace, read long after, that stops nothing. What it tells comes
+//!   Arm's statistical profiling cannot choose them: it is a trace, read long after, that stops nothing. What it reports comes
 //!   beside the samples ([`PerfOptions::profile_every`], [`spe`]); it too was only ever played by a simulated kernel.
 //! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
 //!   Where accesses cannot be counted they are instructions, else nanoseconds: [`Window::clock`](crate::Window).
@@ -105,7 +105,7 @@
 //! | five events more to switch, and what the sampler does itself | 5,900 |
 //!
 //! So with nothing done at a stop at all it is 24,000, which is what stopping a program from outside costs; 1 % would be
-//! 10,000. Registers are read only where the instruction accesses memory, which the record's program counter tells as long
+//! 10,000. Registers are read only where the instruction accesses memory, which the record's program counter shows as long
 //! as the counts have not moved on. `cargo bench --bench watchpoint` measures a stop natively ([`StopCycle`]).
 //!
 //! # What it does to the target
@@ -228,9 +228,9 @@ impl PerfSampler {
         self.run.losses()
     }
 
-    /// What the processor has told of operations that it chose by itself since the last call, where
+    /// What the processor has reported of operations that it chose by itself since the last call, where
     /// [`PerfOptions::profile_every`] asks for it and it can ([`Capabilities::profiles`]). They are complete up to the end
-    /// of the last window that was told; [`spe`] says what they are good for. [`ByInstruction`](spe::ByInstruction) adds them up.
+    /// of the last window that was returned; [`spe`] says what they are good for. [`ByInstruction`](spe::ByInstruction) adds them up.
     pub fn profiled(&mut self) -> Vec<spe::Profiled> {
         self.run.profiled()
     }

@@ -20,7 +20,7 @@ pub struct PerfOptions {
     pub line_size: LineSize,
     /// Which accesses are chosen. Default: 0.
     pub seed: u64,
-    /// Code samples in a window: where the thread is at equal distances. 20 tell phases apart; each costs about a
+    /// Code samples in a window: where the thread is at equal distances. 20 separate phases; each costs about a
     /// microsecond. 0 for none. Default: 20.
     pub code_samples: u64,
     /// How much of a line is watched where a debug register covers only 8 bytes. Default: [`Coverage::Line`].
@@ -35,12 +35,12 @@ pub struct PerfOptions {
     /// them. Default: none.
     pub counters: Vec<Vec<String>>,
     /// Operations between two that the processor profiles by itself where it can
-    /// ([`Capabilities::profiles`](super::Capabilities::profiles)), told by
+    /// ([`Capabilities::profiles`](super::Capabilities::profiles)), reported by
     /// [`PerfSampler::profiled`](super::PerfSampler::profiled) beside windows and their samples: at least 1, and no less than
     /// the processor's own limit (some 1,000). Default: none.
     pub profile_every: Option<u64>,
     /// Whether to do with time where the processor's counters cannot be used: windows and distances are then
-    /// nanoseconds, good for telling phases apart and for the far tail of reuse only. Default: yes.
+    /// nanoseconds, good for separating phases and for the far tail of reuse only. Default: yes.
     pub time_if_no_counters: bool,
     /// How many instructions early the processor is asked to stop for a chosen access, which single steps then reach.
     /// At least as many as it stops late by; each costs a stop. Default: none, the access that follows where it stops is

@@ -32,7 +32,7 @@ pub struct Capabilities {
     pub instructions: Result<(), String>,
     /// Whether memory accesses can be counted, or why not.
     pub accesses: Result<(), String>,
-    /// Whether the processor chooses accesses and tells their address, or why not.
+    /// Whether the processor chooses accesses and reports their addresses, or why not.
     pub precise: Result<(), String>,
     /// Whether the processor profiles by itself, or why not: [`spe`](super::spe).
     pub profiles: Result<(), String>,

@@ -194,7 +194,7 @@ impl Registers {
         }
     }
 
-    /// Ends the sample in `slot`: the sample, and the registers that are free now and must be told so.
+    /// Ends the sample in `slot`: the sample, and the registers that are free now and must be released.
     pub fn close(&mut self, slot: usize) -> Option<(Watched, Vec<Freed>)> {
         let watched = self.samples.get_mut(slot)?.take()?;
         self.order.retain(|&other| other != slot);

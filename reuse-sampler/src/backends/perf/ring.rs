@@ -129,7 +129,7 @@ const MODE: u16 = 7;
 const KERNEL: u16 = 1;
 const HEADER: usize = 8;
 
-/// Iterates over the records in `bytes`, which begin with one. `layout` tells the layout of an event's samples, by
+/// Iterates over the records in `bytes`, which begin with one. `layout` returns the layout of an event's samples, by
 /// the event's number; samples of events it does not know come as [`Record::Other`]. After an error there is nothing
 /// more.
 pub fn records<F>(bytes: &[u8], layout: F) -> Records<'_, F>

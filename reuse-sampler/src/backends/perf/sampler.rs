@@ -113,7 +113,7 @@ impl Run {
         }
         let settings =
             settings(options, &capabilities, abilities.windows == super::kernel::Source::TASK_CLOCK)?;
-        let (tell, told) = mpsc::channel();
+        let (report, started) = mpsc::channel();
         let (commands, orders) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
         let interrupter = Interrupter::new();
@@ -132,18 +132,18 @@ impl Run {
             };
             let kernel = match taken {
                 Ok(kernel) => kernel,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(report.send(Err(error))),
             };
             let process = kernel.process();
             let session = Session::new(kernel, settings, abilities, flag);
-            let _ = tell.send(Ok((process, session.clocks())));
+            let _ = report.send(Ok((process, session.clocks())));
             serve(session, &orders, &answer, &place);
         };
         let tracer = thread::Builder::new()
             .name("perf-trace".into())
             .spawn(work)
             .map_err(|source| SamplerError::Io { operation: "start", object: "a thread".into(), source })?;
-        match told.recv() {
+        match started.recv() {
             Ok(Ok((process, clocks))) => Ok(Self {
                 commands: Some(commands),
                 answers,

@@ -1,4 +1,4 @@
-//! Units of a processor that count or profile by themselves, as the system tells of them: each has a number, and its
+//! Units of a processor that count or profile by themselves, as the system lists them: each has a number, and its
 //! settings their bits, in a folder below `/sys/bus/event_source/devices`.
 
 use std::fs;

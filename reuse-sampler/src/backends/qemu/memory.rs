@@ -18,7 +18,7 @@ use super::shared::layout::{Header, REGION_SIZE, REGIONS, SIZE, region_at};
 use super::shared::ring::Ring;
 use crate::SamplerError;
 
-/// A file without a name that holds `content`. It closes at `execve` unless told otherwise.
+/// A file without a name that holds `content`. It closes at `execve` unless asked otherwise.
 pub(super) fn file_with(name: &'static CStr, content: &[u8]) -> Result<File, SamplerError> {
     let failed = |source| SamplerError::Io {
         operation: "make a file in memory for",
@@ -27,7 +27,7 @@ pub(super) fn file_with(name: &'static CStr, content: &[u8]) -> Result<File, Sam
     };
     let mut file = match memfd_create(name, MFdFlags::MFD_CLOEXEC) {
         Ok(descriptor) => File::from(descriptor),
-        // An old kernel, or one that is told to refuse.
+        // An old kernel, or one that is set to refuse.
         Err(_) => temporary().map_err(failed)?,
     };
     file.write_all(content).map_err(failed)?;

@@ -77,7 +77,7 @@
 //! `cargo bench --features qemu --bench qemu_overhead -- PROGRAM ARGS` measures your program.
 //!
 //! # How it works
-//! Where no thread's plan asks for accesses, the translated code does not report any: the emulator is told to
+//! Where no thread's plan asks for accesses, the translated code does not report any: the emulator is asked to
 //! translate anew at the boundary. That takes about 20 us for each block that the program then executes: nothing
 //! for a loop, a quarter of a second for a compiler. So what reports accesses stays in, unheeded, until that has cost
 //! as much: in windows of 10 M instructions it goes at once where a window executes up to some 700 blocks.

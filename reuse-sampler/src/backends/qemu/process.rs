@@ -48,7 +48,7 @@ impl Process {
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
-        told: layout::Told,
+        reported: layout::Reported,
     ) -> Result<Self, SamplerError> {
         let plugin = file_with(c"reuse-sampler-plugin", PLUGIN)?;
         let mapping = Mapping::new()?;
@@ -58,7 +58,7 @@ impl Process {
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
-        header.told.store(told as u32, Ordering::Relaxed);
+        header.reported.store(reported as u32, Ordering::Relaxed);
         header.follows.store(u32::from(options.children == Children::Follow), Ordering::Relaxed);
         header.claim(0, std::process::id());
         header.observer.store(std::process::id(), Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Process {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Waits for the child's end and tells it.
+    /// Waits for the child's end and returns it.
     pub(super) fn reap(&mut self) -> Result<TargetExit, SamplerError> {
         let status = match self.status {
             Some(status) => status,
@@ -194,11 +194,11 @@ fn watch(
     ended: Arc<AtomicBool>,
 ) -> Result<std::io::Result<Child>, SamplerError> {
     let failed = |source| SamplerError::Io { operation: "start", object: "a thread".into(), source };
-    let (tell, started) = mpsc::channel();
+    let (report, started) = mpsc::channel();
     let watch = move || {
         let child = command.spawn();
         let pid = child.as_ref().ok().map(|child| Pid::from_raw(child.id() as i32));
-        let _ = tell.send(child);
+        let _ = report.send(child);
         let Some(pid) = pid else { return };
         let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT; // the number stays ours until it is reaped
         while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(pid), dead) {}

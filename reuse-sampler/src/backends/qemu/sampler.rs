@@ -10,7 +10,7 @@ use super::process::Process;
 use super::processes::{LOOK, Processes};
 use super::program::{self, Program};
 use super::shared::futex;
-use super::shared::layout::Told;
+use super::shared::layout::Reported;
 use super::shared::message::{CodeMessage, Message, TraceMessage, WindowMessage};
 use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::{mode_of, window_from};
@@ -21,7 +21,7 @@ use crate::{
 
 /// Longest sleep while nothing comes from the plugin.
 const NAP: Duration = Duration::from_secs(10);
-/// How long the plugin may take for its last report when it is told to stop.
+/// How long the plugin may take for its last report when it is asked to stop.
 const LAST_REPORT: Duration = Duration::from_secs(5);
 
 /// How far the run is.
@@ -49,7 +49,7 @@ pub(super) struct Run {
     stage: Stage,
     windows: u64,
     replaced: Option<String>, // the program that the process is about to become
-    code: Vec<CodeMessage>,   // by number, where fetches are told
+    code: Vec<CodeMessage>,   // by number, where fetches are reported
     accesses: u64,            // measured
     further: u64,             // of them, beyond the first of each operand
     emulator: String,
@@ -57,13 +57,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run whose windows are told.
+    /// A run whose windows are reported.
     pub(super) fn spawn(
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
     ) -> Result<Self, SamplerError> {
-        Self::start(name, arguments, options, Told::Windows)
+        Self::start(name, arguments, options, Reported::Windows)
     }
 
     /// What the user should know about the run.
@@ -75,14 +75,14 @@ impl Run {
         name: &OsStr,
         arguments: &[OsString],
         options: &QemuOptions,
-        told: Told,
+        reported: Reported,
     ) -> Result<Self, SamplerError> {
         if options.window == 0 {
             return Err(Error::WindowLength.into());
         }
         let program = Program::find(name, options.directory.as_deref())?;
         let emulator = Emulator::find(program.architecture, options.emulator.as_ref())?;
-        let process = Process::start(&emulator, &program, name, arguments, options, told)?;
+        let process = Process::start(&emulator, &program, name, arguments, options, reported)?;
         let words = std::iter::once(name).chain(arguments.iter().map(OsString::as_os_str));
         let command: Vec<_> = words.map(OsStr::to_string_lossy).collect();
         let path = program.path.display().to_string();
@@ -201,7 +201,7 @@ impl Run {
     /// Address and sizes of the instructions of block `number`.
     pub(super) fn block(&self, number: u64) -> Result<(u64, &[u8]), SamplerError> {
         let known = usize::try_from(number).ok().and_then(|number| self.code.get(number));
-        let code = known.ok_or_else(|| protocol("a block was executed that the plugin did not tell"))?;
+        let code = known.ok_or_else(|| protocol("a block was executed that the plugin did not report"))?;
         Ok((code.address, &code.sizes))
     }
 
@@ -241,7 +241,7 @@ impl Run {
         Ok(())
     }
 
-    /// The process has ended: reap it and tell what is to be told about how.
+    /// The process has ended: reap it and record how.
     fn conclude(&mut self) -> Result<(), SamplerError> {
         let complete = self.stage == Stage::Complete;
         self.stage = Stage::Over;

@@ -1,10 +1,10 @@
-//! What the plugin tells of each thread in stretches, as events one after the other.
+//! What the plugin reports of each thread in stretches, as events one after the other.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
 use super::sampler::Run;
-use super::shared::layout::Told;
+use super::shared::layout::Reported;
 use super::shared::message::TraceMessage;
 use super::shared::word::{self, Word};
 use super::{CodeLocation, QemuOptions, TargetExit};
@@ -16,7 +16,7 @@ use crate::{Access, AccessKind, SamplerError, ThreadId};
 pub(super) struct Stretches {
     run: Run,
     stretch: TraceMessage,
-    told: usize, // words of the stretch
+    reported: usize, // words of the stretch returned so far
     thread: u32,
     place: Place,                // of that thread
     places: HashMap<u32, Place>, // of the other threads
@@ -27,9 +27,9 @@ pub(super) struct Stretches {
 /// What a thread executes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    block: u64, // its address; its number where fetches are told
-    site: u64,  // the instruction told last; where fetches are told, the one to tell next
-    left: u32,  // instructions of the block not told yet, where fetches are
+    block: u64, // its address; its number where fetches are reported
+    site: u64,  // the instruction returned last; of fetches, the next one
+    left: u32,  // instructions of the block not returned yet, of fetches
 }
 
 impl Stretches {
@@ -39,11 +39,11 @@ impl Stretches {
         options: &QemuOptions,
         fetches: bool,
     ) -> Result<Self, SamplerError> {
-        let told = if fetches { Told::Fetches } else { Told::Accesses };
+        let reported = if fetches { Reported::Fetches } else { Reported::Accesses };
         Ok(Self {
-            run: Run::start(program, arguments, options, told)?,
+            run: Run::start(program, arguments, options, reported)?,
             stretch: TraceMessage::default(),
-            told: 0,
+            reported: 0,
             thread: 0,
             place: Place::default(),
             places: HashMap::new(),
@@ -78,8 +78,8 @@ impl Stretches {
             if self.place.left > 0 {
                 return self.fetch().map(Some);
             }
-            if let Some(&packed) = self.stretch.words.get(self.told) {
-                self.told += 1;
+            if let Some(&packed) = self.stretch.words.get(self.reported) {
+                self.reported += 1;
                 match self.event(packed)? {
                     None => continue,
                     event => return Ok(event),
@@ -93,7 +93,7 @@ impl Stretches {
                 Some(stretch) => self.stretch = stretch,
                 None => return Ok(None),
             }
-            self.told = 0;
+            self.reported = 0;
             if let Some(event) = self.switch() {
                 return Ok(Some(event));
             }

@@ -14,12 +14,12 @@ use crate::replay::{Event, EventSource};
 /// record it once and replay it often.
 ///
 /// Blocks and accesses are those a [`QemuSampler`](super::QemuSampler) counts, each access with the program counter of
-/// its instruction; addresses keep 48 bits. Threads run in parallel and are told in stretches of
+/// its instruction; addresses keep 48 bits. Threads run in parallel and are reported in stretches of
 /// [up to 8192 events](QemuOptions::stretch), so that how they interleave is not what it was. When a thread ends the process, or a signal
 /// does, up to a stretch of each other thread is lost. The program waits while nobody asks for events; dropping
 /// the trace kills it.
 ///
-/// [`fetches`](Self::fetches) tells the instructions themselves instead, for instruction caches.
+/// [`fetches`](Self::fetches) reports the instructions themselves instead, for instruction caches.
 ///
 /// # Cost
 /// The events pass through shared memory, eight bytes each, program counters included (they cost 4 %): on a run of
@@ -54,8 +54,8 @@ impl QemuTrace {
     }
 
     /// The same for instruction caches: each instruction executed is a load of its bytes, made by itself, and loads and
-    /// stores are not told. This is what [`Side::Instruction`](crate::trace::Side) makes of a trace that records
-    /// fetches. A block that a signal leaves half way is told whole. An iteration of a repeated string instruction is
+    /// stores are left out. This is what [`Side::Instruction`](crate::trace::Side) makes of a trace that records
+    /// fetches. A block that a signal leaves half way is reported whole. An iteration of a repeated string instruction is
     /// fetched again.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl QemuTrace {
         self.run.variable(address)
     }
 
-    /// How the program ended, once all events were told.
+    /// How the program ended, once all events were returned.
     #[must_use]
     pub fn exit_status(&self) -> Option<TargetExit> {
         self.run.exit_status()

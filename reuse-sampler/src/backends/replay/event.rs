@@ -30,11 +30,11 @@ pub trait EventSource {
     /// The next event, or `None` at the end of the program.
     ///
     /// # Errors
-    /// Whatever stops the source from telling the next event. It is not asked again.
+    /// Whatever keeps the source from returning the next event. It is not asked again.
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError>;
 
     /// Hands events to `take` until it breaks or the source ends, and returns what it broke with. The same as
-    /// asking for one event after the other, for sources that are faster at telling many.
+    /// asking for one event after the other, for sources that are faster at returning many.
     ///
     /// # Errors
     /// As [`next_event`](Self::next_event).

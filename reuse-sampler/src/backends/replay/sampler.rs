@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WindowLength {
-    /// Instructions, for sources that tell which blocks are executed. If the source reports none in more accesses than this,
+    /// Instructions, for sources that report executed blocks. If the source reports none in more accesses than this,
     /// [`Error::NoInstructions`] takes the place of the one endless window.
     Instructions(u64),
     /// Memory accesses (one per line touched), for traces of accesses alone.

@@ -1,4 +1,4 @@
-//! The state of one thread whose accesses are told one after the other.
+//! The state of one thread whose accesses come one after the other.
 
 use crate::engine::hash::FastMap;
 use crate::engine::tracker::{Mode, Tracker};

@@ -74,7 +74,7 @@ impl SharedLine {
         }
     }
 
-    pub fn told(&self) -> MesiLine {
+    pub fn report(&self) -> MesiLine {
         let [false_sharing, true_sharing] = self.sharing;
         MesiLine {
             line: self.line,

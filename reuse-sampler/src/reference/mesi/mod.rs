@@ -275,8 +275,8 @@ impl MesiCaches {
     /// The lines with coherence misses in the largest caches, those with most false sharing first.
     #[must_use]
     pub fn lines(&self) -> Vec<MesiLine> {
-        let told = self.shared.iter().map(SharedLine::told);
-        let mut lines: Vec<_> = told.filter(|line| line.true_sharing + line.false_sharing > 0).collect();
+        let lines = self.shared.iter().map(SharedLine::report);
+        let mut lines: Vec<_> = lines.filter(|line| line.true_sharing + line.false_sharing > 0).collect();
         lines.sort_unstable_by_key(|line| {
             (std::cmp::Reverse((line.false_sharing, line.true_sharing)), line.line)
         });

@@ -8,7 +8,7 @@ use crate::engine::hash::FastMap;
 
 /// Writes the executed code of windows as a `.bb` file.
 ///
-/// SimPoint wants blocks numbered from 1: they are, in the order in which they come; [`blocks`](Self::blocks) tells
+/// SimPoint wants blocks numbered from 1: they are, in the order in which they come; [`blocks`](Self::blocks) lists
 /// which address has which number. A window without code has no line in the file. Give it a buffered output.
 ///
 /// # Cost

@@ -51,7 +51,7 @@ pub struct CsvReader<R> {
     lines: Lines<R>,
     header: Option<Header>,
     thread: ThreadId,
-    held: Option<Event>, // comes after the switch of threads just told
+    held: Option<Event>, // returned after the switch of threads
     empty: bool,         // no access so far
 }
 

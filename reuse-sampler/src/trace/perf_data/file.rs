@@ -245,7 +245,7 @@ impl<R: Read> File<R> {
             // The place of the identifier is the same for all events, or the file could not be read by anyone.
             [first, ..] => {
                 let id = sample::identifier(&self.body, first.fields);
-                let id = id.ok_or("a sample that does not tell which of several events it is of")?;
+                let id = id.ok_or("a sample without the number of its event, of which there are several")?;
                 self.by_id.get(&id).copied().ok_or("a sample of an event that is not described")
             }
         }

@@ -32,17 +32,17 @@ const FORMAT: &str = "perf-data";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PerfSample {
-    /// When it was taken, in nanoseconds of the clock that perf used; 0 if the file does not tell.
+    /// When it was taken, in nanoseconds of the clock that perf used; 0 if the file does not say.
     pub time: u64,
-    /// The thread, by the system's number; 0 if the file does not tell.
+    /// The thread, by the system's number; 0 if the file does not say.
     pub thread: u32,
-    /// The instruction, 0 if the file does not tell. Where the hardware is not precise, one shortly after it.
+    /// The instruction, 0 if the file does not say. Where the hardware is not precise, one shortly after it.
     pub pc: u64,
     /// The memory accessed, where the event is one of memory.
     pub address: Option<u64>,
-    /// Load or store, where the file tells.
+    /// Load or store, if the file says.
     pub kind: Option<AccessKind>,
-    /// How many events it stands for; 1 if the file does not tell.
+    /// How many events it stands for; 1 if the file does not say.
     pub period: u64,
     /// Which event, by its place in [`PerfDataReader::events`].
     pub event: usize,
@@ -55,7 +55,7 @@ pub struct PerfSample {
 /// Reads the samples of a `perf.data` file, by time.
 ///
 /// perf writes what each processor recorded in pieces, and says when all pieces up to some time are there. Samples are
-/// held back until then, at most 2^18 of them: what comes later than that is told late.
+/// held back until then, at most 2^18 of them: what comes later than that is returned late.
 ///
 /// # Errors
 /// [`SamplerError::BinaryTrace`] for a file that is not perf's, compressed by `perf record -z`, of the other

@@ -273,8 +273,8 @@ impl ReuseProfile {
         occupied(&self.censored)
     }
 
-    /// What samples lying over each other tell of stack distances, by ascending reuse distance. Empty where the
-    /// backend cannot tell.
+    /// What overlapping samples show of stack distances, by ascending reuse distance. Empty where the
+    /// backend does not report them.
     pub fn stack_estimates(&self) -> impl Iterator<Item = StackEstimate> + '_ {
         self.overlaps.iter().enumerate().filter_map(|(bin, sums)| sums.estimate(bin))
     }

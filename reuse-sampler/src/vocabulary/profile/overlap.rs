@@ -35,7 +35,7 @@ impl Sums {
         self.square = self.square.saturating_add(other.square);
     }
 
-    /// The same sums had another number of open samples been counted: `draw` tells it, given the one that was.
+    /// The same sums had another number of open samples been counted: `draw` returns it, given the one that was.
     pub(super) fn redrawn(&self, draw: &mut impl FnMut(f64) -> f64) -> Self {
         if self.open == 0 {
             return *self;
@@ -74,7 +74,7 @@ impl Sums {
     }
 }
 
-/// What overlapping samples tell of the stack distances (s) of accesses with similar reuse distances.
+/// What overlapping samples show of the stack distances (s) of accesses with similar reuse distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StackEstimate {

@@ -31,10 +31,10 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
     let selected = CounterSelection::default().select(&base, &[&other], &labels)?;
     let mut table = Table::new(
         "counters",
-        "Counters that tell phases".to_owned(),
+        "Counters that distinguish phases".to_owned(),
         &format!(
             "Change: average percentage difference between the reference chip and one with a prefetcher, twice the first \
-             level and twice the translations; 1 % and more is out. Score: Gini importance of a random forest that tells SimPoint's \
+             level and twice the translations; 1 % and more is out. Score: Gini importance of a random forest that predicts SimPoint's \
              phases ({:.1} % of the windows it was not grown from). As the POP paper's table I.",
             100.0 * selected.accuracy
         ),

@@ -10,7 +10,7 @@ use crate::report::{Cell, Table};
 
 /// Lengths of windows, in parts of a window.
 const LENGTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Fewest windows of which phases can be told.
+/// Fewest windows from which phases can be detected.
 const FEWEST: usize = 8;
 
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {

@@ -2,7 +2,7 @@
 //!
 //! A *visit* is a touch with the further touches of the line that come soon after. It is seen for certain if it touches a
 //! chunk that is kept, and otherwise with the probability that one of its m chunks is among the e that were drawn of r.
-//! The mean number u of drawn chunks that visits touch which are seen through them alone tells m:
+//! The mean number u of drawn chunks that visits touch which are seen through them alone gives m:
 //!
 //! | e | seen | u = e m / (r seen) gives m = |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | 2 | m (2 r - 1 - m) / (r (r - 1)) | 2 r - 1 - 2 (r - 1) / u |
 //! | 3 | m (m^2 - 3 (r - 1) m + 3 r^2 - 6 r + 2) / (r (r - 1) (r - 2)) | the smaller root of m^2 - 3 (r - 1) m + 3 r^2 - 6 r + 2 = 3 (r - 1) (r - 2) / u |
 
-/// Ages are told apart by powers of four, up to this many.
+/// Ages are binned by powers of four, up to this many.
 const CLASSES: usize = 12;
 /// The class from which on ages are thinned: from 32 accesses on.
 const FIRST: usize = 3;

@@ -1,4 +1,4 @@
-//! A debug register set and touched again and again, to tell what that costs.
+//! A debug register set and touched again and again, to measure what that costs.
 
 use std::io;
 

@@ -79,7 +79,7 @@ pub(super) struct Linux {
     memory: Option<File>,
     code: Option<(Tid, Code)>, // that a thread that stands still stands at
     start: Instant,
-    first: Vec<Notice>, // to be told before anything else
+    first: Vec<Notice>, // to be returned before anything else
     pub status: Option<Fate>,
 }
 
@@ -176,7 +176,7 @@ impl Linux {
                 self.threads.remove(&tid).map(|_| Notice::Gone(tid))
             }
             Fate::Stopped(mut stop) => {
-                // The end of a system call that was stepped over is told in another way than that of an instruction.
+                // The end of a system call that was stepped over is reported in another way than that of an instruction.
                 if stop == Stop::Signal(libc::SIGTRAP) && self.stepped.contains(&tid) && trace::is_step(tid) {
                     stop = Stop::Step;
                 }
@@ -214,7 +214,7 @@ impl Linux {
         }
     }
 
-    /// Ends or frees the process. What it was about to be told, it is told.
+    /// Ends or frees the process. Signals that it was about to receive, it receives.
     pub(super) fn release(&mut self) {
         self.rings.clear();
         self.events.clear(); // no more signals from here on

@@ -1,4 +1,4 @@
-//! A child process that is stopped again and again, to tell what that costs it.
+//! A child process that is stopped again and again, to measure what that costs it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

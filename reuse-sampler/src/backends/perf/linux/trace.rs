@@ -1,4 +1,4 @@
-//! `ptrace`: the calls that are needed, and what `waitpid` answers, told apart.
+//! `ptrace`: the calls that are needed, and the kinds of results of `waitpid`.
 
 use std::io;
 use std::ptr::null_mut;

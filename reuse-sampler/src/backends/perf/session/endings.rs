@@ -119,7 +119,7 @@ impl<K: Kernel> Session<K> {
         Ok(())
     }
 
-    /// A thread has ended without having told: what is known of it is told now.
+    /// A thread has ended without a record: what is known of it is reported now.
     pub(super) fn bury(&mut self, mut thread: Box<Thread>) -> Result<(), SamplerError> {
         if thread.state != State::Ending && thread.events.leader.is_some() {
             self.collect(&mut thread, true)?;
@@ -223,7 +223,7 @@ impl<K: Kernel> Session<K> {
         for (_, mut thread) in std::mem::take(&mut self.threads) {
             if thread.events.leader.is_some() && thread.state != State::Ending {
                 self.collect(&mut thread, true)?;
-                // The window of one that waits for its plan was told, and the next has not begun.
+                // The window of one that waits for its plan was returned, and the next has not begun.
                 if thread.state == State::Waiting {
                     self.censor(&mut thread);
                 }

@@ -1,4 +1,4 @@
-//! The sampler itself: what is done with each thing the kernel tells.
+//! The sampler itself: what is done with each record of the kernel.
 //!
 //! A thread stops at the end of each window and waits for its plan, and it stops where an access is chosen and where a
 //! watched line is touched; in between it runs at full speed. One loop takes the kernel's notices one by one, so that
@@ -179,7 +179,7 @@ impl<K: Kernel> Session<K> {
         Mode::Sample(Rate::Sparse { mean: self.settings.densest })
     }
 
-    /// A thread whose window was told goes on under its next plan.
+    /// A thread whose window was returned goes on under its next plan.
     fn go_on(&mut self, tid: Tid, mode: Mode) -> Result<(), SamplerError> {
         let Some(mut thread) = self.threads.remove(&tid) else { return Ok(()) };
         let ending = thread.state == State::Ending;
@@ -336,7 +336,7 @@ impl<K: Kernel> Session<K> {
         let owed = std::mem::take(&mut thread.owed);
         let signal = if signal == 0 { owed } else { signal };
         if self.clocks().0 == Clock::Time {
-            thread.selection.hit = None; // whether it gets past the access cannot be told
+            thread.selection.hit = None; // whether it gets past the access is unknown
         }
         let tid = thread.tid;
         ok_if_gone(again(|| self.kernel.resume(tid, how, signal)), "continue", format_args!("thread {tid}"))

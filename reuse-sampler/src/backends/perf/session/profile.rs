@@ -1,4 +1,4 @@
-//! What the processor tells of operations that it chose by itself.
+//! What the processor reports of operations that it chose by itself.
 
 use std::io;
 

@@ -60,7 +60,7 @@ impl Progress {
         });
     }
 
-    /// The window in progress, up to `end`, becomes a window that is told, and number `next` begins.
+    /// The window in progress, up to `end`, becomes a window to return, and number `next` begins.
     pub fn turn_over(
         &mut self,
         end: Moment,

@@ -159,7 +159,7 @@ impl<K: Kernel> Session<K> {
         let Some(watched) = thread.registers.sample(slot) else { return };
         let (at, chunks, ended) = (watched.at, watched.chunks, watched.touches.is_some());
         let distance = distance(at, Self::distance_in(thread, sample), after, self.clocks().1);
-        // After the access the record shows the next instruction: which one it was cannot be told.
+        // After the access the record shows the next instruction: which one it was is unknown.
         let end = (still && !after && !ended).then(|| self.site_of(thread, sample.ip)).flatten();
         if let Some(chunks) = chunks {
             // It is over when the touches that belong to this one have been reported.

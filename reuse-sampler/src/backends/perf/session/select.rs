@@ -215,7 +215,7 @@ impl<K: Kernel> Session<K> {
         self.watch(thread, choice).map(drop)
     }
 
-    /// Watches the line of a choice: the slot of its sample, or `None` if there is no register and the sample is told
+    /// Watches the line of a choice: the slot of its sample, or `None` if there is no register and the sample is reported
     /// to be censored.
     fn watch(&mut self, thread: &mut Thread, mut choice: Choice) -> Result<Option<usize>, SamplerError> {
         let clock = self.clocks().1;
@@ -261,7 +261,7 @@ impl<K: Kernel> Session<K> {
         Ok(Some(slot))
     }
 
-    /// An access that the processor chose and tells the address of, by selector number `which`.
+    /// An access that the processor chose and reports the address of, by selector number `which`.
     pub(super) fn precise(&mut self, thread: &mut Thread, sample: &Sample, which: usize) {
         let Some(selector) = self.abilities.selectors[which] else { return };
         // What the counters say of a thread that is gone is of no use to it; otherwise the next call fails too.
@@ -272,7 +272,7 @@ impl<K: Kernel> Session<K> {
             thread.progress.window.losses.undecoded += u64::from(!selector.apart);
             return;
         };
-        // The record is written when the access has been made, and counts it. Counters of its own do not tell what the
+        // The record is written when the access has been made, and counts it. Counters of its own do not show what the
         // others show: that is known from where the thread has stopped, some instructions later.
         let at =
             if selector.apart { thread.progress.last.distance } else { Self::distance_in(thread, sample) };

@@ -40,7 +40,7 @@ pub(super) enum State {
     Approaching(u32),
     /// It stands still until its plan comes.
     Waiting,
-    /// It stands at its end, and everything was told.
+    /// It stands at its end, and everything was reported.
     Ending,
     /// Job control stopped it.
     Listening,
@@ -49,7 +49,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Whether it stands still until it is told to go on.
+    /// Whether it stands still until it is asked to go on.
     pub const fn stands(self) -> bool {
         matches!(self, Self::Waiting | Self::Ending | Self::Listening | Self::Halted)
     }

@@ -1,9 +1,9 @@
-//! Arm's Statistical Profiling Extension (SPE): what the processor tells of operations that it chooses itself, parsed
+//! Arm's Statistical Profiling Extension (SPE): what the processor reports of operations that it chooses itself, parsed
 //! from the bytes it writes.
 //!
 //! Every so many operations one is chosen, at random intervals if so asked, and followed from dispatch to completion: where
 //! it is in the program, what it did, which address it accessed, how long that took, and whether the caches had it. The
-//! processor writes this as a record of packets into memory, at no cost to the program but that memory's, and tells nobody:
+//! processor writes this as a record of packets into memory, at no cost to the program but that memory's, and notifies nobody:
 //! an operation is long past when its record is read. **So it cannot stop the program at an access**, and no reuse
 //! distance begins at one of its records: its line may have been touched any number of times before anybody could watch it,
 //! and how many accesses ago it was made is not in it. What records are good for is which instructions miss and how long
@@ -66,7 +66,7 @@ impl Events {
     }
 }
 
-/// One operation that the processor chose, as far as its record tells.
+/// One operation that the processor chose, as far as its record says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Operation {
@@ -106,7 +106,7 @@ impl Operation {
             && self.events.retired()
     }
 
-    /// The access, if it is one. The record does not tell how many bytes: one.
+    /// The access, if it is one. The record does not say how many bytes: one.
     #[must_use]
     pub fn access(&self) -> Option<Access> {
         let (Some(pc), Some(address), true) = (self.pc, self.address, self.is_access()) else { return None };

@@ -78,7 +78,7 @@ pub enum Packet {
     },
     /// What the kernel wrote in the processor's context register: the number of the thread, where it does.
     Context(u32),
-    /// The kind of operation, and the details of it that the processor tells (DDI 0487, "Operation Type packet").
+    /// The kind of operation, and the details of it that the processor reports (DDI 0487, "Operation Type packet").
     Operation {
         /// Its kind.
         class: Class,
@@ -164,7 +164,7 @@ fn packet(first: u8, bytes: &[u8], offset: u64) -> Result<(Packet, usize), &'sta
     if first == END {
         return Ok((Packet::End, 1));
     }
-    // Bits 7 and 6 and the lower four tell the kind, bits 5 and 4 the size of the payload.
+    // Bits 7 and 6 and the lower four give the kind, bits 5 and 4 the size of the payload.
     let short = || payload(bytes, 1, first);
     match (first, first & 0xCF, first & 0xFC) {
         (TIMESTAMP, _, _) => short().map(|(value, length)| (Packet::Timestamp(value), length)),
@@ -234,7 +234,7 @@ fn address(index: u8, value: u64) -> Packet {
     Packet::Address { of, address, user }
 }
 
-/// The payload behind a header of so many bytes, the last of which tells its size; and the length of both.
+/// The payload behind a header of so many bytes, the last of which gives its size; and the length of both.
 fn payload(bytes: &[u8], header: usize, last: u8) -> Result<(u64, usize), &'static str> {
     let length = header + (1 << (last >> 4 & 3));
     let payload = bytes.get(header..length).ok_or(CUT_OFF)?;

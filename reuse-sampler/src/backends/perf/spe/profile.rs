@@ -45,7 +45,7 @@ pub struct InstructionProfile {
     pub samples: u64,
     /// How many of these missed in the first data cache.
     pub first_level_misses: u64,
-    /// How many missed in the last one, or in the last one that tells.
+    /// How many missed in the last one, or in the last one that is reported.
     pub last_level_misses: u64,
     /// Cycles that they took together, from dispatch to completion.
     pub cycles: u64,

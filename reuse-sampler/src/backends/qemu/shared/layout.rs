@@ -36,10 +36,10 @@ pub const SLOTS: usize = 1024;
 /// Longest path of a child's program that is kept for a warning.
 pub const PATH: usize = 256;
 
-/// What the plugin tells.
+/// What the plugin reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Told {
+pub enum Reported {
     /// Windows with samples.
     Windows = 0,
     /// Every block and every access.
@@ -48,7 +48,7 @@ pub enum Told {
     Fetches = 2,
 }
 
-impl Told {
+impl Reported {
     /// What `number as u32` was made from.
     #[must_use]
     pub const fn from_number(number: u32) -> Self {
@@ -72,8 +72,8 @@ pub struct Header {
     pub line_shift: AtomicU32,
     /// 1 if the emulator leaves pointers to callbacks behind (before version 8): see the plugin's `stale`.
     pub leaves_stale: AtomicU32,
-    /// What the plugin is to tell: a [`Told`].
-    pub told: AtomicU32,
+    /// What the plugin is to report: a [`Reported`].
+    pub reported: AtomicU32,
     /// Words of a stretch of a trace, at most, once there are several threads.
     pub stretch: AtomicU32,
     /// 1 if processes that the program forks are observed too.
@@ -179,7 +179,7 @@ impl Slot {
     pub const RELEASE: u32 = 2;
 }
 
-/// A [`Mode`] in shared memory. Whoever reads it was told through another word that it is complete.
+/// A [`Mode`] in shared memory. Whoever reads it knows through another word that it is complete.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PlanCell([AtomicU64; 4]);

@@ -1,4 +1,4 @@
-//! What the plugin tells the sampler.
+//! Messages from the plugin to the sampler.
 
 use crate::engine::overlap::Overlap;
 use crate::engine::tracker::{Backward, Closed, Count, Fate, Report};
@@ -14,7 +14,7 @@ pub enum Message {
     Window(Box<WindowMessage>),
     /// Blocks and accesses of a thread, where they are handed out.
     Trace(TraceMessage),
-    /// A block, before it is executed, where fetches are told.
+    /// A block, before it is executed, where fetches are reported.
     Code(CodeMessage),
     /// What is mapped where in the emulator's memory, as the kernel lists it, before the program ends: it may be gone
     /// when the sampler comes to look.
@@ -53,7 +53,7 @@ pub struct TraceMessage {
     pub thread: u32,
     /// Whether these are its last ones.
     pub ended: bool,
-    /// What it did: [words](super::word), or numbers of the blocks it executed where fetches are told.
+    /// What it did: [words](super::word), or numbers of the blocks it executed where fetches are reported.
     pub words: Vec<u64>,
     /// Accesses beyond the first of each operand.
     pub further: u64,
@@ -62,7 +62,7 @@ pub struct TraceMessage {
 /// A block and its instructions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CodeMessage {
-    /// Its number, from 0 in the order in which they are told.
+    /// Its number, from 0 in the order in which they are reported.
     pub number: u64,
     /// Address of the first instruction.
     pub address: u64,

@@ -1,7 +1,7 @@
 //! How a block or an access is packed into a number, where everything is handed out. Addresses have 48 bits, as programs
 //! use them.
 //!
-//! An access tells how far into its block the instruction that makes it lies, so that its program counter costs nothing;
+//! An access holds how far into its block its instruction lies, so that its program counter costs nothing;
 //! one too far for that is announced by a word of its own.
 
 const ADDRESS: u64 = (1 << 48) - 1;
@@ -14,13 +14,13 @@ const WITHIN: u32 = 52;
 pub struct Place(u64);
 
 impl Place {
-    /// As the last [`site`] told.
-    pub const TOLD: Self = Self(((1 << 11) - 1) << WITHIN);
+    /// As the last [`site`] says.
+    pub const OF_SITE: Self = Self(((1 << 11) - 1) << WITHIN);
 
     /// So many bytes into the block; `None` if that is too far.
     #[must_use]
     pub const fn within(bytes: u64) -> Option<Self> {
-        if bytes < Self::TOLD.0 >> WITHIN { Some(Self(bytes << WITHIN)) } else { None }
+        if bytes < Self::OF_SITE.0 >> WITHIN { Some(Self(bytes << WITHIN)) } else { None }
     }
 
     /// As a number that [`from_bits`](Self::from_bits) takes.
@@ -29,7 +29,7 @@ impl Place {
         self.0
     }
 
-    /// What [`bits`](Self::bits) told.
+    /// What [`bits`](Self::bits) holds.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
@@ -95,8 +95,8 @@ pub enum Word {
 pub const fn read(word: u64) -> Word {
     let address = word & ADDRESS;
     if word & BLOCK == 0 {
-        let place = word & Place::TOLD.0;
-        let within = if place == Place::TOLD.0 { None } else { Some(place >> WITHIN) };
+        let place = word & Place::OF_SITE.0;
+        let within = if place == Place::OF_SITE.0 { None } else { Some(place >> WITHIN) };
         Word::Access(address, SIZES[(word >> SIZE & 7) as usize], word & STORE != 0, within)
     } else {
         match (word >> 48 & 0x7FFF) as u32 {
@@ -118,7 +118,7 @@ mod tests {
             let shift = u32::from(count % 7);
             let within = Some(u64::from(far)).filter(|&bytes| bytes < 2047);
             let place = Place::within(far.into());
-            let word = access(address, shift, store, Place::from_bits(place.unwrap_or(Place::TOLD).bits()));
+            let word = access(address, shift, store, Place::from_bits(place.unwrap_or(Place::OF_SITE).bits()));
             place.is_some() == within.is_some()
                 && read(block(address, count.into()))
                     == Word::Block(kept, u32::from(count).clamp(1, (1 << 15) - 1))
@@ -128,7 +128,7 @@ mod tests {
 
         fn accesses_grow_to_the_lengths_that_operands_have(address: u64, store: bool) -> bool {
             let kept = address & ((1 << 48) - 1);
-            let mut word = access(address, 3, store, Place::TOLD);
+            let mut word = access(address, 3, store, Place::OF_SITE);
             [10, 16, 24, 32, 64].iter().all(|&bytes| {
                 let expected = if bytes == 24 { 16 } else { bytes as u32 };
                 lengthen(&mut word, bytes) && read(word) == Word::Access(kept, expected, store, None)
