@@ -152,7 +152,7 @@ pub fn study(
     }
     let basis = format!(
         "Counted on the simulated out-of-order core at {:.2} GHz: {} events on {} counters, turned phase by phase. All other \
-         frequencies are predicted; the core really ran at them too, for the truth.",
+         frequencies are predicted; the core really ran at them too, to tell what is true.",
         setup.profiled_at.ghz(),
         EVENTS.len(),
         setup.counters.min(EVENTS.len())
