@@ -98,7 +98,7 @@ fn a_shared_cache_holds_the_lines_of_all_threads() {
     let built = Command::new("gcc").args(["-O2", "-pthread", "-o", &program, source]).status().unwrap();
     assert!(built.success());
     for mode in ["shared", "private", "producer", "false_sharing", "lock", "pool"] {
-        let command = ["--", &program, mode, "4"];
+        let command = ["--", &program, mode, "2"];
         let (exact, _, scope) = miss_ratios(&["--model", "exact-lru"], &command);
         assert_eq!(scope, "shared");
         let (shared, said, scope) = miss_ratios(&["--scope", "shared"], &command);
