@@ -134,6 +134,7 @@ fn models_agree_with_simulation_of_the_same_interleaving() {
     }
     let folder = Folder::new();
     let program = threads(&folder);
+    let parts = std::env::var("PARTS").unwrap_or_else(|_| "2".into());
     // More than 2^17 lines, which sort in two threads, and several blocks, which compress in four.
     let text: String = (0..140_000_u64).fold(String::new(), |mut text, i| {
         writeln!(text, "{:06}", i * i * 7_919 % 1_000_003).unwrap();
@@ -146,10 +147,10 @@ fn models_agree_with_simulation_of_the_same_interleaving() {
     let sparse = ReusePlan::Sparse(SampleGap::mean(50.0).unwrap());
     let mut cases: Vec<(&str, Vec<&str>, ReusePlan)> =
         ["shared", "private", "producer", "false_sharing", "lock", "pool"]
-            .map(|mode| (program.as_str(), vec![mode], ReusePlan::Every))
+            .map(|mode| (program.as_str(), vec![mode, parts.as_str()], ReusePlan::Every))
             .to_vec();
-    cases.push((program.as_str(), vec!["false_sharing"], sparse));
-    cases.push((program.as_str(), vec!["pool"], sparse));
+    cases.push((program.as_str(), vec!["false_sharing", &parts], sparse));
+    cases.push((program.as_str(), vec!["pool", &parts], sparse));
     if is_there("xz") {
         cases.push(("xz", xz.to_vec(), ReusePlan::Every));
     }

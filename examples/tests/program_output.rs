@@ -28,7 +28,7 @@ fn compress(command: &str, flags: &[&str], folder: &Folder, input: &str) -> (Vec
     let path = folder.path(&format!("{command}.xz"));
     let ended = Command::new(binary(command))
         .args(flags)
-        .args(["--", "xz", "--threads=1", "-c", input])
+        .args(["--", "xz", "-0", "--threads=1", "-c", input])
         .stdout(File::create(&path).unwrap())
         .output()
         .unwrap();
@@ -52,7 +52,7 @@ fn the_output_of_a_program_is_uncorrupted() {
     let folder = Folder::new();
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     let input = folder.file("input", &fs::read(lock).unwrap()[..20_000]);
-    let native = Command::new("xz").args(["--threads=1", "-c", &input]).output().unwrap().stdout;
+    let native = Command::new("xz").args(["-0", "--threads=1", "-c", &input]).output().unwrap().stdout;
     for (command, flags) in COMMANDS {
         // The table goes to standard error.
         let (written, ended) = compress(command, flags, &folder, &input);
