@@ -280,7 +280,7 @@ fn a_budget_is_kept_and_biases_nothing() {
 }
 
 #[test]
-fn a_target_that_ends_early_is_told_apart() {
+fn a_target_that_ends_early_is_recognised() {
     let mut testbed = SimpleTestbed::new(MACHINE, 0..10).unwrap();
     let plan = params().check(testbed.cache()).unwrap();
     let run = measure(&mut testbed, &plan).unwrap();

@@ -131,7 +131,7 @@ fn windows_of_code_become_bb_and_bb_becomes_bb() {
 }
 
 #[test]
-fn a_directory_gets_a_whole_file_and_json_tells_of_it() {
+fn a_directory_gets_a_whole_file_and_json_describes_it() {
     let folder = Folder::new();
     let trace = folder.file("walk.lackey", lackey(2));
     let out = folder.path("out");

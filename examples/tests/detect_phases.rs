@@ -121,7 +121,7 @@ fn bounds_replace_phases() {
 }
 
 #[test]
-fn predictions_are_scored_as_they_were_told() {
+fn predictions_are_scored_as_they_were_printed() {
     let folder = tempfile::tempdir().unwrap();
     let bb = write(&folder, "loops.bb", as_bb(&loops().0));
     for predictor in ["ppm", "run-length", "last-value", "scored"] {

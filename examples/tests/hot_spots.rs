@@ -248,7 +248,7 @@ fn both_sides_of_a_program_are_modelled_as_they_are_simulated() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn what_cannot_be_computed_is_refused() {
     let cases: [(&[&str], &str); 4] = [
         (&["--hot-spots", "32KiB", "--model", "exact-lru"], "does not distinguish instructions"),
         (&["--hot-spots", "100"], "not a whole number of 64-byte lines"),

@@ -243,7 +243,7 @@ fn a_program_shorter_than_a_window_is_reported_and_its_status_passed_on() {
 }
 
 #[test]
-fn mistakes_are_told_in_one_line() {
+fn mistakes_are_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let file = file.path().to_str().unwrap();
     for (arguments, part) in [

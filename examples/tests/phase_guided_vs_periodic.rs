@@ -59,7 +59,7 @@ fn octaves(outcomes: impl Iterator<Item = (Outcome, u64)>) -> BTreeMap<Option<u3
 }
 
 #[test]
-fn a_recording_holds_what_every_access_sampled_and_simulated_tells() {
+fn a_recording_holds_what_every_access_sampled_and_simulated_shows() {
     let workload = workload();
     let recording = record(&workload);
     let sampled = replay(&workload, ReusePlan::Every);
@@ -206,7 +206,7 @@ fn hierarchical_sampling_scatters_around_the_truth() {
 }
 
 #[test]
-fn mistakes_are_told_in_one_line() {
+fn mistakes_are_one_line() {
     for (arguments, message) in [
         (&["--workload", "nothing"][..], "no embedded workload \"nothing\""),
         (&["--trace", "missing.din"], "missing.din"),

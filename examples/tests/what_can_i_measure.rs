@@ -68,7 +68,7 @@ fn without_json_it_is_for_people() {
 }
 
 #[test]
-fn a_machine_that_lacks_everything_is_told_what_to_get() {
+fn a_machine_that_lacks_everything_is_advised_what_to_get() {
     let missing = |what: &str| Trial { missing: Some(what.to_owned()), ..Trial::default() };
     let mut report = Report {
         system: "plan9".to_owned(),
@@ -101,7 +101,7 @@ fn a_machine_that_lacks_everything_is_told_what_to_get() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_before_anything_is_tried() {
+fn a_directory_that_cannot_be_written_is_reported_before_anything_is_tried() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let ended = measure(&["--out", file.path().to_str().unwrap()]);
     assert_eq!((ended.status, ended.out.as_str()), (2, ""));

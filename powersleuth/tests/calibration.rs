@@ -198,7 +198,7 @@ fn intervals_hold_for_new_programs_and_say_something() {
 }
 
 #[test]
-fn the_rooms_share_is_told_from_the_programs() {
+fn the_rooms_share_is_separated_from_the_programs() {
     let warm = Machine::new(4, 0.01, 15.0).calibrated(4, None).thermal.unwrap();
     // Half a kelvin per watt of switching, some 0.38 of all; a ramp of 15 K leaves it uncertain by 0.1.
     assert!((0.1..0.6).contains(&warm.kelvin_per_watt), "{warm:?}");

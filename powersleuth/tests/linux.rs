@@ -302,7 +302,7 @@ fn names_of_three_machines() {
 }
 
 #[test]
-fn missing_and_damaged_cpufreq_is_told() {
+fn missing_and_damaged_cpufreq_is_reported() {
     let (_root, empty) = laid_out("proc/cpuinfo = x\\n");
     assert!(matches!(policies(&empty), Err(Error::Missing { what: "frequencies", .. })));
     let kernel = Kernel::new(AMD);

@@ -269,7 +269,7 @@ fn a_collector_turns_the_counters_and_scales_what_they_missed() {
 }
 
 #[test]
-fn a_collector_tells_what_failed() {
+fn a_collector_reports_what_failed() {
     let collector =
         |source| Collector::new(source, CounterGroups::round_robin(3, 2).unwrap(), InTime::new(3));
     let mut broken = collector(Counters { broken: true, ..Counters::default() });

@@ -122,7 +122,7 @@ fn loads_and_stores_arrive_apart() {
 }
 
 #[test]
-fn nothing_seen_is_nothing_told() {
+fn nothing_seen_is_nothing_reported() {
     let spots = HotSpots::<u64>::new();
     assert!(spots.rank(&Evaluator::step(ReuseDistance(1))).is_empty());
     assert_eq!((spots.samples(), spots.sites().count()), (0, 0));

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_told_apart_by_code() {
+    fn windows_are_distinguished_by_code() {
         let mut phases = CoursePhases::new(100, 1).unwrap();
         for window in [0, 0, 1, 0, 2, 1] {
             for access in 0..if window == 2 { 50 } else { 100 } {

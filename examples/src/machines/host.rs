@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_missing_folder_tells_nothing() {
+    fn an_empty_or_missing_folder_has_no_caches() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(DataCaches::read(root.path()), None);
         assert_eq!(DataCaches::read(&root.path().join("missing")), None);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_formats() {
+    fn names_give_formats() {
         for (name, format) in [
             ("a.din", TraceFormat::Din),
             ("a.b/c.lackey.gz", TraceFormat::Lackey),

@@ -96,7 +96,7 @@ fn energy_is_measured_where_there_is_a_meter() {
 }
 
 #[test]
-fn frequencies_and_voltages_are_the_machines_where_it_tells_them() {
+fn frequencies_and_voltages_are_the_machines_where_it_shows_them() {
     let policy = "sys/devices/system/cpu/cpufreq/policy0";
     let files: Vec<(String, &str)> = [
         ("related_cpus", "0 1\n"),
@@ -127,7 +127,7 @@ fn frequencies_and_voltages_are_the_machines_where_it_tells_them() {
 }
 
 #[test]
-fn a_source_that_breaks_is_told() {
+fn a_source_that_breaks_is_an_error() {
     let choice = everything();
     let source = Shown { breaks_after: 7, ..Shown::on(&choice) };
     let meter = None::<EnergyMeter<&System>>;

@@ -161,7 +161,7 @@ fn threads_have_windows_of_their_own() {
 }
 
 #[test]
-fn ends_of_all_kinds_are_told() {
+fn ends_of_all_kinds_are_reported() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if nothing_to_test_with() {
         return;

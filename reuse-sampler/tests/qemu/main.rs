@@ -233,7 +233,7 @@ fn threads_have_windows_of_their_own() {
 }
 
 #[test]
-fn threads_that_come_and_go_are_told_apart() {
+fn threads_that_come_and_go_are_distinguished() {
     if qemu_is_missing() {
         return;
     }

@@ -172,7 +172,7 @@ fn instructions_of_threads_are_not_mixed_up() {
 }
 
 #[test]
-fn threads_are_told_apart_and_end() {
+fn threads_are_distinguished_and_end() {
     if qemu_is_missing() {
         return;
     }

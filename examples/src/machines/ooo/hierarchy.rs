@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_just_asked_for_is_told() {
+    fn a_line_just_asked_for_is_reported() {
         let mut hierarchy = Hierarchy::small_nehalem().unwrap();
         let mut found = |line: u64| hierarchy.access(&Access::load(line * 64, 8));
         assert_eq!(found(1).level, Level::Memory);

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_was_told_to_end_says_so_however_the_program_took_it() {
+    fn a_run_that_was_asked_to_end_says_so_however_the_program_took_it() {
         let run = GuidedRun {
             windows: Vec::new(),
             phases: Vec::new(),

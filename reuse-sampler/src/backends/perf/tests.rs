@@ -239,7 +239,7 @@ fn an_access_that_its_own_instruction_follows_up_is_reused_at_once() {
 }
 
 #[test]
-fn precise_events_tell_the_address_themselves() {
+fn precise_events_report_the_address_themselves() {
     let abilities = Abilities { selectors: PRECISE, ..abilities() };
     let done = run(Sim::new(1, abilities, walk(50), 100_000), settings(10_000, 1), |_| every(100.0));
     assert!(done.samples().len() > 240);
@@ -345,7 +345,7 @@ fn what_the_processor_profiles_by_itself_is_what_the_program_did() {
 
 /// Memory that is full, operations that are not followed, parts that nobody is told of: less is told, and nothing wrong.
 #[test]
-fn a_profile_with_gaps_tells_nothing_wrong_and_that_it_has_gaps() {
+fn a_profile_with_gaps_has_nothing_wrong_and_says_that_it_has_gaps() {
     let abilities = Abilities { profiler: Some(PROFILER), ..abilities() };
     let told = |faults: Faults| {
         let mut sim = Sim::new(1, abilities, random(300, 1), 100_000);

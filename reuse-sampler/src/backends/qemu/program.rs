@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn elf_headers_are_told_apart() {
+    fn elf_headers_are_distinguished() {
         assert_eq!(architecture_of(&elf(2, 1, 3, 62)), Ok(Architecture::X86_64));
         assert_eq!(architecture_of(&elf(2, 1, 2, 183)), Ok(Architecture::Aarch64));
         for (bytes, says) in [

@@ -86,7 +86,7 @@ fn every_field_is_found_behind_those_before_it() {
 }
 
 #[test]
-fn kernel_samples_and_odd_records_are_told_apart() {
+fn kernel_samples_and_odd_records_are_distinguished() {
     let records = [
         record(9, 1, &numbers(&[0xffff_ffff_8000_0000, 1 << 32, 10, 1])),
         record(1, 0, b"a mapping, whatever it says"), // MMAP

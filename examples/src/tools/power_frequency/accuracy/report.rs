@@ -14,6 +14,9 @@ use crate::output::OutputDir;
 use crate::report::{Table, percent};
 
 /// Prints the table of errors.
+///
+/// # Errors
+/// [`Failure`] if it cannot be written.
 pub fn print(
     table: &super::Table,
     args: &Args,

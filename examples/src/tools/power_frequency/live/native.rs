@@ -361,7 +361,7 @@ mod tests {
     use super::in_maps;
 
     #[test]
-    fn an_address_is_told_as_file_and_offset() {
+    fn an_address_is_reported_as_file_and_offset() {
         let maps = "00400000-00452000 r-xp 00001000 08:02 173521 /usr/bin/dbus-daemon\n\
                     7ffd1000-7ffd3000 r-xp 00000000 00:00 0 [vdso]\n7ffe0000-7ffe1000 rw-p 00000000 00:00 0\n";
         assert_eq!(in_maps(maps, 0x40_0010).as_deref(), Some("dbus-daemon+0x1010"));
