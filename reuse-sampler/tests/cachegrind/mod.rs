@@ -146,7 +146,7 @@ pub fn compiled_kernels(folder: &Path) -> Option<[String; 2]> {
 /// Real programs, by name, with input that is written to `folder`. Those that are not installed are left out.
 pub fn programs(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
     let mut state = 1_u64;
-    let words: String = (0..40_000)
+    let words: String = (0..20_000)
         .map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             format!("{:x}\n", state >> 44)
@@ -154,10 +154,10 @@ pub fn programs(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
         .collect();
     std::fs::write(folder.join("words"), &words).unwrap();
     std::fs::write(folder.join("others"), words.replace("7\n", "8\n")).unwrap();
-    let sum = "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) for 1..60000; my $n = 0; $n += length for values %h;";
-    let tree = "d = {}\nfor i in range(60000): d[i * 7919 % 10007] = str(i)\nsorted(d.values())";
+    let sum = "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) for 1..30000; my $n = 0; $n += length for values %h;";
+    let tree = "d = {}\nfor i in range(30000): d[i * 7919 % 10007] = str(i)\nsorted(d.values())";
     let table = "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select \
-                 i + 1 from n where i < 8000) insert into t select i, 'row ' || (i * 7919 % 8000) from n; create index \
+                 i + 1 from n where i < 4000) insert into t select i, 'row ' || (i * 7919 % 4000) from n; create index \
                  x on t(b); delete from t where b like '%7';";
     let commands: [(&str, &[&str]); 8] = [
         ("openssl", &["openssl", "dgst", "-sha256", "-out", "sum", "words"]),
