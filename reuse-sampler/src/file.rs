@@ -12,7 +12,7 @@
 //! | `scope` | `"private"`: distances are counted within a thread, also where the key is missing; `"shared"`: within the process |
 //! | `phases` | one object for each phase, the one with most accesses first: see [`ProfiledPhase`] |
 //! | `windows` | one object for each window, in order: see [`ProfiledWindow`] |
-//! | `sections` | whatever other crates and programs add, by name: see [`PhaseProfile::section`] |
+//! | `sections` | whatever other crates and programs add, by name: see [`PhaseProfile::section`]. Parsed when asked for |
 //!
 //! ```
 //! use reuse_sampler::file::PhaseProfile;
@@ -33,6 +33,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error as ThisError;
 
 use crate::{LineSize, ReuseProfile};
@@ -189,7 +190,20 @@ pub struct PhaseProfile {
     /// The windows in order.
     pub windows: Vec<ProfiledWindow>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    sections: BTreeMap<String, Value>,
+    sections: BTreeMap<String, Section>,
+}
+
+/// A section as it is written: parsed when it is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Section(Box<RawValue>);
+
+impl PartialEq for Section {
+    /// Whether they mean the same.
+    fn eq(&self, other: &Self) -> bool {
+        let meaning = |section: &Self| serde_json::from_str::<Value>(section.0.get()).ok();
+        self.0.get() == other.0.get() || meaning(self) == meaning(other)
+    }
 }
 
 impl PhaseProfile {
@@ -235,7 +249,8 @@ impl PhaseProfile {
     /// # Errors
     /// [`FileError::Section`] if it is not a `T`.
     pub fn section<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FileError> {
-        let section = self.sections.get(name).map(T::deserialize).transpose();
+        let section =
+            self.sections.get(name).map(|section| serde_json::from_str(section.0.get())).transpose();
         section.map_err(|error| FileError::Section { name: name.to_owned(), problem: error.to_string() })
     }
 
@@ -245,9 +260,9 @@ impl PhaseProfile {
     /// [`FileError::Section`] if `value` cannot be expressed in JSON.
     pub fn set_section(&mut self, name: impl Into<String>, value: &impl Serialize) -> Result<(), FileError> {
         let name = name.into();
-        match serde_json::to_value(value) {
+        match serde_json::value::to_raw_value(value) {
             Ok(value) => {
-                self.sections.insert(name, value);
+                self.sections.insert(name, Section(value));
                 Ok(())
             }
             Err(error) => Err(FileError::Section { name, problem: error.to_string() }),
