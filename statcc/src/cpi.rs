@@ -101,6 +101,114 @@ impl CpiModel for LinearLatency {
     }
 }
 
+/// CPI measured at several miss ratios of the same program: with fewer ways of the shared cache, or beside a pirate. It
+/// holds for any core, whatever latencies that hides, and for prefetching.
+///
+/// Between two measured miss ratios it follows a straight line; beyond the last one, the line through the first and the
+/// last, which is what a miss costs on average. Below the first it stays as it is. Where noise lets it fall, it is
+/// the mean of what falls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredCpi {
+    points: Vec<(f64, f64)>, // misses per access, strictly rising, and CPI, not falling; at least one
+    slope: f64,              // beyond the last; at least 0
+    private_hits: f64,       // in [0, 1]
+}
+
+impl MeasuredCpi {
+    /// From pairs of misses per access and cycles per instruction in any order; `private_hits` of the accesses never reach
+    /// the shared cache.
+    ///
+    /// # Errors
+    /// [`Error::MissRatio`] and [`Error::CpiValue`] for a point that is none, [`Error::Points`] for no points,
+    /// [`Error::PrivateHits`].
+    pub fn new(points: impl IntoIterator<Item = (f64, f64)>, private_hits: f64) -> Result<Self, Error> {
+        check_ratio(private_hits)?;
+        let mut points: Vec<(f64, f64)> = points.into_iter().collect();
+        for &(ratio, cpi) in &points {
+            if !(0.0..=1.0).contains(&ratio) {
+                return Err(Error::MissRatio { ratio });
+            }
+            if !(cpi.is_finite() && cpi > 0.0) {
+                return Err(Error::CpiValue { miss_ratio: ratio, cpi });
+            }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // Neighbours that are at one ratio, or fall, become one: sums of ratios and CPIs, and how many they are.
+        let mut pools: Vec<(f64, f64, f64)> = Vec::new();
+        for (ratio, cpi) in points {
+            let mut last = (ratio, cpi, 1.0);
+            while let Some(&(ratios, cpis, count)) = pools.last() {
+                if ratios / count < last.0 / last.2 && cpis / count <= last.1 / last.2 {
+                    break;
+                }
+                pools.pop();
+                last = (ratios + last.0, cpis + last.1, count + last.2);
+            }
+            pools.push(last);
+        }
+        let points: Vec<(f64, f64)> =
+            pools.into_iter().map(|(ratios, cpis, count)| (ratios / count, cpis / count)).collect();
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return Err(Error::Points) };
+        let slope = if points.len() > 1 { (last.1 - first.1) / (last.0 - first.0) } else { 0.0 };
+        Ok(Self { points, slope, private_hits })
+    }
+}
+
+impl CpiModel for MeasuredCpi {
+    fn cpi(&self, miss_ratio: f64) -> f64 {
+        let above = self.points.partition_point(|point| point.0 <= miss_ratio);
+        match (above.checked_sub(1).and_then(|below| self.points.get(below)), self.points.get(above)) {
+            (Some(left), Some(right)) => {
+                left.1 + (miss_ratio - left.0) / (right.0 - left.0) * (right.1 - left.1)
+            }
+            (Some(last), None) => last.1 + (miss_ratio - last.0) * self.slope,
+            (None, Some(first)) => first.1,
+            (None, None) => f64::NAN, // there is a point: new refuses none
+        }
+    }
+}
+
+/// What a window's misses cost, and how many of its accesses never reach the shared cache.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WindowCpi {
+    /// By latencies.
+    Linear(LinearLatency),
+    /// As measured.
+    Measured(MeasuredCpi),
+}
+
+impl WindowCpi {
+    /// Accesses per access that private caches serve.
+    pub(crate) const fn private_hits(&self) -> f64 {
+        match self {
+            Self::Linear(model) => model.private_hits,
+            Self::Measured(model) => model.private_hits,
+        }
+    }
+}
+
+impl CpiModel for WindowCpi {
+    fn cpi(&self, miss_ratio: f64) -> f64 {
+        match self {
+            Self::Linear(model) => model.cpi(miss_ratio),
+            Self::Measured(model) => model.cpi(miss_ratio.clamp(0.0, 1.0 - model.private_hits)),
+        }
+    }
+}
+
+impl From<LinearLatency> for WindowCpi {
+    fn from(model: LinearLatency) -> Self {
+        Self::Linear(model)
+    }
+}
+
+impl From<MeasuredCpi> for WindowCpi {
+    fn from(model: MeasuredCpi) -> Self {
+        Self::Measured(model)
+    }
+}
+
 /// Points between 0 and 1 at which a model is tried.
 const GRID: u32 = 128;
 
@@ -132,4 +240,41 @@ pub(crate) fn check_ratio(ratio: f64) -> Result<(), Error> {
 
 fn check_cycles(what: &'static str, cycles: f64) -> Result<(), Error> {
     if cycles.is_finite() && cycles >= 0.0 { Ok(()) } else { Err(Error::Cycles { what, cycles }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use quickcheck::quickcheck;
+
+    use super::*;
+
+    #[test]
+    fn a_measured_cpi_goes_through_its_points_and_on() {
+        let model = MeasuredCpi::new([(0.3, 4.0), (0.1, 2.0), (0.2, 2.5)], 0.5).unwrap();
+        for (misses, cpi) in [(0.1, 2.0), (0.15, 2.25), (0.3, 4.0), (0.4, 5.0), (0.0, 2.0)] {
+            assert!((model.cpi(misses) - cpi).abs() < 1e-12, "{misses}: {}", model.cpi(misses));
+        }
+        // A window's misses are at most what private caches leave.
+        assert_eq!(WindowCpi::from(model.clone()).cpi(0.9), model.cpi(0.5));
+        // Noise: the second is below the first.
+        let noisy = MeasuredCpi::new([(0.1, 2.0), (0.3, 1.0), (0.4, 3.0)], 0.0).unwrap();
+        assert_eq!((noisy.cpi(0.2), noisy.cpi(0.1), noisy.cpi(0.4)), (1.5, 1.5, 3.0));
+        let one = MeasuredCpi::new([(0.2, 2.0), (0.2, 4.0)], 0.0).unwrap();
+        assert_eq!((one.cpi(0.0), one.cpi(1.0)), (3.0, 3.0));
+        assert_eq!(MeasuredCpi::new([], 0.0), Err(Error::Points));
+        assert_eq!(MeasuredCpi::new([(1.5, 1.0)], 0.0), Err(Error::MissRatio { ratio: 1.5 }));
+        assert!(matches!(MeasuredCpi::new([(0.5, 0.0)], 0.0), Err(Error::CpiValue { .. })));
+        assert!(matches!(MeasuredCpi::new([(0.5, 1.0)], 2.0), Err(Error::PrivateHits { .. })));
+    }
+
+    quickcheck! {
+        /// Whatever was measured makes a model that a program can have.
+        fn a_measured_cpi_never_falls(points: Vec<(u8, u8)>) -> bool {
+            let points = points.iter().map(|&(m, c)| (f64::from(m) / 255.0, f64::from(c) + 1.0));
+            match MeasuredCpi::new(points.collect::<Vec<_>>(), 0.0) {
+                Ok(model) => check(&model).is_ok(),
+                Err(error) => error == Error::Points,
+            }
+        }
+    }
 }

@@ -57,6 +57,11 @@ pub enum Error {
         /// What the model returned.
         cpi: f64,
     },
+    /// A measured CPI without points.
+    #[error(
+        "a measured CPI of no points: give at least one pair of misses per access and cycles per instruction"
+    )]
+    Points,
     /// A CPI model that returns less for more misses.
     #[error(
         "CPI model falls from {from} to {to} as the miss ratio rises to {miss_ratio}: \

@@ -40,11 +40,12 @@ pub enum Until {
     Accesses(u64),
 }
 
-/// Sets and ways of the shared cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Sets and ways of the shared cache, and what the memory behind it delivers.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetAssociativeCache {
-    sets: u64, // >= 1
-    ways: u64, // >= 1
+    sets: u64,                    // >= 1
+    ways: u64,                    // >= 1
+    lines_per_cycle: Option<f64>, // > 0
 }
 
 impl SetAssociativeCache {
@@ -53,7 +54,24 @@ impl SetAssociativeCache {
     /// # Errors
     /// [`Error::Sets`] if one of them is 0.
     pub const fn new(sets: u64, ways: u64) -> Result<Self, Error> {
-        if sets == 0 || ways == 0 { Err(Error::Sets { sets, ways }) } else { Ok(Self { sets, ways }) }
+        if sets == 0 || ways == 0 {
+            Err(Error::Sets { sets, ways })
+        } else {
+            Ok(Self { sets, ways, lines_per_cycle: None })
+        }
+    }
+
+    /// The same before a memory that delivers so many lines per cycle to all programs together. Where they ask for more,
+    /// every line is waited for equally long, just so long that they do not; what a program waits for alone is in its CPI.
+    ///
+    /// # Errors
+    /// [`Error::Cycles`] unless `lines_per_cycle` is finite and above 0.
+    pub fn with_memory(self, lines_per_cycle: f64) -> Result<Self, Error> {
+        let cycles = lines_per_cycle.recip();
+        if !(cycles.is_finite() && cycles > 0.0) {
+            return Err(Error::Cycles { what: "time of a line on the memory channel", cycles });
+        }
+        Ok(Self { lines_per_cycle: Some(lines_per_cycle), ..self })
     }
 }
 

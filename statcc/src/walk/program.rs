@@ -4,7 +4,7 @@ use reuse_sampler::SetDispersion;
 
 use super::timeline::alone;
 use super::{ProfiledWindow, Replacement, SetAssociativeCache};
-use crate::{Error, LinearLatency, cpi};
+use crate::{Error, WindowCpi, cpi};
 
 /// A program in windows.
 ///
@@ -137,7 +137,7 @@ impl WindowedProgram {
     }
 
     /// The CPI model of the window after `position` accesses.
-    pub(super) fn cpi_model(&self, position: f64) -> &LinearLatency {
+    pub(super) fn cpi_model(&self, position: f64) -> &WindowCpi {
         let (pass, window) = self.place(position);
         let windows = if pass < 1.0 { &self.first } else { &self.later };
         windows[window].cpi()

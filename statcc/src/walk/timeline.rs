@@ -39,6 +39,7 @@ pub(super) struct Timeline<'a> {
     size: f64, // lines of the shared cache
     sets: f64,
     ways: u64,
+    lines_per_cycle: Option<f64>, // that memory delivers
     replacement: Replacement,
     moments: Vec<f64>,  // cycles, increasing, from 0
     replaced: Vec<f64>, // lines replaced until then
@@ -95,6 +96,7 @@ impl<'a> Timeline<'a> {
             size: (cache.sets * cache.ways) as f64,
             sets: cache.sets as f64,
             ways: cache.ways,
+            lines_per_cycle: cache.lines_per_cycle,
             replacement,
             moments: vec![0.0],
             replaced: vec![0.0],
@@ -154,6 +156,13 @@ impl Timeline<'_> {
         for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
             let cpi = runner.known.cpi_model(runner.position).cpi(misses);
             runner.pace = cpi * runner.cpi_error / runner.known.mix();
+        }
+        if let Some(limit) = self.lines_per_cycle {
+            let paces: Vec<f64> = self.runners.iter().map(|runner| runner.pace).collect();
+            let wait = wait_per_line(&paces, &misses, limit);
+            for (runner, misses) in self.runners.iter_mut().zip(&misses) {
+                runner.pace += wait * misses;
+            }
         }
         let cycles = self.cycles(until).min(2.0 * expected);
         let mut replaced = 0.0;
@@ -335,6 +344,26 @@ impl Timeline<'_> {
         };
         self.runners.iter().map(of).collect()
     }
+}
+
+/// Cycles that every line has to be waited for until programs of these cycles and misses per access fetch no more lines
+/// per cycle than `limit`: the root of a convex function that falls, by Newton from the left.
+fn wait_per_line(paces: &[f64], misses: &[f64], limit: f64) -> f64 {
+    let fetched = |wait: f64| {
+        paces.iter().zip(misses).fold((0.0, 0.0), |(sum, slope), (pace, misses)| {
+            let rate = misses / (pace + wait * misses);
+            (sum + rate, slope + rate * rate)
+        })
+    };
+    let mut wait = 0.0;
+    for _ in 0..50 {
+        let (sum, slope) = fetched(wait);
+        if sum <= limit * (1.0 + 1e-9) {
+            break;
+        }
+        wait += (sum - limit) / slope;
+    }
+    wait
 }
 
 fn highest(of: &[f64]) -> f64 {

@@ -2,7 +2,7 @@
 
 use reuse_sampler::{Clock, ReuseProfile};
 
-use crate::{Error, LinearLatency};
+use crate::{Error, WindowCpi};
 
 /// One window of a program, profiled alone.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub struct ProfiledWindow {
     steps: Vec<Step>, // by increasing distance
     endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
     lines: f64,       // first touched in it
-    cpi: LinearLatency,
+    cpi: WindowCpi,
     beyond_private: f64, // accesses per access that private caches do not serve, in [0, 1]
     pub(super) correction: f64, // misses counted alone, less those modelled, per access
 }
@@ -31,12 +31,13 @@ impl Step {
 }
 
 impl ProfiledWindow {
-    /// A window with this `profile`, on an in-order core that takes `cpi` cycles per instruction as a function of the
-    /// misses per access. The private hits of `cpi` never reach the shared cache.
+    /// A window with this `profile`, which takes `cpi` cycles per instruction as a function of the misses per access:
+    /// a [`LinearLatency`](crate::LinearLatency) or a [`MeasuredCpi`](crate::MeasuredCpi). The private hits of `cpi` never reach the shared cache.
     ///
     /// # Errors
     /// [`Error::EmptyProfile`]; [`Error::Clock`] unless distances count accesses.
-    pub fn new(profile: &ReuseProfile, cpi: LinearLatency) -> Result<Self, Error> {
+    pub fn new(profile: &ReuseProfile, cpi: impl Into<WindowCpi>) -> Result<Self, Error> {
+        let cpi = cpi.into();
         if profile.clock() != Clock::Accesses {
             return Err(Error::Clock { found: profile.clock() });
         }
@@ -62,7 +63,7 @@ impl ProfiledWindow {
     }
 
     /// CPI as a function of the misses per access.
-    pub(super) const fn cpi(&self) -> &LinearLatency {
+    pub(super) const fn cpi(&self) -> &WindowCpi {
         &self.cpi
     }
 
@@ -117,6 +118,7 @@ mod tests {
     use reuse_sampler::{LineSize, Outcome, ReuseDistance};
 
     use super::*;
+    use crate::LinearLatency;
 
     fn window(distances: &[u64], dangling: u64) -> ProfiledWindow {
         let mut profile = ReuseProfile::new(LineSize::B64);
