@@ -18,6 +18,16 @@ pub enum Error {
         /// The one before it.
         before: u64,
     },
+    /// A profile that says nothing of reuse times.
+    #[error(
+        "a profile of {samples} samples with distances in {clock}: give one with samples, and distances in accesses"
+    )]
+    Samples {
+        /// Samples in it.
+        samples: u64,
+        /// What its distances are counted in.
+        clock: String,
+    },
     /// A quantity outside the values it can have.
     #[error("{what} of {value}: give {remedy}")]
     Value {

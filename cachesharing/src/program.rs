@@ -146,6 +146,13 @@ impl<P> Program<P> {
         self
     }
 
+    /// The same by another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -7,6 +7,7 @@
 //! largest size the values are held. [`CacheCurve::covers`] says whether a size was measured.
 
 mod average;
+mod estimated;
 mod filling;
 mod hull;
 mod knots;
@@ -14,6 +15,8 @@ mod monotone;
 mod reuse;
 
 pub(crate) use average::average;
+#[cfg(test)]
+pub(crate) use filling::Fetching;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;
