@@ -1,13 +1,12 @@
 //! The pipeline `corun_variability` as its users meet it: programs in, a distribution of slowdowns out, held against
 //! what happens when the programs really run together on the simulated chip.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::support::{Ended, run_pipeline};
+use crate::support::{Ended, run_pipeline, uniform};
 use examples::cli::invoke;
 use examples::tools::corun_variability::{Args, run_until};
 use examples::tools::{cache_pirate, phase_guided_cache};
@@ -20,14 +19,6 @@ fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
 
 fn json(arguments: &[&str]) -> Value {
     run_with(&[&["--json"], arguments].concat(), false).object()
-}
-
-/// Appends `count` accesses to lines drawn uniformly from `lines`, from byte `base` on.
-fn uniform(text: &mut String, state: &mut u64, base: u64, lines: u64, count: usize) {
-    for _ in 0..count {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        writeln!(text, "0 {:x}", base + 64 * ((*state >> 33) % lines)).unwrap();
-    }
 }
 
 /// Two programs of two phases each, for a cache of 1024 lines: a table that uses all it can get and a small one; and a

@@ -1,5 +1,6 @@
 //! A pipeline as its users meet it: arguments in; output, messages and exit status out.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,6 +39,14 @@ impl Ended {
     pub fn objects(&self) -> Vec<Value> {
         assert_eq!(self.status, 0, "{}", self.messages);
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Appends `count` accesses to lines drawn uniformly from `lines`, from byte `base` on.
+pub fn uniform(text: &mut String, state: &mut u64, base: u64, lines: u64, count: usize) {
+    for _ in 0..count {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        writeln!(text, "0 {:x}", base + 64 * ((*state >> 33) % lines)).unwrap();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -7,22 +8,41 @@ use clap::Parser;
 
 use cachesharing::Method;
 
+use super::ground::Ground;
 use super::solo::Curves;
 use super::ways::PolicyName;
-use crate::cli::values::positive;
-use crate::cli::{ChipArgs, CommandLine, Common, Replacement, TraceArgs, parse_bytes};
+use crate::cli::values::sample_rate;
+use crate::cli::{ChipArgs, CommandLine, Common, Failure, Replacement, TraceArgs, parse_bytes};
+use crate::target::Backend;
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.
 ///
-/// The first program is the target, the others interfere and start over when they end. Programs are profiles (curve.json
-/// of cache_pirate, profile.json of phase_guided_cache, or any cache-curve file), traces played on the simulated chip, or
-/// embedded programs (names after --; the word embedded, or nothing at all, stands for two of them). Traces and embedded
-/// programs are also run together on the chip from the same offsets, and the distribution found there is told beside the
-/// predicted one.
+/// The first program is the target, the others interfere and start over when they end. Programs are profiles (written by
+/// `record`, curve.json of cache_pirate, profile.json of phase_guided_cache, or any cache-curve file), traces played on
+/// the simulated chip, or embedded programs (names after --; the word embedded, or nothing at all, stands for two of
+/// them). Traces and embedded programs are also run together on the chip from the same offsets, and the distribution
+/// found there is printed beside the predicted one. Simultaneous multithreading, translation of addresses and several
+/// memory nodes are not modelled.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "corun_variability", version)]
+#[command(name = "corun_variability", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub(super) task: Option<Task>,
+    #[command(flatten)]
+    pub(super) predict: PredictArgs,
+}
+
+/// What is done, where it is named.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(super) enum Task {
+    Record(Box<RecordArgs>),
+    Predict(Box<PredictArgs>),
+}
+
+/// Predicts how much slower a program runs beside others, as without the word predict.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PredictArgs {
     #[command(flatten)]
     pub(super) common: Common,
     /// Profiles: cache-curve or phase-profile files, the target first
@@ -48,9 +68,6 @@ pub struct Args {
     /// Threads to work on; the result does not depend on it [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     pub(super) threads: Option<NonZeroUsize>,
-    /// Bytes per unit of time that memory delivers to all programs together [default: without limit]
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub(super) bandwidth: Option<f64>,
     /// Predict every program beside every other, too, and who should run beside whom
     #[arg(long, conflicts_with = "evaluate")]
     pub(super) schedule: bool,
@@ -69,7 +86,10 @@ pub struct Args {
     #[command(flatten)]
     pub(super) files: FileArgs,
     #[command(flatten)]
-    pub(super) played: PlayedArgs,
+    pub(super) measured: MeasureArgs,
+    /// Offsets that are simulated, too, of traces and embedded programs: the first so many [default: all]
+    #[arg(long, value_name = "N", help_heading = "Traces and embedded programs")]
+    pub(super) simulate: Option<u32>,
     #[command(flatten)]
     pub(super) chip: ChipArgs,
     /// Embedded programs, the target first [default: paths and solver, on an eighth of the chip so that it takes seconds]
@@ -79,23 +99,39 @@ pub struct Args {
 
 impl CommandLine for Args {
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
+        ("record a program, then predict it beside another", "record -o a.json -- sort words.txt"),
+        ("how much slower it runs beside the other", "predict a.json b.json --out report"),
         ("how much slower a program runs beside another", "--out report a/profile.json b/curve.json"),
         ("which of four programs should share a socket", "--schedule a.json b.json c.json d.json"),
         ("the paper's table IV.1, on embedded programs", "--evaluate --llc-size 256KiB --l1-size 4KiB"),
+        ("out-of-order cores that prefetch", "--core ooo --prefetch --bandwidth 4 -- paths solver"),
     ];
 
     fn common(&self) -> &Common {
-        &self.common
+        match &self.task {
+            None => &self.predict.common,
+            Some(Task::Predict(args)) => &args.common,
+            Some(Task::Record(args)) => &args.common,
+        }
+    }
+
+    fn program(&self) -> &[OsString] {
+        match &self.task {
+            Some(Task::Record(args)) => &args.program,
+            _ => &[],
+        }
+    }
+
+    fn streams(&self) -> bool {
+        // What is recorded goes into -o, what is said of it elsewhere.
+        matches!(self.task, Some(Task::Record(_)))
     }
 }
 
-impl Args {
+impl PredictArgs {
     /// How the cache is shared.
     pub(super) fn model(&self) -> Model {
-        self.sharing.unwrap_or(match self.chip.policy() {
-            Replacement::Random => Model::Random,
-            _ => Model::Age,
-        })
+        self.sharing.unwrap_or_else(|| Model::of(self.chip.policy()))
     }
 
     /// Whether it is left to the command what to predict.
@@ -120,10 +156,10 @@ pub(super) struct FileArgs {
     pub extrapolate: bool,
 }
 
-/// What concerns programs that are played on the chip.
+/// How programs are measured alone.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Traces and embedded programs")]
-pub(super) struct PlayedArgs {
+pub(super) struct MeasureArgs {
     /// Accesses in a window [default: a 500th of the longest program]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub window: Option<u64>,
@@ -136,12 +172,86 @@ pub(super) struct PlayedArgs {
     /// Sizes at which curves are measured, at most; there are as many as ways
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub curve_sizes: u64,
-    /// Predict from curves alone: do not count when programs come back to their lines (counted for --curves ways, --policy lru)
+    /// Predict from curves alone: do not count when programs reuse their lines (counted for --curves ways, estimated for
+    /// statstack, with --policy lru)
     #[arg(long)]
     pub no_reuse_times: bool,
-    /// Offsets that are simulated, too: the first so many [default: all]
+}
+
+impl MeasureArgs {
+    /// Measured on `chip`, with caches of a part of their size where none is given.
+    pub fn ground(&self, chip: &ChipArgs, divisor: u64, seed: u64) -> Result<Ground, Failure> {
+        let settings = chip.scaled_down(divisor, seed)?;
+        if let (Curves::Statstack, Some(flag)) = (self.curves, chip.beyond_in_order()) {
+            return Err(Failure::Usage(format!(
+                "--curves statstack with {flag}: what it makes of reuse holds for in-order cores without; give --curves \
+                 ways or --curves pirate"
+            )));
+        }
+        // Which lines come between decides in an LRU cache only; and a cache stolen from shows no reuse times.
+        let knows = self.curves != Curves::Pirate && !self.no_reuse_times;
+        let reuse_times = knows && chip.policy() == Replacement::Lru;
+        let (threshold, sizes) = (self.phase_threshold, self.curve_sizes);
+        Ok(Ground { settings, timing: chip.timing(), window: 1, threshold, sizes, reuse_times })
+    }
+}
+
+/// Measures a program alone, and writes what is needed to predict it beside others into a phase profile.
+///
+/// PROGRAM runs under the emulator, which hands out every access, or with --sampled under whatever observes it at least
+/// cost. Traces and embedded programs are played. All are measured on the simulated chip: curves by window and phase,
+/// reuse times, and the chip itself go into the profile, in sections of their own. Curves that cache_pirate measured with
+/// hardware counters are taken as they are. Several runs, and profiles recorded before, become one: their sequence.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RecordArgs {
+    #[arg(skip)]
+    pub common: Common,
+    /// Write the profile into this file
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: PathBuf,
+    /// Print what was recorded as one JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Name of the program [default: what is run]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Begin with this profile, which may be the one that is written: its runs come first
+    #[arg(long = "merge", value_name = "PROFILE")]
+    pub merged: Vec<PathBuf>,
+    #[command(flatten)]
+    pub traces: TraceArgs,
+    /// An embedded program: store, solver, paths, mixed, sorter or joiner
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "program"])]
+    pub embedded: Option<String>,
+    /// Curves of cache_pirate (curve.json), measured with hardware counters or not
+    #[arg(long, value_name = "CURVES", conflicts_with_all = ["files", "program", "embedded"])]
+    pub measured_curves: Option<PathBuf>,
+    /// Instructions in a window of PROGRAM
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub instructions: u64,
+    /// Take sparse samples of PROGRAM and model its curves and reuse times, at a fraction of the time
+    #[arg(long, requires = "program")]
+    pub sampled: bool,
+    /// Share of the accesses of a profiled window that are followed with --sampled [default: 0.01; 0.00001 under hardware
+    /// counters]
+    #[arg(long, value_name = "R", value_parser = sample_rate, requires = "sampled")]
+    pub sample_rate: Option<f64>,
+    /// What observes PROGRAM with --sampled
+    #[arg(long, value_enum, default_value = "auto", requires = "sampled")]
+    pub backend: Backend,
+    #[command(flatten)]
+    pub measured: MeasureArgs,
+    #[command(flatten)]
+    pub chip: ChipArgs,
+    /// Threads to work on; the result does not depend on it [default: as many as there are processors]
     #[arg(long, value_name = "N")]
-    pub simulate: Option<u32>,
+    pub threads: Option<NonZeroUsize>,
+    /// Seed of every random choice: the same seed gives the same result
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// The program to run, with its arguments
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", conflicts_with = "files")]
+    pub program: Vec<OsString>,
 }
 
 /// How time is cut: the names of the methods.
@@ -188,6 +298,9 @@ pub enum Experiment {
     /// Single windows: programs that do the same throughout, in pairs and groups of four, in the shared cache, a quarter
     /// and a sixteenth of it
     Windows,
+    /// Streams drawn at random by --seed, in groups of two to eight: whether ranges hold what happens after each start,
+    /// and how far predictions without a flag are off, of cachesharing and of StatCC
+    Cliffs,
 }
 
 /// How the cache is shared: the names of the models.
@@ -204,6 +317,14 @@ pub enum Model {
 }
 
 impl Model {
+    /// The nearest to a replacement policy.
+    pub(super) const fn of(policy: Replacement) -> Self {
+        match policy {
+            Replacement::Random => Self::Random,
+            _ => Self::Age,
+        }
+    }
+
     /// Its name.
     pub(super) const fn name(self) -> &'static str {
         match self {

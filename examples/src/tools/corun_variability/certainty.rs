@@ -3,7 +3,7 @@
 use cachesharing::SlowdownDistribution;
 use serde_json::{Value, json};
 
-use super::args::Args;
+use super::args::PredictArgs;
 use super::tables::slower;
 use crate::report::percent;
 
@@ -15,7 +15,7 @@ const RUNS_WITHIN: f64 = 0.1;
 const TAIL: f64 = 0.95;
 
 /// In words.
-pub(super) fn lines(args: &Args, of: &SlowdownDistribution) -> Vec<String> {
+pub(super) fn lines(args: &PredictArgs, of: &SlowdownDistribution) -> Vec<String> {
     let exceeded =
         args.exceeding.iter().map(|&x| format!("{x} %: {}", percent(of.exceeding(1.0 + x / 100.0))));
     let mut lines = vec![format!(
@@ -50,7 +50,7 @@ pub(super) fn lines(args: &Args, of: &SlowdownDistribution) -> Vec<String> {
 }
 
 /// As JSON.
-pub(super) fn object(args: &Args, of: &SlowdownDistribution) -> Value {
+pub(super) fn object(args: &PredictArgs, of: &SlowdownDistribution) -> Value {
     let (mean, all) = needed(args, of);
     json!({
         "confidence": args.confidence,
@@ -66,7 +66,7 @@ pub(super) fn object(args: &Args, of: &SlowdownDistribution) -> Value {
 type Count = Result<u64, cachesharing::Error>;
 
 /// Offsets that tell the mean, and the distribution.
-fn needed(args: &Args, of: &SlowdownDistribution) -> (Count, Count) {
+fn needed(args: &PredictArgs, of: &SlowdownDistribution) -> (Count, Count) {
     (
         of.offsets_for_mean(MEAN_WITHIN, args.confidence),
         SlowdownDistribution::offsets_for_distribution(RUNS_WITHIN, args.confidence),

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use cachesharing::{Offsets, Program, SlowdownDistribution};
 use serde_json::{Value, json};
 
-use super::args::{Args, MethodName};
+use super::args::{MethodName, PredictArgs};
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
 use super::{embedded, go_on, reference, solo};
@@ -40,7 +40,7 @@ impl Pair {
 
 /// Evaluates all pairs and tells the result; answers whether they are all, or those finished until an interrupt.
 pub(super) fn evaluate(
-    args: &Args,
+    args: &PredictArgs,
     mut ground: Ground,
     threads: NonZeroUsize,
     folder: Option<&OutputDir>,
@@ -53,12 +53,12 @@ pub(super) fn evaluate(
     let load = |name: &&str| embedded::program(name, bytes, line_size, seed);
     let played: Vec<Recorded> = names.iter().map(load).collect::<Result<_, _>>()?;
     let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-    ground.window = args.played.window.unwrap_or_else(|| Ground::window(longest));
+    ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
     let mut programs = Vec::new();
     for recorded in &played {
         watch.tell(format!("measuring {} alone", recorded.name));
         go_on(watch)?;
-        programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
+        programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
     }
     let interferers = |target| (0..names.len()).filter(|&i| embedded::NAMES[i].2).map(move |i| (target, i));
     let mut pairs = Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn evaluate(
 
 /// A pair, or nothing where it was interrupted.
 fn pair(
-    args: &Args,
+    args: &PredictArgs,
     ground: &Ground,
     played: &[Recorded],
     programs: &[Program<u64>],
@@ -215,7 +215,13 @@ fn summary(pairs: &[Pair]) -> Vec<Vec<String>> {
     rows
 }
 
-fn object(args: &Args, pairs: &[Pair], programs: &[Program<u64>], lengths: &[u64], whole: bool) -> Value {
+fn object(
+    args: &PredictArgs,
+    pairs: &[Pair],
+    programs: &[Program<u64>],
+    lengths: &[u64],
+    whole: bool,
+) -> Value {
     let program = |(program, accesses): (&Program<u64>, &u64)| {
         json!({
             "name": program.name(),

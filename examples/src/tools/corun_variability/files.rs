@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::args::Args;
+use super::args::PredictArgs;
 use super::{Findings, courses, figures, object, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
 
 /// Writes all files.
-pub(super) fn write(args: &Args, found: &Findings, folder: &OutputDir) -> Result<(), Failure> {
+pub(super) fn write(args: &PredictArgs, found: &Findings, folder: &OutputDir) -> Result<(), Failure> {
     folder
         .write("corun.json", |out| writeln!(out, "{}", object::object(args, found)))
         .and_then(|()| folder.write("slowdowns.csv", |out| slowdowns(found, out)))

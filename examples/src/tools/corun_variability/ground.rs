@@ -1,15 +1,15 @@
 //! What all runs on the chip have in common: the chip, how windows are cut, and how programs are warmed up.
 
-use cachesharing::SharedCache;
+use cachesharing::{MemoryLimit, SharedCache};
 
 use crate::cli::{Failure, Recorded};
-use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, PREFETCH_BACKLOG, Player};
 
 /// The chip and how programs are played on it.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
     pub settings: ChipSettings,
-    pub base_cpi: f64,
+    pub timing: CoreTiming,
     pub window: u64,       // accesses, at least 1
     pub threshold: f64,    // of phases: mean relative difference of CPI
     pub sizes: u64,        // of a curve, at most; at least 1
@@ -35,12 +35,24 @@ impl Ground {
         played.recording.references().min(WARM_UP * self.settings.shared.geometry.lines().0)
     }
 
-    /// The shared cache as a prediction sees it.
+    /// Cycles per instruction while nothing is waited for.
+    pub const fn base_cpi(&self) -> f64 {
+        match self.timing {
+            CoreTiming::InOrder { base_cpi } | CoreTiming::OutOfOrder { base_cpi, .. } => base_cpi,
+        }
+    }
+
+    /// The shared cache and the memory behind it as a prediction sees them.
     pub fn cache(&self) -> Result<SharedCache, Failure> {
         let geometry = self.settings.shared.geometry;
-        SharedCache::new(geometry.bytes())
-            .and_then(|cache| cache.with_ways(u32::try_from(geometry.ways()).unwrap_or(u32::MAX)))
-            .map_err(Failure::usage)
+        let ways = u32::try_from(geometry.ways()).unwrap_or(u32::MAX);
+        let cache = SharedCache::new(geometry.bytes()).and_then(|cache| cache.with_ways(ways));
+        let cache = cache.map_err(Failure::usage)?;
+        let Some(lines) = self.settings.lines_per_cycle else { return Ok(cache) };
+        let limit = lines * f64::from(self.settings.line_size().bytes());
+        let latencies = self.settings.latencies;
+        let extra = latencies.memory - latencies.shared;
+        memory_limit(limit, extra, self.settings.prefetcher.is_some()).map(|limit| cache.with_memory(limit))
     }
 
     /// Sizes of the shared cache that are measured, rising to all of it: whole ways.
@@ -60,9 +72,20 @@ impl Ground {
 
     /// A core that plays `played` from reference number `from`, over and over.
     pub fn core(&self, played: &Recorded, from: u64) -> Result<CoreSettings<Player>, Failure> {
-        let timing = CoreTiming::InOrder { base_cpi: self.base_cpi };
-        Ok(CoreSettings { timing, ..CoreSettings::new(played.player()?.starting_at(from)) })
+        Ok(CoreSettings { timing: self.timing, ..CoreSettings::new(played.player()?.starting_at(from)) })
     }
+}
+
+/// A memory of so many bytes per cycle, where a miss takes `extra` cycles more than a hit.
+pub(super) fn memory_limit(bytes: f64, extra: f64, prefetches: bool) -> Result<MemoryLimit, Failure> {
+    let mut limit = MemoryLimit::new(bytes).map_err(Failure::usage)?;
+    if extra > 0.0 {
+        limit = limit.with_latency(extra).map_err(Failure::usage)?;
+    }
+    if prefetches {
+        limit = limit.with_backlog(PREFETCH_BACKLOG).map_err(Failure::usage)?;
+    }
+    Ok(limit)
 }
 
 #[cfg(test)]
@@ -81,7 +104,7 @@ mod tests {
         {
             let ground = Ground {
                 settings: settings.clone(),
-                base_cpi: 1.0,
+                timing: CoreTiming::default(),
                 window: 10,
                 threshold: 0.1,
                 sizes: 16,
@@ -102,7 +125,7 @@ mod tests {
         {
             let ground = Ground {
                 settings: settings.clone(),
-                base_cpi: 1.0,
+                timing: CoreTiming::default(),
                 window: 10,
                 threshold: 0.1,
                 sizes,

@@ -3,6 +3,7 @@
 
 mod args;
 mod certainty;
+mod cliffs;
 mod courses;
 mod embedded;
 mod evaluation;
@@ -10,15 +11,19 @@ mod figures;
 mod files;
 mod ground;
 mod object;
+mod observe;
 mod page;
 mod predict;
 mod profiles;
+mod record;
 mod reference;
 mod returns;
 mod reuse;
 mod schedule;
 mod single;
 mod solo;
+mod stored;
+mod streams;
 mod tables;
 mod ways;
 
@@ -31,13 +36,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use cachesharing::{CoSchedule, MemoryLimit, Offsets, Program, SharedCache, SlowdownDistribution};
+use cachesharing::{CoSchedule, Offsets, Program, SharedCache, SlowdownDistribution};
 
-use self::args::Experiment;
+use self::args::{Experiment, PredictArgs, Task};
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, Replacement, Watch, interrupt_flag};
+use crate::cli::{Failure, INTERRUPTED, Recorded, Watch, interrupt_flag};
 use crate::parallel::available;
 use crate::report::bytes;
 
@@ -84,18 +89,38 @@ pub fn run_until(
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
+    let watch = Watch::new(interrupted);
+    match &args.task {
+        Some(Task::Record(args)) => record::record(args, &watch, out, messages),
+        Some(Task::Predict(args)) => predict_until(&watch, args, out, messages),
+        None => predict_until(&watch, &args.predict, out, messages),
+    }
+}
+
+fn predict_until(
+    watch: &Watch<'_>,
+    args: &PredictArgs,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
     // Found before the run, not after.
     let folder = args.common.folder()?;
-    let watch = Watch::new(interrupted);
     if args.evaluate {
-        let whole = evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), &watch, out)?;
+        let whole = evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), watch, out)?;
         return Ok(ended(whole, "pairs", messages));
     }
-    if args.experiment == Some(Experiment::Windows) {
-        let whole = single::experiment(args, &ground(args)?, threads(args), &watch, out)?;
-        return Ok(ended(whole, "windows", messages));
+    match args.experiment {
+        Some(Experiment::Windows) => {
+            let whole = single::experiment(args, &ground(args)?, threads(args), watch, out)?;
+            return Ok(ended(whole, "windows", messages));
+        }
+        Some(Experiment::Cliffs) => {
+            let whole = cliffs::experiment(args, &ground(args)?, threads(args), watch, out)?;
+            return Ok(ended(whole, "groups", messages));
+        }
+        None => {}
     }
-    let found = find(args, &watch)?;
+    let found = find(args, watch)?;
     watch.clear();
     args.common.present(
         folder.as_ref(),
@@ -130,42 +155,39 @@ fn go_on(watch: &Watch<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn threads(args: &Args) -> NonZeroUsize {
+fn threads(args: &PredictArgs) -> NonZeroUsize {
     args.threads.unwrap_or_else(available)
 }
 
-fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
+fn find(args: &PredictArgs, watch: &Watch<'_>) -> Result<Findings, Failure> {
     let threads = threads(args);
     let offsets = Offsets::random(args.offsets as usize, args.common.seed);
     let mut ground = ground(args)?;
     let played = played(args, &ground)?;
     let mut notes = Vec::new();
-    let (programs, mut cache) = if played.is_empty() {
-        let files = &args.files;
-        let read = profiles::read(&args.profiles, files.cache, files.untrusted, &ground)?;
+    let mut model = args.model();
+    let (programs, cache) = if played.is_empty() {
+        let read = profiles::read(&args.profiles, args, &ground)?;
         notes = read.notes;
-        (read.programs, SharedCache::new(read.cache_bytes).map_err(Failure::usage)?)
+        model = args.sharing.unwrap_or(read.model);
+        (read.programs, read.cache)
     } else {
         let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-        ground.window = args.played.window.unwrap_or_else(|| Ground::window(longest));
+        ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
         let mut programs = Vec::new();
         for recorded in &played {
             watch.tell(format!("measuring {} alone", recorded.name));
             go_on(watch)?;
-            programs.push(solo::profile(&ground, recorded, args.played.curves, threads)?);
+            programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
         }
         (programs, ground.cache()?)
     };
-    if let Some(limit) = args.bandwidth {
-        cache = cache.with_memory(MemoryLimit::new(limit).map_err(Failure::usage)?);
-    }
-    let model = args.model();
     watch.tell("predicting");
     go_on(watch)?;
     let question = Question {
         programs: &programs,
         cache,
-        way: cache.bytes() / ground.settings.shared.geometry.ways() as f64,
+        way: cache.bytes() / cache.ways().unwrap_or(ground.settings.shared.geometry.ways() as f64),
         model,
         extrapolate: args.files.extrapolate,
         offsets: &offsets,
@@ -173,9 +195,9 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
     };
     let answer = question.answer(args.method)?;
     let schedule = args.schedule.then(|| schedule::of(&question)).transpose()?;
-    let simulates = !played.is_empty() && args.played.simulate != Some(0);
+    let simulates = !played.is_empty() && args.simulate != Some(0);
     let on_chip = simulates.then_some((&ground, played.as_slice()));
-    let count = ground.settings.shared.geometry.ways();
+    let count = cache.ways().map_or(ground.settings.shared.geometry.ways(), |ways| ways as u64);
     let ways = args.partition.map(|policy| ways::of(&question, count, policy, on_chip)).transpose()?;
     let truth = if played.is_empty() {
         None
@@ -183,25 +205,19 @@ fn find(args: &Args, watch: &Watch<'_>) -> Result<Findings, Failure> {
         simulate(args, &ground, &played, &offsets, &answer, threads, watch)?
     };
     let interrupted = watch.is_interrupted();
-    let line = f64::from(ground.settings.line_size().bytes());
+    let curve = programs.first().and_then(|program| program.phases().first());
+    let line = curve.map_or(ground.settings.line_size().bytes(), |(_, curve)| curve.line_size());
+    let line = f64::from(line);
     Ok(Findings { programs, cache, line, model, offsets, answer, schedule, ways, truth, notes, interrupted })
 }
 
 /// The chip.
-fn ground(args: &Args) -> Result<Ground, Failure> {
-    let mut settings = args.chip.scaled_down(if args.names_nothing() { 8 } else { 1 }, args.common.seed)?;
-    let line = f64::from(args.chip.line_size().bytes());
-    settings.lines_per_cycle = args.bandwidth.map(|bytes| bytes / line);
-    let threshold = args.played.phase_threshold;
-    let sizes = args.played.curve_sizes;
-    // Which lines come between decides in an LRU cache only; and a cache stolen from, or a model, tells no reuse times.
-    let counts = args.played.curves == Curves::Ways && !args.played.no_reuse_times;
-    let reuse_times = counts && args.chip.policy() == Replacement::Lru;
-    Ok(Ground { settings, base_cpi: args.chip.base_cpi(), window: 1, threshold, sizes, reuse_times })
+fn ground(args: &PredictArgs) -> Result<Ground, Failure> {
+    args.measured.ground(&args.chip, if args.names_nothing() { 8 } else { 1 }, args.common.seed)
 }
 
 /// The programs that are to be played on the chip: none where profiles are given.
-fn played(args: &Args, ground: &Ground) -> Result<Vec<Recorded>, Failure> {
+fn played(args: &PredictArgs, ground: &Ground) -> Result<Vec<Recorded>, Failure> {
     let line_size = args.chip.line_size();
     if !args.traces.is_empty() {
         return args.traces.load(2, line_size);
@@ -224,7 +240,7 @@ fn played(args: &Args, ground: &Ground) -> Result<Vec<Recorded>, Failure> {
 }
 
 fn simulate(
-    args: &Args,
+    args: &PredictArgs,
     ground: &Ground,
     played: &[Recorded],
     offsets: &Offsets,
@@ -232,7 +248,7 @@ fn simulate(
     threads: NonZeroUsize,
     watch: &Watch<'_>,
 ) -> Result<Option<Truth>, Failure> {
-    let count = args.played.simulate.unwrap_or(args.offsets).min(args.offsets) as usize;
+    let count = args.simulate.unwrap_or(args.offsets).min(args.offsets) as usize;
     if count == 0 {
         return Ok(None);
     }

@@ -3,7 +3,7 @@
 use cachesharing::{BandwidthDistribution, SlowdownDistribution};
 use serde_json::{Value, json};
 
-use super::args::Args;
+use super::args::PredictArgs;
 use super::{Findings, Truth, certainty, schedule, ways};
 
 /// Quantiles that are told.
@@ -12,7 +12,7 @@ pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
 pub(super) const CULPRITS: usize = 20;
 
 /// The whole result.
-pub(super) fn object(args: &Args, found: &Findings) -> Value {
+pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
     let answer = &found.answer;
     let range = answer.chosen().range();
     let mut object = json!({
@@ -21,7 +21,7 @@ pub(super) fn object(args: &Args, found: &Findings) -> Value {
         "seed": args.common.seed,
         "method": args.method.name(),
         "sharing": found.model.name(),
-        "bandwidth_limit": args.bandwidth,
+        "bandwidth_limit": found.cache.memory().map(|limit| limit.bytes_per_time()),
         "offsets": (0..answer.chosen().slowdowns.len())
             .map(|run| found.offsets.of_run(run, found.programs.len())[1..].to_vec())
             .collect::<Vec<_>>(),
@@ -108,7 +108,7 @@ fn comparison(found: &Findings, truth: &Truth) -> Value {
     })
 }
 
-fn methods(args: &Args, found: &Findings) -> Vec<Value> {
+fn methods(args: &PredictArgs, found: &Findings) -> Vec<Value> {
     let per_method = |(number, by): (usize, &super::predict::ByMethod)| {
         let mut value = json!({
             "method": by.method.name(),

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use super::object::CULPRITS;
 use super::tables::{beside, distributions, methods, slower};
-use super::{Args, Findings};
+use super::{Findings, PredictArgs};
 use crate::report::{Table, escape, percent, write_document};
 
 /// Writes the page around pictures of SVG text with their captions.
 pub(super) fn write(
-    args: &Args,
+    args: &PredictArgs,
     found: &Findings,
     pictures: &[(&str, &str, String)],
     out: &mut dyn Write,

@@ -1,56 +1,80 @@
-//! Programs from files: cache-curve files as `cache_pirate` writes them, and phase profiles of `phase_guided_cache`,
-//! whose reuse `StatStack` turns into curves for the simulated chip.
+//! Programs from files: recorded ones, cache-curve files as `cache_pirate` writes them, and phase profiles of
+//! `phase_guided_cache`, whose reuse `StatStack` turns into curves for the simulated chip.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cachesharing::file::{ProgramFile, WindowRecord};
-use cachesharing::{Program, Window};
-use reuse_sampler::file::{FileError, PhaseProfile, Scope};
+use cachesharing::{Program, SharedCache, Window};
+use reuse_sampler::file::{FileError, PhaseProfile, ProfiledWindow, Scope};
 
+use super::args::{Model, PredictArgs};
 use super::ground::Ground;
-use super::reuse::modelled;
+use super::reuse::{modelled, with_estimated_times};
+use super::stored::{Machine, Stored};
 use crate::cli::Failure;
 
 /// Programs read from files.
 pub(super) struct Profiles {
     pub programs: Vec<Program<u64>>,
-    pub cache_bytes: u64,
+    pub cache: SharedCache,
+    pub model: Model,
     pub notes: Vec<String>,
 }
 
 /// A file as it is written.
-enum Profile {
-    Curves(ProgramFile),
-    Phases(PhaseProfile),
+pub(super) enum Profile {
+    Curves(Box<ProgramFile>),
+    Phases(Box<PhaseProfile>),
 }
 
-/// Reads the files. The cache is of `cache` bytes, or what the files agree on, or the chip's.
-pub(super) fn read(
-    paths: &[impl AsRef<Path>],
-    cache: Option<u64>,
-    untrusted: bool,
-    ground: &Ground,
-) -> Result<Profiles, Failure> {
+/// A file as a prediction takes it.
+enum Source {
+    Curves(Box<ProgramFile>, Machine),
+    Reuse(Box<PhaseProfile>),
+}
+
+/// Reads the files. The cache is what `--cache` says, or what the files agree on, or the chip's.
+pub(super) fn read(paths: &[PathBuf], args: &PredictArgs, ground: &Ground) -> Result<Profiles, Failure> {
     let mut notes = Vec::new();
-    let files = paths.iter().map(|path| Ok((path.as_ref(), open(path.as_ref())?)));
-    let files = files.collect::<Result<Vec<_>, Failure>>()?;
-    let cache_bytes = cache.map_or_else(|| common_size(&files, ground), Ok)?;
+    let untrusted = args.files.untrusted;
+    let mut files = Vec::new();
+    for path in paths {
+        let source = match open(path)? {
+            Profile::Curves(file) => {
+                let cache_bytes = file.cache_bytes;
+                Source::Curves(file, Machine::Measured { cache_bytes })
+            }
+            Profile::Phases(profile) => match Stored::read(&profile).map_err(|f| failed(path, f))? {
+                Some(stored) => {
+                    let name = &profile.program;
+                    notes.extend(stored.remarks.iter().map(|remark| format!("{name}: {remark}")));
+                    if profile.incomplete {
+                        notes.push(format!("the profile of {name} was interrupted: it ends there"));
+                    }
+                    Source::Curves(Box::new(stored.curves), stored.machine)
+                }
+                None => Source::Reuse(profile),
+            },
+        };
+        files.push((path.as_path(), source));
+    }
+    let (cache, model) = shared(&files, args, ground, &mut notes)?;
     let mut programs: Vec<Option<Program<u64>>> = Vec::new();
     let mut endless = Vec::new();
-    for (path, file) in files {
-        let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-        match file {
-            Profile::Curves(file) if file.windows.is_empty() && file.phases.len() < 2 => {
+    for (path, source) in files {
+        match source {
+            Source::Curves(file, _) if file.windows.is_empty() && file.phases.len() < 2 => {
                 programs.push(None);
                 endless.push((programs.len() - 1, path, file));
             }
-            Profile::Curves(file) => {
+            Source::Curves(file, _) => {
                 let program = file.into_program(&name_of(path), untrusted);
-                programs.push(Some(program.map_err(|e| failed(e.to_string()))?));
+                programs.push(Some(program.map_err(|e| failed(path, e))?));
             }
-            Profile::Phases(profile) => {
-                programs.push(Some(phased(&profile, ground, &mut notes).map_err(|e| failed(e.to_string()))?));
+            Source::Reuse(profile) => {
+                let program = modelled_program(&profile, ground, &mut notes);
+                programs.push(Some(program.map_err(|e| failed(path, e))?));
             }
         }
     }
@@ -60,21 +84,87 @@ pub(super) fn read(
         let phase = file.phases.first().map(|p| p.phase);
         file.windows =
             vec![WindowRecord { work: longest, phase, mix: None, points: Vec::new(), reuse: None }];
-        let program = file.into_program(&name_of(path), untrusted);
-        let program = program.map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+        let program = file.into_program(&name_of(path), untrusted).map_err(|error| failed(path, error))?;
         notes.push(format!("{} has no windows: it is taken to do the same throughout", program.name()));
         programs[slot] = Some(program);
     }
-    Ok(Profiles { programs: programs.into_iter().flatten().collect(), cache_bytes, notes })
+    Ok(Profiles { programs: programs.into_iter().flatten().collect(), cache, model, notes })
 }
 
-fn open(path: &Path) -> Result<Profile, Failure> {
+fn failed(path: &Path, problem: impl std::fmt::Display) -> Failure {
+    Failure::Run(format!("{}: {problem}", path.display()))
+}
+
+/// The cache that is shared, and how.
+fn shared(
+    files: &[(&Path, Source)],
+    args: &PredictArgs,
+    ground: &Ground,
+    notes: &mut Vec<String>,
+) -> Result<(SharedCache, Model), Failure> {
+    let mut found: Option<(&Path, &Machine)> = None;
+    for (path, source) in files {
+        let Source::Curves(_, machine) = source else { continue };
+        match (found, machine) {
+            (Some((before, Machine::Simulated(_))), Machine::Simulated(_))
+                if found.map(|f| f.1) != Some(machine) =>
+            {
+                return Err(Failure::Usage(format!(
+                    "{} was recorded on another chip than {}: record both on one",
+                    path.display(),
+                    before.display()
+                )));
+            }
+            (None | Some((_, Machine::Measured { .. })), Machine::Simulated(_)) => {
+                found = Some((path, machine));
+            }
+            _ => {}
+        }
+    }
+    let given = Machine::simulated(ground, &args.chip);
+    let recorded = found.filter(|_| args.files.cache.is_none());
+    let Some((path, machine @ Machine::Simulated(chip))) = recorded else {
+        let bytes = args.files.cache.map_or_else(|| common_size(files, ground), Ok)?;
+        let cache = SharedCache::new(bytes).map_err(Failure::usage)?;
+        let limit =
+            args.chip.bandwidth().map(cachesharing::MemoryLimit::new).transpose().map_err(Failure::usage)?;
+        return Ok((limit.map_or(cache, |limit| cache.with_memory(limit)), args.model()));
+    };
+    if !args.chip.is_default() && given != *machine {
+        return Err(Failure::Usage(format!(
+            "{} was recorded on another chip than the flags describe: leave them out, or record it again",
+            path.display()
+        )));
+    }
+    for (other, source) in files {
+        match source {
+            Source::Curves(_, Machine::Measured { .. }) => notes.push(format!(
+                "{} was measured on another machine than {}",
+                other.display(),
+                path.display()
+            )),
+            Source::Reuse(_) if given != *machine => {
+                return Err(Failure::Usage(format!(
+                    "{} holds reuse but no curves, and {} was recorded on another chip than the one they would be modelled \
+                     for: give that chip's flags",
+                    other.display(),
+                    path.display()
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok((chip.cache()?, chip.model()?))
+}
+
+/// Opens a file of either format.
+pub(super) fn open(path: &Path) -> Result<Profile, Failure> {
     let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
     let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     match PhaseProfile::read(text.as_slice()) {
-        Ok(profile) => Ok(Profile::Phases(profile)),
+        Ok(profile) => Ok(Profile::Phases(Box::new(profile))),
         Err(FileError::Format { found }) if found == "cache-curve" => serde_json::from_slice(&text)
-            .map(Profile::Curves)
+            .map(|file| Profile::Curves(Box::new(file)))
             .map_err(|error| failed(format!("not a profile of its format: {error}"))),
         Err(FileError::Syntax(problem)) => Err(failed(format!("not a profile: {problem}"))),
         Err(FileError::Format { .. }) => Err(failed(
@@ -86,13 +176,14 @@ fn open(path: &Path) -> Result<Profile, Failure> {
     }
 }
 
-/// The cache that cache-curve files were measured in, or the chip's.
-fn common_size(files: &[(&Path, Profile)], ground: &Ground) -> Result<u64, Failure> {
+/// The cache that curves were measured in, or the chip's.
+fn common_size(files: &[(&Path, Source)], ground: &Ground) -> Result<u64, Failure> {
     let mut found: Option<(&Path, u64)> = None;
-    for (path, file) in files {
-        let Profile::Curves(ProgramFile { cache_bytes: Some(bytes), .. }) = file else { continue };
+    for (path, source) in files {
+        let Source::Curves(_, machine) = source else { continue };
+        let Some(bytes) = machine.cache_bytes() else { continue };
         match found {
-            Some((before, other)) if other != *bytes => {
+            Some((before, other)) if other != bytes => {
                 return Err(Failure::Usage(format!(
                     "{} was measured in a cache of {other} bytes, {} in one of {bytes}: say by --cache which one \
                      they are to share",
@@ -100,18 +191,33 @@ fn common_size(files: &[(&Path, Profile)], ground: &Ground) -> Result<u64, Failu
                     path.display()
                 )));
             }
-            _ => found = Some((path, *bytes)),
+            _ => found = Some((path, bytes)),
         }
     }
     Ok(found.map_or(ground.settings.shared.geometry.bytes(), |(_, bytes)| bytes))
 }
 
-fn name_of(path: &Path) -> String {
+/// The name of a program that has none, from its file's.
+pub(super) fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
+/// Those of the thread with most windows.
+pub(super) fn longest_thread(windows: Vec<ProfiledWindow>) -> Vec<ProfiledWindow> {
+    let mut threads: HashMap<u32, usize> = HashMap::new();
+    for window in &windows {
+        *threads.entry(window.thread).or_default() += 1;
+    }
+    let longest = threads.iter().max_by_key(|&(&id, &n)| (n, std::cmp::Reverse(id))).map(|(&id, _)| id);
+    windows.into_iter().filter(|window| Some(window.thread) == longest).collect()
+}
+
 /// A program with a modelled curve for each phase. Of several threads, the one with most windows.
-fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> Result<Program<u64>, Failure> {
+pub(super) fn modelled_program(
+    profile: &PhaseProfile,
+    ground: &Ground,
+    notes: &mut Vec<String>,
+) -> Result<Program<u64>, Failure> {
     let name = &profile.program;
     if profile.incomplete {
         notes.push(format!("the profile of {name} was interrupted: it ends there"));
@@ -121,11 +227,9 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
             "the profile of {name} is of all its threads in one cache: they are taken to run in turn on one core"
         ));
     }
-    let mut threads: HashMap<u32, usize> = HashMap::new();
-    for window in &profile.windows {
-        *threads.entry(window.thread).or_default() += 1;
-    }
-    let thread = threads.iter().max_by_key(|&(&id, &n)| (n, std::cmp::Reverse(id))).map(|(&id, _)| id);
+    let mut threads: Vec<u32> = profile.windows.iter().map(|window| window.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
     if threads.len() > 1 {
         notes.push(format!("{name} has {} threads: only the longest is taken", threads.len()));
     }
@@ -137,7 +241,8 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
         let mix = phase.accesses_per_instruction.or(described.accesses_per_instruction).unwrap_or(1.0);
         numbers.insert(&phase.phase, number);
         if !described.profile.is_empty() {
-            curves.push((number, modelled(ground, &described.profile, mix, &sizes)?));
+            let curve = modelled(ground, &described.profile, mix, &sizes)?;
+            curves.push((number, with_estimated_times(ground, curve, &described.profile)?));
         }
     }
     let counted = profile.windows.iter().any(|w| w.instructions > 0);
@@ -146,7 +251,7 @@ fn phased(profile: &PhaseProfile, ground: &Ground, notes: &mut Vec<String>) -> R
     }
     let mut left_out = 0;
     let mut windows = Vec::new();
-    for window in profile.windows.iter().filter(|w| Some(w.thread) == thread) {
+    for window in longest_thread(profile.windows.clone()) {
         let work = if counted { window.instructions } else { window.accesses.unwrap_or(0) };
         match numbers.get(window.phase.as_str()) {
             Some(&number) if work > 0 && curves.iter().any(|(n, _)| *n == number) => {

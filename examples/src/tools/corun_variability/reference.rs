@@ -74,6 +74,45 @@ pub(super) fn steady(
     Ok(first.iter().enumerate().map(|(core, &first)| chip.counters(core) - first).collect())
 }
 
+/// Cycles of the target's pass after each start: all programs at the same time, the target before the others, the others
+/// before the target. They run at `speeds` alone, in accesses per cycle.
+pub(super) fn after_each_start(
+    ground: &Ground,
+    programs: &[&Recorded],
+    offsets: &[f64],
+    speeds: &[f64],
+) -> Result<Vec<f64>, Failure> {
+    let together = pass(&mut met(ground, programs, offsets, speeds)?, ground, programs, false).cycles;
+    let mut cycles = vec![together];
+    for target_first in [true, false] {
+        let cores = programs.iter().zip(offsets).map(|(played, offset)| {
+            ground.core(played, (offset * played.recording.references() as f64) as u64)
+        });
+        let cores = cores.collect::<Result<Vec<_>, Failure>>()?;
+        let mut chip = Chip::new(&ground.settings, cores).map_err(Failure::run)?;
+        let (first, others): (Vec<usize>, Vec<usize>) =
+            (0..chip.cores()).partition(|&core| (core == 0) == target_first);
+        // Those that come first fill the cache together, then all share it for as long.
+        for &core in &others {
+            chip.suspend(core);
+        }
+        warm(&mut chip, first[0], ground.warm_up(programs[first[0]]));
+        for &core in &others {
+            chip.resume(core);
+        }
+        warm(&mut chip, 0, ground.warm_up(programs[0]));
+        cycles.push(pass(&mut chip, ground, programs, false).cycles);
+    }
+    Ok(cycles)
+}
+
+/// Runs all running cores until one of them has made so many more accesses.
+fn warm(chip: &mut Chip<Player>, core: usize, accesses: u64) {
+    let mut limits = vec![u64::MAX; chip.cores()];
+    limits[core] = chip.counters(core).accesses + accesses;
+    while !matches!(chip.advance(&limits), Event::Limit { .. } | Event::Idle) {}
+}
+
 /// Accesses per cycle alone.
 pub(super) fn speed(ground: &Ground, played: &Recorded) -> Result<f64, Failure> {
     Ok(played.recording.references() as f64 / alone(ground, played)?)

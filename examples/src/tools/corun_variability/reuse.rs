@@ -1,26 +1,25 @@
 //! Curves without a machine: each window's reuse, followed access by access, and StatStack.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
-use cachesharing::{CacheCurve, CurvePoint};
-use reuse_sampler::{Outcome, ReuseDistance, ReuseProfile};
+use cachesharing::{CacheCurve, CurvePoint, ReuseTimes};
+use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 use super::Ground;
 use super::solo::SoloWindow;
-use crate::cli::Failure;
-use crate::cli::Recorded;
+use crate::cli::{Failure, Recorded};
+use crate::guided::AddressHasher;
 use crate::machines::testbed::modelled::modelled_curve;
 
-/// The curve of each window of a program that has run once before, from how long ago each access's line was touched.
+/// The curve of each window of a program that has run once before.
 pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<SoloWindow>, Failure> {
     let sizes = ground.sizes();
-    let mut reuse = Reuse::new(played);
-    ground
-        .windows(played)
-        .map(|accesses| {
-            let profile = reuse.next(accesses);
+    let windows = ground.windows(played).zip(profiles(ground, played));
+    windows
+        .map(|(accesses, profile)| {
             let curve = modelled(ground, &profile, played.mix, &sizes)?;
-            Ok((accesses as f64 / played.mix, curve))
+            Ok((accesses as f64 / played.mix, with_estimated_times(ground, curve, &profile)?))
         })
         .collect()
 }
@@ -33,7 +32,7 @@ pub(super) fn modelled(
     sizes: &[u64],
 ) -> Result<CacheCurve, Failure> {
     let curve =
-        modelled_curve(&ground.settings, profile, mix, ground.base_cpi, sizes).map_err(Failure::run)?;
+        modelled_curve(&ground.settings, profile, mix, ground.base_cpi(), sizes).map_err(Failure::run)?;
     let points = curve.points().iter().filter_map(|p| {
         let (miss_ratio, fetch_ratio) = (p.miss_ratio?, p.fetch_ratio?);
         Some(CurvePoint { bytes: p.bytes, cpi: p.cpi, miss_ratio, fetch_ratio, hit_rate: p.hit_rate })
@@ -41,24 +40,41 @@ pub(super) fn modelled(
     CacheCurve::new(points.collect(), mix, profile.line_size().bytes()).map_err(Failure::run)
 }
 
-/// The reuse of a recording in its second pass.
-struct Reuse<'a> {
-    played: &'a Recorded,
-    last: HashMap<u64, u64>, // line to the number of the access that touched it last
-    next: u64,               // number of the next access, over both passes
+/// The same curve with the reuse times that a profile leads to expect, where they are to be had.
+pub(super) fn with_estimated_times(
+    ground: &Ground,
+    curve: CacheCurve,
+    profile: &ReuseProfile,
+) -> Result<CacheCurve, Failure> {
+    if !ground.reuse_times {
+        return Ok(curve);
+    }
+    let geometry = ground.settings.shared.geometry;
+    let private = ground.settings.l2.unwrap_or(ground.settings.l1).geometry.lines();
+    let way = geometry.bytes() / geometry.ways();
+    let times = ReuseTimes::estimated(way, geometry.ways() as u32, private, profile);
+    curve.with_reuse_times(times.map_err(Failure::run)?).map_err(Failure::run)
 }
 
-impl<'a> Reuse<'a> {
-    fn new(played: &'a Recorded) -> Self {
+/// The reuse of a stream of lines, window by window, from how long ago each access's line was touched.
+#[derive(Default)]
+pub(super) struct Reuse {
+    last: HashMap<u64, u64, BuildHasherDefault<AddressHasher>>, // line to the number of the access that touched it last
+    next: u64,                                                  // number of the next access
+}
+
+impl Reuse {
+    /// Of a program that has run once before.
+    pub fn after(played: &Recorded) -> Self {
         let last = played.recording.iter().zip(0..).map(|((line, _), number)| (line, number)).collect();
-        Self { played, last, next: played.recording.references() }
+        Self { last, next: played.recording.references() }
     }
 
-    /// The profile of the next `accesses` accesses.
-    fn next(&mut self, accesses: u64) -> ReuseProfile {
-        let mut profile = ReuseProfile::new(self.played.recording.line_size());
-        let begin = self.next - self.played.recording.references();
-        for line in self.played.recording.lines(begin, begin + accesses) {
+    /// The profile of a window.
+    pub fn window(&mut self, line_size: LineSize, lines: impl Iterator<Item = u64>) -> ReuseProfile {
+        let mut profile = ReuseProfile::new(line_size);
+        let began = self.next;
+        for line in lines {
             let outcome = match self.last.insert(line, self.next) {
                 Some(before) => Outcome::Reused(ReuseDistance(self.next - before - 1)),
                 None => Outcome::Dangling,
@@ -66,7 +82,19 @@ impl<'a> Reuse<'a> {
             profile.record(outcome, 1);
             self.next += 1;
         }
-        profile.add_accesses(accesses);
+        profile.add_accesses(self.next - began);
         profile
     }
+}
+
+/// The profile of each window of a program that has run once before.
+pub(super) fn profiles(ground: &Ground, played: &Recorded) -> Vec<ReuseProfile> {
+    let mut reuse = Reuse::after(played);
+    let (recording, mut begin) = (&played.recording, 0);
+    let window = |accesses| {
+        let lines = recording.lines(begin, begin + accesses);
+        begin += accesses;
+        reuse.window(recording.line_size(), lines)
+    };
+    ground.windows(played).map(window).collect()
 }

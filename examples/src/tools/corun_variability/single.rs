@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::index;
 use serde_json::{Value, json};
 
-use super::args::{Args, Model};
+use super::args::{Model, PredictArgs};
 use super::ground::Ground;
 use super::predict::sharing_model;
 use super::{embedded, go_on, reference, solo};
@@ -64,7 +64,7 @@ struct Alone {
 
 /// Runs the experiment and tells the result; answers whether it is whole, or what was finished until an interrupt.
 pub(super) fn experiment(
-    args: &Args,
+    args: &PredictArgs,
     ground: &Ground,
     threads: NonZeroUsize,
     watch: &Watch<'_>,
@@ -116,13 +116,13 @@ fn smaller(ground: &Ground, divisor: u64) -> Result<Ground, Failure> {
 }
 
 /// Every window alone.
-fn alone(args: &Args, ground: &Ground, threads: NonZeroUsize) -> Result<Alone, Failure> {
+fn alone(args: &PredictArgs, ground: &Ground, threads: NonZeroUsize) -> Result<Alone, Failure> {
     let cache = ground.settings.shared.geometry.bytes();
     let mut alone = Alone { played: Vec::new(), curves: Vec::new(), speeds: Vec::new() };
     for (name, ..) in embedded::STEADY {
         let played = embedded::steady(name, cache, args.chip.line_size(), args.common.seed)?;
         let ground = Ground { window: played.recording.references(), ..ground.clone() };
-        let program = solo::profile(&ground, &played, args.played.curves, threads)?;
+        let program = solo::profile(&ground, &played, args.measured.curves, threads)?;
         alone.curves.extend(program.phases().iter().map(|(_, curve)| curve.clone()));
         alone.speeds.push(reference::speed(&ground, &played)?);
         alone.played.push(played);
@@ -139,7 +139,7 @@ fn sets(count: usize, seed: u64) -> Vec<Vec<usize>> {
 }
 
 fn group(
-    args: &Args,
+    args: &PredictArgs,
     ground: &Ground,
     alone: &Alone,
     set: &[usize],
@@ -263,7 +263,7 @@ fn worst(groups: &[Group]) -> Vec<Vec<String>> {
     rows
 }
 
-fn object(args: &Args, groups: &[Group], whole: bool) -> Value {
+fn object(args: &PredictArgs, groups: &[Group], whole: bool) -> Value {
     let summary = |(what, size, s): (String, Option<u64>, Summary)| {
         json!({"windows": what, "cache_bytes": size, "sets": s.groups, "predictions": s.predictions,
                "on_cliff": s.flagged, "inside_range": s.inside, "within_3_percent_of_range": s.beside,

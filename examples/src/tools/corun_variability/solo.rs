@@ -43,6 +43,16 @@ pub(super) fn profile(
     curves: Curves,
     threads: NonZeroUsize,
 ) -> Result<Program<u64>, Failure> {
+    phased(ground, &played.name, windows(ground, played, curves, threads)?)
+}
+
+/// Measures every window of `played`.
+fn windows(
+    ground: &Ground,
+    played: &Recorded,
+    curves: Curves,
+    threads: NonZeroUsize,
+) -> Result<Vec<SoloWindow>, Failure> {
     let cache = ground.settings.shared.geometry.bytes();
     let mut windows = match curves {
         Curves::Ways => by_size(ground, played, threads, |bytes| alone(ground, played, bytes))?,
@@ -51,13 +61,13 @@ pub(super) fn profile(
         }
         Curves::Statstack => by_statstack(ground, played)?,
     };
-    if ground.reuse_times {
+    if ground.reuse_times && curves == Curves::Ways {
         let all = reuse_times(ground, played)?;
         for ((_, curve), times) in windows.iter_mut().zip(all) {
             *curve = curve.clone().with_reuse_times(times).map_err(Failure::run)?;
         }
     }
-    phased(ground, played, windows)
+    Ok(windows)
 }
 
 /// What was counted in a window at one size, and whether it can be relied upon.
@@ -138,7 +148,8 @@ fn beside_pirate(ground: &Ground, played: &Recorded, stolen: u64) -> Result<Vec<
         .collect()
 }
 
-fn point(bytes: u64, counters: &Counters) -> CurvePoint {
+/// A point of a curve from what was counted.
+pub(super) fn point(bytes: u64, counters: &Counters) -> CurvePoint {
     let hits = counters.shared_accesses - counters.shared_misses;
     CurvePoint {
         bytes,
@@ -153,16 +164,35 @@ fn point(bytes: u64, counters: &Counters) -> CurvePoint {
 ///
 /// A trace has no code to tell phases by. What matters here is what a window does at each size of the cache, and that
 /// does not depend on who runs beside it.
-fn phased(ground: &Ground, played: &Recorded, windows: Vec<SoloWindow>) -> Result<Program<u64>, Failure> {
-    let sizes = ground.sizes();
-    let config = PopConfig { threshold: ground.threshold, capacity: None, ..PopConfig::default() };
-    let mut clusterer = Pop::new(config).map_err(Failure::usage)?;
-    let mut members = Vec::with_capacity(windows.len());
-    for (work, curve) in windows {
-        let speeds: Vec<f64> = sizes.iter().map(|&bytes| curve.cpi(bytes as f64)).collect();
-        let signature = Signature::raw(speeds).map_err(Failure::run)?;
-        let phase = clusterer.classify(&signature).map_err(Failure::run)?.phase;
-        members.push(Window::measured(work, phase.index() as u64, curve));
+pub(super) fn phased(
+    ground: &Ground,
+    name: &str,
+    windows: impl IntoIterator<Item = SoloWindow>,
+) -> Result<Program<u64>, Failure> {
+    let mut phases = Phases::new(ground)?;
+    let members = windows
+        .into_iter()
+        .map(|(work, curve)| Ok(Window::measured(work, phases.of(&curve)?, curve)))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    Program::new(name, [], members).map_err(Failure::run)
+}
+
+/// Phases by speed at every size.
+pub(super) struct Phases {
+    sizes: Vec<u64>,
+    clusterer: Pop,
+}
+
+impl Phases {
+    pub fn new(ground: &Ground) -> Result<Self, Failure> {
+        let config = PopConfig { threshold: ground.threshold, capacity: None, ..PopConfig::default() };
+        Ok(Self { sizes: ground.sizes(), clusterer: Pop::new(config).map_err(Failure::usage)? })
     }
-    Program::new(&*played.name, [], members).map_err(Failure::run)
+
+    /// The phase of a window with this curve.
+    pub fn of(&mut self, curve: &CacheCurve) -> Result<u64, Failure> {
+        let speeds: Vec<f64> = self.sizes.iter().map(|&bytes| curve.cpi(bytes as f64)).collect();
+        let signature = Signature::raw(speeds).map_err(Failure::run)?;
+        Ok(self.clusterer.classify(&signature).map_err(Failure::run)?.phase.index() as u64)
+    }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use cachesharing::{Culprit, SlowdownDistribution};
 
-use super::args::Args;
+use super::args::PredictArgs;
 use super::object::QUANTILES;
 use super::{Findings, Truth, certainty, schedule, ways};
 use crate::output::OutputDir;
@@ -15,7 +15,7 @@ const CULPRITS: usize = 5;
 
 /// Writes the tables.
 pub(super) fn write(
-    args: &Args,
+    args: &PredictArgs,
     found: &Findings,
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
@@ -97,7 +97,7 @@ pub(super) fn write(
 }
 
 /// What is predicted and simulated.
-pub(super) fn distributions(args: &Args, found: &Findings) -> Vec<Vec<String>> {
+pub(super) fn distributions(args: &PredictArgs, found: &Findings) -> Vec<Vec<String>> {
     let mut header = ["slower by", "mean", "spread"].map(str::to_owned).to_vec();
     header.extend(QUANTILES.iter().map(|p| format!("{:.0} %", 100.0 * p)));
     let row = |name: String, of: &SlowdownDistribution| {

@@ -153,8 +153,9 @@ mod tests {
 
     #[test]
     fn ways_are_within_one_per_cent_of_the_best_division_on_the_chip_and_gain_over_none() {
-        let args =
-            Args::try_parse_from(["corun_variability", "--llc-size", "64KiB", "--l1-size", "1KiB"]).unwrap();
+        let args = Args::try_parse_from(["corun_variability", "--llc-size", "64KiB", "--l1-size", "1KiB"])
+            .unwrap()
+            .predict;
         let mut ground = ground(&args).unwrap();
         let geometry = ground.settings.shared.geometry;
         let threads = NonZeroUsize::MIN;

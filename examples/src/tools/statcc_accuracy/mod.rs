@@ -50,6 +50,11 @@ pub fn run_until(
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
+    if args.chip.is_exclusive() {
+        return Err(Failure::usage(
+            "--inclusion exclusive: StatCC has no model of a cache that holds what others do not; use corun_variability",
+        ));
+    }
     let machine = Machine { chip: args.chip.settings(args.common.seed)?, timing: args.chip.timing() };
     let model = Model::of(args.chip.policy());
     // Found before the run, not after.

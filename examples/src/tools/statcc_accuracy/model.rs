@@ -19,7 +19,9 @@ impl Model {
     #[must_use]
     pub const fn of(policy: Replacement) -> Self {
         match policy {
-            Replacement::Lru | Replacement::Nehalem | Replacement::TreePlru => Self::StatStack,
+            Replacement::Lru | Replacement::Nehalem | Replacement::TreePlru | Replacement::Srrip => {
+                Self::StatStack
+            }
             Replacement::Random | Replacement::Fifo => Self::StatCache,
         }
     }
@@ -27,7 +29,7 @@ impl Model {
     /// Whether it only comes near to a policy.
     #[must_use]
     pub const fn approximates(self, policy: Replacement) -> bool {
-        matches!(policy, Replacement::Fifo | Replacement::Nehalem | Replacement::TreePlru)
+        !matches!(policy, Replacement::Lru | Replacement::Random)
     }
 
     /// The policy that it models.

@@ -86,14 +86,14 @@ pub fn play(
         let dispersion = dispersion(&program.recording, geometry)?;
         let mut known = Known::new(machine, program.mix, &solo, window, dispersion, &first, &later)?;
         if counted {
-            known = known.counted(geometry, model.replacement(), &solo, 2)?;
+            known = known.counted(&machine.chip, model.replacement(), &solo, 2)?;
         }
         Ok(Subject { solo, known })
     });
     let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
     let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-    let (cache, replacement) = (cache(geometry)?, model.replacement());
+    let (cache, replacement) = (cache(&machine.chip)?, model.replacement());
     let predicted = walk::walk(&windowed, cache, replacement, walk::Until::AllEnded, &[]);
     let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::AllEnded, &predicted);
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;
@@ -102,13 +102,14 @@ pub fn play(
     let played = programs.iter().zip(together).map(
         |(program, (((subject, (predicted, range)), simulated), steady))| {
             let solo = subject.solo.counters;
+            let steady = Steady { miss_ratio: subject.solo.counted_misses(steady.miss_ratio), ..steady };
             Played {
                 name: program.name.clone(),
                 mix: program.mix,
                 accesses: solo.accesses,
                 solo: Figures { miss_ratio: solo.miss_ratio(), cpi: solo.cpi() },
                 predicted: SharedFigures {
-                    miss_ratio: predicted.miss_ratio(),
+                    miss_ratio: subject.solo.counted_misses(predicted.miss_ratio()),
                     cpi: predicted.cpi(),
                     share_lines: predicted.lines(),
                 },

@@ -3,11 +3,11 @@
 
 use reuse_sampler::{Line, ReuseProfile, SetDispersion, SetDispersionCounter};
 use statcc::walk::{ProfiledWindow, Replacement, SetAssociativeCache, WindowedProgram};
-use statcc::{LinearLatency, PrivateLevel, Program};
+use statcc::{LinearLatency, MeasuredCpi, PrivateLevel, Program, WindowCpi};
 
 use super::truth::{Machine, Solo};
 use crate::cli::Failure;
-use crate::machines::chip::{CoreTiming, Geometry, Recording};
+use crate::machines::chip::{ChipSettings, CoreTiming, Geometry, Recording};
 
 /// A program in windows, and as a whole.
 #[derive(Clone, Debug)]
@@ -35,9 +35,10 @@ impl Known {
         later: &[ReuseProfile],
     ) -> Result<Self, Failure> {
         let windows = |profiles: &[ReuseProfile], pass: usize| -> Result<Vec<ProfiledWindow>, Failure> {
-            let hits = |k: usize| 1.0 - solo.window(pass, k).l1_miss_ratio();
+            let hits = |k: usize| 1.0 - solo.window(pass, k).shared_access_ratio();
             let window = |(k, profile): (usize, &ReuseProfile)| {
-                ProfiledWindow::new(profile, cpi_model(machine, mix, hits(k))?).map_err(Failure::run)
+                let cpi = cpi_model(machine, mix, hits(k), solo.cpis(pass, k))?;
+                ProfiledWindow::new(profile, cpi).map_err(Failure::run)
             };
             profiles.iter().enumerate().map(window).collect()
         };
@@ -49,8 +50,10 @@ impl Known {
         for profile in first {
             all.merge(profile).map_err(Failure::run)?;
         }
-        let whole = cpi_model(machine, mix, 1.0 - solo.counters.l1_miss_ratio())?;
-        let whole = Program::in_order(&all, mix, whole).map_err(Failure::run)?;
+        let hits = 1.0 - solo.counters.shared_access_ratio();
+        let whole = cpi_model(machine, mix, hits, solo.all_cpis())?;
+        let whole = Program::new(&all, mix, whole).and_then(|program| program.with_private_hits(hits));
+        let whole = whole.map_err(Failure::run)?;
         Ok(Self { windowed: windowed.map_err(Failure::run)?, whole })
     }
 
@@ -61,24 +64,30 @@ impl Known {
     /// [`Failure::Run`] if what was counted is no miss ratio.
     pub fn counted(
         self,
-        geometry: Geometry,
+        chip: &ChipSettings,
         replacement: Replacement,
         solo: &Solo,
         passes: u64,
     ) -> Result<Self, Failure> {
-        let misses = |pass: usize, window: usize| solo.window(pass, window).miss_ratio();
-        let windowed = self.windowed.counted_alone(cache(geometry)?, replacement, passes, misses);
-        let whole = self.whole.counted_alone(solo.counters.miss_ratio());
+        let misses = |pass: usize, window: usize| solo.misses(pass, window);
+        let windowed = self.windowed.counted_alone(cache(chip)?, replacement, passes, misses);
+        let whole = self.whole.counted_alone(solo.all_misses());
         Ok(Self { windowed: windowed.map_err(Failure::run)?, whole: whole.map_err(Failure::run)? })
     }
 }
 
-/// The shared cache as the model has it.
+/// The shared cache, and the memory behind it, as the model has them.
 ///
 /// # Errors
-/// None for a geometry, which has sets and ways.
-pub fn cache(geometry: Geometry) -> Result<SetAssociativeCache, Failure> {
-    SetAssociativeCache::new(geometry.sets(), geometry.ways()).map_err(Failure::run)
+/// None for a chip that can be built.
+pub fn cache(chip: &ChipSettings) -> Result<SetAssociativeCache, Failure> {
+    let geometry = chip.shared.geometry;
+    let cache = SetAssociativeCache::new(geometry.sets(), geometry.ways());
+    let limited = cache.and_then(|cache| match chip.lines_per_cycle {
+        Some(lines) => cache.with_memory(lines),
+        None => Ok(cache),
+    });
+    limited.map_err(Failure::run)
 }
 
 /// Places in a program from which it is looked back.
@@ -105,10 +114,20 @@ pub fn dispersion(recording: &Recording, geometry: Geometry) -> Result<SetDisper
     Ok(counter.finish())
 }
 
-/// The CPI of a program on an in-order core of the chip, or the nearest thing to it.
-fn cpi_model(machine: &Machine, mix: f64, l1_hits: f64) -> Result<LinearLatency, Failure> {
+/// The CPI of a program by the chip's latencies, or as it was `measured` where they do not give it.
+fn cpi_model(
+    machine: &Machine,
+    mix: f64,
+    hits: f64,
+    measured: Vec<(f64, f64)>,
+) -> Result<WindowCpi, Failure> {
+    let hits = hits.clamp(0.0, 1.0);
+    if !measured.is_empty() {
+        return MeasuredCpi::new(measured, hits).map(WindowCpi::from).map_err(Failure::run);
+    }
     let (CoreTiming::InOrder { base_cpi } | CoreTiming::OutOfOrder { base_cpi, .. }) = machine.timing;
     let latencies = machine.chip.latencies;
-    let l1 = PrivateLevel { hit_ratio: l1_hits, latency: latencies.l1 };
-    LinearLatency::new(base_cpi, mix, &[l1], latencies.shared, latencies.memory).map_err(Failure::run)
+    let l1 = PrivateLevel { hit_ratio: hits, latency: latencies.l1 };
+    let model = LinearLatency::new(base_cpi, mix, &[l1], latencies.shared, latencies.memory);
+    model.map(WindowCpi::from).map_err(Failure::run)
 }

@@ -233,8 +233,8 @@ impl Suite {
 
     /// With what was counted alone, if that is to be used.
     pub(super) fn counted(&self, known: Known, solo: &Solo) -> Result<Known, Failure> {
-        let geometry = self.machine.chip.shared.geometry;
-        if self.counted { known.counted(geometry, self.model.replacement(), solo, 1) } else { Ok(known) }
+        let chip = &self.machine.chip;
+        if self.counted { known.counted(chip, self.model.replacement(), solo, 1) } else { Ok(known) }
     }
 
     /// Simulates groups of programs until the first has ended, and predicts the same; those begun before an interrupt.
@@ -253,7 +253,7 @@ impl Suite {
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
             let predicted = self.predict(&known, &[])?;
             let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-            let (cache, replacement) = (cache(self.machine.chip.shared.geometry)?, self.model.replacement());
+            let (cache, replacement) = (cache(&self.machine.chip)?, self.model.replacement());
             let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted);
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
@@ -264,7 +264,7 @@ impl Suite {
 
     pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Result<Vec<Walked>, Failure> {
         let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-        let cache = cache(self.machine.chip.shared.geometry)?;
+        let cache = cache(&self.machine.chip)?;
         Ok(walk::walk(&windowed, cache, self.model.replacement(), walk::Until::FirstEnded, cpi_errors))
     }
 
@@ -331,7 +331,7 @@ fn group(subjects: &[Subject], judged: &Judged) -> Group {
         .map(|(((&member, simulated), (predicted, range)), steady)| Outcome {
             name: subjects[member].recorded.name.clone(),
             miss_ratio: simulated.counters.miss_ratio(),
-            predicted_miss_ratio: predicted.miss_ratio(),
+            predicted_miss_ratio: subjects[member].solo.counted_misses(predicted.miss_ratio()),
             cpi: simulated.counters.cpi(),
             predicted_cpi: predicted.cpi(),
             lines: simulated.lines,

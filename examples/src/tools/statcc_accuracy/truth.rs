@@ -9,16 +9,85 @@ use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Counters, Pl
 pub struct Solo {
     /// Its first pass, from empty caches.
     pub counters: Counters,
-    passes: Vec<Vec<Counters>>, // by windows; at least one
+    passes: Passes,
+    sized: Vec<Sized>, // by rising ways of the shared cache, all of them last; none where latencies give the CPI
 }
+
+/// What was counted in each window of each pass.
+type Passes = Vec<Vec<Counters>>;
+
+/// The same in some ways of the shared cache.
+#[derive(Clone, Debug)]
+struct Sized {
+    passes: Passes,
+    bare: Passes, // without the prefetcher
+}
+
+/// Parts of the ways of the shared cache, in sixteenths, in which a CPI is measured as a function of the misses.
+const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 12, 16];
 
 impl Solo {
     /// What was counted in a window of a pass; of later passes than were played, the last one stands for them.
     #[must_use]
     pub fn window(&self, pass: usize, window: usize) -> &Counters {
-        let pass = self.passes.get(pass).or(self.passes.last());
-        pass.and_then(|windows| windows.get(window)).unwrap_or(&self.counters)
+        window_of(&self.passes, pass, window).unwrap_or(&self.counters)
     }
+
+    /// Misses per access in it that a prefetcher saves none of: what a model of reuse knows.
+    #[must_use]
+    pub fn misses(&self, pass: usize, window: usize) -> f64 {
+        let bare = self.sized.last().and_then(|all| window_of(&all.bare, pass, window));
+        bare.unwrap_or(self.window(pass, window)).miss_ratio()
+    }
+
+    /// The same of the first pass as a whole.
+    #[must_use]
+    pub fn all_misses(&self) -> f64 {
+        self.sized.last().map_or(self.counters.miss_ratio(), |all| first_pass(&all.bare).miss_ratio())
+    }
+
+    /// These misses and the CPI of a window in each measured size, where latencies do not give the CPI.
+    #[must_use]
+    pub fn cpis(&self, pass: usize, window: usize) -> Vec<(f64, f64)> {
+        let point = |of: &Sized| {
+            let bare = window_of(&of.bare, pass, window)?;
+            Some((bare.miss_ratio(), window_of(&of.passes, pass, window)?.cpi()))
+        };
+        self.sized.iter().filter_map(point).collect()
+    }
+
+    /// The same of the first pass as a whole.
+    #[must_use]
+    pub fn all_cpis(&self) -> Vec<(f64, f64)> {
+        let point = |of: &Sized| (first_pass(&of.bare).miss_ratio(), first_pass(&of.passes).cpi());
+        self.sized.iter().map(point).collect()
+    }
+
+    /// The misses per access that are counted where a model of reuse says `misses`: a prefetcher saves some.
+    #[must_use]
+    pub fn counted_misses(&self, misses: f64) -> f64 {
+        let points: Vec<(f64, f64)> = self
+            .sized
+            .iter()
+            .rev() // misses rise as ways fall
+            .map(|of| (first_pass(&of.bare).miss_ratio(), first_pass(&of.passes).miss_ratio()))
+            .collect();
+        let above = points.partition_point(|point| point.0 <= misses);
+        match (above.checked_sub(1).map(|below| points[below]), points.get(above)) {
+            (Some(left), Some(right)) => left.1 + (misses - left.0) / (right.0 - left.0) * (right.1 - left.1),
+            (Some(end), None) | (None, Some(&end)) if end.0 > 0.0 => misses * end.1 / end.0,
+            _ => misses,
+        }
+    }
+}
+
+/// Of later passes than were played, the last one stands for them.
+fn window_of(passes: &Passes, pass: usize, window: usize) -> Option<&Counters> {
+    passes.get(pass).or(passes.last()).and_then(|windows| windows.get(window))
+}
+
+fn first_pass(passes: &Passes) -> Counters {
+    passes.first().map(|pass| pass.iter().copied().sum()).unwrap_or_default()
 }
 
 /// A program beside others.
@@ -40,16 +109,51 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Plays a program `passes` times, alone, in windows of `window` references.
+    /// Whether latencies give the CPI: not where they are hidden, prefetched away or waited for longer.
+    fn adds_up(&self) -> bool {
+        let in_order = matches!(self.timing, CoreTiming::InOrder { .. });
+        in_order
+            && self.chip.prefetcher.is_none()
+            && self.chip.lines_per_cycle.is_none()
+            && self.chip.l2.is_none()
+    }
+
+    /// Plays a program `passes` times, alone, in windows of `window` references; also in fewer ways of the shared cache,
+    /// where only that tells what misses cost.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the chip cannot be built.
     pub fn alone(&self, program: &Recorded, window: u64, passes: u64) -> Result<Solo, Failure> {
+        let by_pass = self.pass_by_pass(&self.chip, program, window, passes)?;
+        let geometry = self.chip.shared.geometry;
+        let mut sized = Vec::new();
+        let mut ways: Vec<u64> = SIXTEENTHS.iter().map(|part| (geometry.ways() * part / 16).max(1)).collect();
+        ways.dedup();
+        for ways in ways.into_iter().filter(|_| !self.adds_up()) {
+            let mut chip = self.chip.clone();
+            chip.shared.geometry = geometry.with_ways(ways).map_err(Failure::usage)?;
+            let passes_of = self.pass_by_pass(&chip, program, window, passes)?;
+            let bare = match chip.prefetcher.take() {
+                Some(_) => self.pass_by_pass(&chip, program, window, passes)?,
+                None => passes_of.clone(),
+            };
+            sized.push(Sized { passes: passes_of, bare });
+        }
+        Ok(Solo { counters: first_pass(&by_pass), passes: by_pass, sized })
+    }
+
+    fn pass_by_pass(
+        &self,
+        chip: &ChipSettings,
+        program: &Recorded,
+        window: u64,
+        passes: u64,
+    ) -> Result<Passes, Failure> {
         let length = program.recording.references();
         let until = Until::Accesses(length.saturating_mul(passes));
         let record =
-            corun::recorded(&self.chip, vec![self.core(program)?], until, window).map_err(Failure::usage)?;
-        let mut by_pass: Vec<Vec<Counters>> = Vec::new();
+            corun::recorded(chip, vec![self.core(program)?], until, window).map_err(Failure::usage)?;
+        let mut by_pass: Passes = Vec::new();
         for stretch in &record {
             if stretch.windows == [0] {
                 by_pass.push(Vec::new());
@@ -58,8 +162,7 @@ impl Machine {
                 pass.extend(&stretch.counters);
             }
         }
-        let counters = by_pass.first().map(|pass| pass.iter().copied().sum()).unwrap_or_default();
-        Ok(Solo { counters, passes: by_pass })
+        Ok(by_pass)
     }
 
     /// Plays programs together until `until`.

@@ -1,0 +1,425 @@
+//! Recording: a program measured alone, once, for all predictions that follow.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::Path;
+
+use cachesharing::file::ProgramFile;
+use cachesharing::{Program, Window};
+use phase_detect::GuideConfig;
+use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
+use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, SampleGap};
+use serde_json::json;
+
+use super::args::RecordArgs;
+use super::ground::Ground;
+use super::profiles::{Profile, longest_thread, modelled_program, name_of, open};
+use super::solo::Phases;
+use super::stored::{Machine, Stored};
+use super::{embedded, observe, reuse, solo};
+use crate::cli::{Failure, Recorded, Watch};
+use crate::guided::{GuidedOptions, GuidedRun};
+use crate::output::OutputFile;
+use crate::report::count;
+use crate::target::{ChildProcesses, SAMPLED_GAP, Target, TargetOptions, command_name};
+use crate::tools::phase_guided_cache;
+
+/// Share of the accesses of a profiled window that are followed, but for hardware counters.
+const SAMPLE_RATE: f64 = 0.01;
+
+/// A run of a program, measured alone.
+struct Run {
+    program: Program<u64>,
+    reuse: HashMap<u64, ReuseProfile>, // by phase
+    code: HashMap<u64, String>,        // hottest, by phase
+    machine: Machine,
+    remarks: Vec<String>,
+    incomplete: bool,
+}
+
+/// Records a program, and says what was recorded.
+pub(super) fn record(
+    args: &RecordArgs,
+    watch: &Watch<'_>,
+    out: &mut dyn Write,
+    messages: &mut dyn Write,
+) -> Result<u8, Failure> {
+    let mut ground = args.measured.ground(&args.chip, 1, args.seed)?;
+    let machine = Machine::simulated(&ground, &args.chip);
+    // Found before the run, not after.
+    let file = OutputFile::prepare(&args.output).map_err(Failure::usage)?;
+    let mut runs = Vec::new();
+    for path in &args.merged {
+        runs.push((path.display().to_string(), stored(path, &ground, &machine)?));
+    }
+    let mut status = 0;
+    let line_size = args.chip.line_size();
+    if !args.traces.is_empty() {
+        for recorded in args.traces.load(1, line_size)? {
+            runs.push((recorded.name.clone(), played(args, &mut ground, &machine, &recorded, watch)?));
+        }
+    } else if let Some(name) = &args.embedded {
+        let bytes = ground.settings.shared.geometry.bytes();
+        let recorded = embedded::program(name, bytes, line_size, args.seed)?;
+        runs.push((name.clone(), played(args, &mut ground, &machine, &recorded, watch)?));
+    } else if let Some(path) = &args.measured_curves {
+        runs.push((path.display().to_string(), measured(path)?));
+    } else if !args.program.is_empty() {
+        let (run, ended) = if args.sampled {
+            sampled(args, &ground, &machine, watch)?
+        } else {
+            observed(args, &ground, &machine, watch)?
+        };
+        status = ended;
+        runs.push((command_name(&args.program), run));
+    }
+    watch.clear();
+    let run = together(&ground, runs, args.name.as_deref())?;
+    let mut text = Vec::new();
+    profile(&run)?.write(&mut text).map_err(Failure::run)?;
+    file.write(&text).map_err(Failure::run)?;
+    let (name, windows, phases) =
+        (run.program.name(), run.program.window_count(), run.program.phases().len());
+    let said = if args.json {
+        let object = json!({
+            "program": name,
+            "windows": windows,
+            "phases": phases,
+            "work": run.program.work(),
+            "machine": run.machine,
+            "remarks": run.remarks,
+            "incomplete": run.incomplete,
+        });
+        writeln!(out, "{object}")
+    } else {
+        let work = count(run.program.work() as u64);
+        let unit = &run.program.units().work;
+        let lines = run.remarks.iter().fold(String::new(), |lines, remark| lines + "note: " + remark + "\n");
+        let path = args.output.display();
+        write!(messages, "{name}: {windows} windows in {phases} phases, {work} {unit}s, in {path}\n{lines}")
+    };
+    crate::cli::unless_closed(said)?;
+    Ok(status)
+}
+
+/// A profile recorded before.
+fn stored(path: &Path, ground: &Ground, machine: &Machine) -> Result<Run, Failure> {
+    let failed = |failure: Failure| Failure::Run(format!("{}: {failure}", path.display()));
+    let profile = match open(path)? {
+        Profile::Phases(profile) => profile,
+        Profile::Curves(_) => {
+            return Err(Failure::Usage(format!(
+                "{}: curves without a profile; give them to --measured-curves",
+                path.display()
+            )));
+        }
+    };
+    let Some(stored) = Stored::read(&profile).map_err(failed)? else {
+        let mut remarks = Vec::new();
+        let program = modelled_program(&profile, ground, &mut remarks).map_err(failed)?;
+        let number = |place: usize| place as u64;
+        let phases = profile.phases.iter().enumerate();
+        let reuse = phases.clone().map(|(place, phase)| (number(place), phase.profile.clone())).collect();
+        let code = phases.filter_map(|(place, phase)| Some((number(place), phase.hottest_code.clone()?)));
+        let (machine, incomplete) = (machine.clone(), profile.incomplete);
+        return Ok(Run { program, reuse, code: code.collect(), machine, remarks, incomplete });
+    };
+    let program = stored.curves.into_program(&profile.program, false).map_err(|e| failed(Failure::run(e)))?;
+    let number = |phase: &ProfiledPhase| phase.phase.parse().ok();
+    let reuse = profile.phases.iter().filter_map(|phase| Some((number(phase)?, phase.profile.clone())));
+    let code = profile.phases.iter().filter_map(|p| Some((number(p)?, p.hottest_code.clone()?)));
+    Ok(Run {
+        program,
+        reuse: reuse.collect(),
+        code: code.collect(),
+        machine: stored.machine,
+        remarks: stored.remarks,
+        incomplete: profile.incomplete,
+    })
+}
+
+/// A trace or an embedded program.
+fn played(
+    args: &RecordArgs,
+    ground: &mut Ground,
+    machine: &Machine,
+    recorded: &Recorded,
+    watch: &Watch<'_>,
+) -> Result<Run, Failure> {
+    watch.tell(format!("measuring {} alone", recorded.name));
+    ground.window = args.measured.window.unwrap_or_else(|| Ground::window(recorded.recording.references()));
+    let threads = args.threads.unwrap_or_else(crate::parallel::available);
+    let program = solo::profile(ground, recorded, args.measured.curves, threads)?;
+    let reuse = by_phase(&program, reuse::profiles(ground, recorded))?;
+    let (machine, remarks) = (machine.clone(), Vec::new());
+    Ok(Run { program, reuse, code: HashMap::new(), machine, remarks, incomplete: false })
+}
+
+/// A program under the emulator, every access.
+fn observed(
+    args: &RecordArgs,
+    ground: &Ground,
+    machine: &Machine,
+    watch: &Watch<'_>,
+) -> Result<(Run, u8), Failure> {
+    let threads = args.threads.unwrap_or_else(crate::parallel::available);
+    let seen = observe::every_access(ground, &args.program, args.instructions, args.json, threads, watch)?;
+    let incomplete = watch.is_interrupted();
+    let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, incomplete);
+    let name = command_name(&args.program);
+    if seen.windows.is_empty() {
+        return Err(Failure::Run(format!(
+            "{name} made no memory access that was observed: nothing to record"
+        )));
+    }
+    let mut remarks = seen.notes;
+    remarks.extend(remark);
+    remarks.push(
+        "measured from empty caches: first touches count as misses; threads, if any, as taking turns on one core"
+            .to_owned(),
+    );
+    let program = solo::phased(ground, &name, seen.windows)?;
+    let mut hottest: BTreeMap<(u64, u64), f64> = BTreeMap::new();
+    for ((work, phase, _), code) in program.windows().zip(&seen.code) {
+        if let Some(code) = code {
+            *hottest.entry((program.phases()[phase].0, *code)).or_default() += work;
+        }
+    }
+    let mut code = HashMap::new();
+    for &(phase, _) in program.phases() {
+        let blocks = hottest.range((phase, 0)..=(phase, u64::MAX));
+        let most = blocks.max_by(|a, b| a.1.total_cmp(b.1));
+        code.extend(most.and_then(|(&(_, block), _)| Some((phase, seen.program.locate(block)?))));
+    }
+    let reuse = by_phase(&program, seen.profiles)?;
+    Ok((Run { program, reuse, code, machine: machine.clone(), remarks, incomplete }, status))
+}
+
+/// A program observed sparsely, its curves modelled.
+fn sampled(
+    args: &RecordArgs,
+    ground: &Ground,
+    machine: &Machine,
+    watch: &Watch<'_>,
+) -> Result<(Run, u8), Failure> {
+    if let Some(flag) = args.chip.beyond_in_order() {
+        return Err(Failure::Usage(format!(
+            "--sampled with {flag}: samples say nothing of it; leave --sampled out, or the flag"
+        )));
+    }
+    let counters = args.backend.samples();
+    let options = TargetOptions {
+        window: args.instructions,
+        line_size: args.chip.line_size(),
+        seed: args.seed,
+        output_to_stderr: args.json,
+        backend: args.backend,
+        children: ChildProcesses::Ignore,
+    };
+    let target = Target::program(&args.program, options).and_then(Target::in_accesses);
+    let mut target = target.map_err(Failure::run)?;
+    let rate = args.sample_rate.unwrap_or(if counters { SAMPLED_GAP.recip() } else { SAMPLE_RATE });
+    let gap = SampleGap::mean(rate.recip()).map_err(Failure::usage)?;
+    let guided = GuidedOptions {
+        reuse: if rate >= 1.0 { ReusePlan::Every } else { ReusePlan::Sparse(gap) },
+        threshold: if counters { SAMPLED_THRESHOLD } else { DEFAULT_THRESHOLD },
+        guide: GuideConfig { seed: args.seed, ..GuideConfig::default() },
+        line_size: args.chip.line_size(),
+        ..GuidedOptions::default()
+    };
+    let run = phase_guided_cache::observe(&mut target, guided, watch.flag())?;
+    let (status, remark) =
+        phase_guided_cache::ending(run.incomplete, &target.outcome(), watch.is_interrupted());
+    let mut remarks = target.notes();
+    remarks.extend(remark);
+    remarks.push(
+        "curves and reuse times are modelled from samples, for a cache whose sets fill by chance".to_owned(),
+    );
+    let name = target.name().to_owned();
+    let profile = of_run(&run, &name, |address| target.locate(address));
+    let program = modelled_program(&profile, ground, &mut remarks)?;
+    let places = || (0_u64..).zip(&profile.phases);
+    let reuse = places().map(|(place, phase)| (place, phase.profile.clone())).collect();
+    let code = places().filter_map(|(place, phase)| Some((place, phase.hottest_code.clone()?))).collect();
+    let incomplete = run.incomplete;
+    Ok((Run { program, reuse, code, machine: machine.clone(), remarks, incomplete }, status))
+}
+
+/// A guided run as a profile.
+fn of_run(run: &GuidedRun, name: &str, mut locate: impl FnMut(u64) -> Option<String>) -> PhaseProfile {
+    let mut profile = PhaseProfile::new(name, run.line_size);
+    profile.incomplete = run.incomplete;
+    let label = |phase: phase_detect::PhaseId| phase.index().to_string();
+    for record in &run.phases {
+        let mut phase = ProfiledPhase::new(label(record.phase), record.profile.clone());
+        (phase.windows, phase.profiled, phase.instructions) =
+            (record.windows, record.profiled, record.instructions);
+        phase.accesses_per_instruction = record.mix();
+        phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
+        phase.borrows_from = record.stand_in.map(label);
+        profile.phases.push(phase);
+    }
+    let window = |window: &crate::guided::WindowRecord| ProfiledWindow {
+        window: window.index.0,
+        thread: window.thread.0,
+        instructions: window.instructions,
+        accesses: window.accesses.get(),
+        phase: label(window.phase),
+    };
+    profile.windows = longest_thread(run.windows.iter().map(window).collect());
+    profile
+}
+
+/// Curves of `cache_pirate`.
+fn measured(path: &Path) -> Result<Run, Failure> {
+    let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
+    let Profile::Curves(file) = open(path)? else {
+        return Err(Failure::Usage(format!("{}: a profile; give it to --merge", path.display())));
+    };
+    let cache_bytes = file.cache_bytes;
+    let records = || {
+        let windows = file.windows.iter().map(|window| &window.points);
+        file.phases.iter().map(|phase| &phase.points).chain(windows).chain([&file.points]).flatten()
+    };
+    let (all, untrusted) = (records().count(), records().filter(|point| !point.trusted).count());
+    let mut remarks = vec![
+        "curves were measured beside a pirate: no reuse times, which counters cannot measure, so that all sets of the \
+         cache are taken to evict alike"
+            .to_owned(),
+    ];
+    if untrusted > 0 {
+        remarks.push(format!(
+            "{untrusted} of {all} points are left out: the measurement does not vouch for them"
+        ));
+    }
+    if file.windows.is_empty() {
+        remarks.push("no windows were measured: the program is taken to do the same throughout".to_owned());
+    }
+    let program = file.into_program(&name_of(path), false).map_err(|error| failed(error.to_string()))?;
+    let (reuse, code) = (HashMap::new(), HashMap::new());
+    Ok(Run { program, reuse, code, machine: Machine::Measured { cache_bytes }, remarks, incomplete: false })
+}
+
+/// The reuse of each phase's windows together.
+fn by_phase(
+    program: &Program<u64>,
+    windows: Vec<ReuseProfile>,
+) -> Result<HashMap<u64, ReuseProfile>, Failure> {
+    let mut phases: HashMap<u64, ReuseProfile> = HashMap::new();
+    for ((_, phase, _), profile) in program.windows().zip(windows) {
+        let phase = program.phases()[phase].0;
+        match phases.get_mut(&phase) {
+            Some(sum) => sum.merge(&profile).map_err(Failure::run)?,
+            None => {
+                phases.insert(phase, profile);
+            }
+        }
+    }
+    Ok(phases)
+}
+
+/// The runs of one program as one: their sequence, with phases by what they do.
+fn together(ground: &Ground, runs: Vec<(String, Run)>, name: Option<&str>) -> Result<Run, Failure> {
+    let mut runs = runs.into_iter();
+    let Some((first, mut sum)) = runs.next() else {
+        return Err(Failure::usage(
+            "nothing to record: give a program, --trace, --embedded, --measured-curves or --merge",
+        ));
+    };
+    for (place, run) in runs {
+        if run.machine != sum.machine || run.program.units() != sum.program.units() {
+            return Err(Failure::Usage(format!(
+                "{first} and {place} were measured on different machines, or count different work: record both on one"
+            )));
+        }
+        sum = appended(ground, sum, run)?;
+    }
+    let name = name.unwrap_or_else(|| sum.program.name());
+    sum.program = sum.program.clone().named(name);
+    Ok(sum)
+}
+
+/// `run` after `sum`.
+fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
+    let mut phases = Phases::new(ground)?;
+    let (mut windows, mut own) = (Vec::new(), Vec::new());
+    let mut work: BTreeMap<(usize, u64), BTreeMap<u64, f64>> = BTreeMap::new(); // old phase: of new ones
+    for (number, part) in [&sum, &run].into_iter().enumerate() {
+        for (done, phase, curve) in part.program.windows() {
+            let (old, of_phase) = &part.program.phases()[phase];
+            let new = phases.of(curve)?;
+            *work.entry((number, *old)).or_default().entry(new).or_default() += done;
+            windows.push(Window::measured(done, new, curve.clone()));
+            own.push(!std::ptr::eq(of_phase, curve));
+        }
+    }
+    let (name, units) = (sum.program.name().to_owned(), sum.program.units().clone());
+    let all = Program::new(&*name, [], windows.clone()).map_err(Failure::run)?;
+    // Windows that had their phase's curve have the new one's.
+    for (window, own) in windows.iter_mut().zip(own) {
+        if !own {
+            window.curve = None;
+        }
+    }
+    let curves = all.phases().to_vec();
+    let program = Program::new(name, curves, windows).map_err(Failure::run)?.with_units(units);
+    let (mut reuse, mut code): (HashMap<u64, ReuseProfile>, HashMap<u64, String>) = Default::default();
+    for ((number, old), news) in work {
+        let Some((&new, _)) = news.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { continue };
+        let part = if number == 0 { &sum } else { &run };
+        if let Some(profile) = part.reuse.get(&old) {
+            match reuse.get_mut(&new) {
+                Some(sum) => sum.merge(profile).map_err(Failure::run)?,
+                None => {
+                    reuse.insert(new, profile.clone());
+                }
+            }
+        }
+        if let Some(name) = part.code.get(&old) {
+            code.entry(new).or_insert_with(|| name.clone());
+        }
+    }
+    let mut remarks = sum.remarks;
+    remarks.extend(run.remarks.into_iter().filter(|remark| !remarks.contains(remark)).collect::<Vec<_>>());
+    let incomplete = sum.incomplete || run.incomplete;
+    Ok(Run { program, reuse, code, machine: sum.machine, remarks, incomplete })
+}
+
+/// The file of a run.
+fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
+    let program = &run.program;
+    let line_bytes = program.phases().first().map_or(64, |(_, curve)| curve.line_size());
+    let line_size = LineSize::new(line_bytes).map_err(Failure::run)?;
+    let mut profile = PhaseProfile::new(program.name(), line_size);
+    profile.incomplete = run.incomplete;
+    let windows: Vec<(f64, usize, f64)> =
+        program.windows().map(|(work, phase, curve)| (work, phase, work * curve.mix())).collect();
+    for (number, (phase, curve)) in program.phases().iter().enumerate() {
+        let reuse = run.reuse.get(phase).cloned().unwrap_or_else(|| ReuseProfile::new(line_size));
+        let mut stored = ProfiledPhase::new(phase.to_string(), reuse);
+        let members = windows.iter().filter(|window| window.1 == number);
+        stored.windows = members.clone().count() as u64;
+        stored.profiled = if stored.profile.is_empty() { 0 } else { stored.windows };
+        stored.instructions = members.map(|window| window.0).sum::<f64>() as u64;
+        stored.accesses_per_instruction = Some(curve.mix());
+        stored.hottest_code = run.code.get(phase).cloned();
+        profile.phases.push(stored);
+    }
+    profile.windows = windows
+        .iter()
+        .zip(0..)
+        .map(|(&(work, phase, accesses), window)| ProfiledWindow {
+            window,
+            thread: 0,
+            instructions: work.round() as u64,
+            accesses: Some(accesses.round() as u64),
+            phase: program.phases()[phase].0.to_string(),
+        })
+        .collect();
+    let mut curves = ProgramFile::from_program(program).map_err(Failure::run)?;
+    curves.cache_bytes = run.machine.cache_bytes();
+    let (machine, remarks) = (run.machine.clone(), run.remarks.clone());
+    Stored { curves, machine, remarks }.write(&mut profile)?;
+    Ok(profile)
+}

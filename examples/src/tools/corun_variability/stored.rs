@@ -1,0 +1,166 @@
+//! What a recorded program's file says beside its reuse: the sections `cache-curve`, `machine` and `remarks` of a phase
+//! profile.
+
+use cachesharing::SharedCache;
+use cachesharing::file::ProgramFile;
+use clap::ValueEnum;
+use reuse_sampler::file::PhaseProfile;
+use serde::{Deserialize, Serialize};
+
+use super::args::Model;
+use super::ground::{Ground, memory_limit};
+use crate::cli::{ChipArgs, Failure, Replacement};
+use crate::machines::chip::{CacheSettings, CoreTiming, Inclusion, Index};
+
+/// Section with the curves by window and phase: a cache-curve file.
+const CURVES: &str = "cache-curve";
+/// Section with what they were measured on.
+const MACHINE: &str = "machine";
+/// Section with what whoever predicts from them should know.
+const REMARKS: &str = "remarks";
+
+/// What curves were measured on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(super) enum Machine {
+    /// The simulated chip.
+    Simulated(Box<Chip>),
+    /// Whatever was there, with a shared cache of so many bytes.
+    Measured { cache_bytes: Option<u64> },
+}
+
+/// The simulated chip as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Chip {
+    core: Core,
+    line_size: u32,
+    l1: Level,
+    #[serde(default)]
+    l2: Option<Level>,
+    shared: Level,
+    policy: String,
+    index: String,
+    inclusion: String,
+    latencies: [f64; 4], // L1, L2, shared cache, memory: cycles
+    #[serde(default)]
+    prefetch: Option<(usize, u64)>, // streams, lines ahead
+    #[serde(default)]
+    bandwidth: Option<f64>, // bytes per cycle
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "execution", rename_all = "kebab-case")]
+enum Core {
+    InOrder { base_cpi: f64 },
+    OutOfOrder { base_cpi: f64, reorder_buffer: u32, outstanding: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Level {
+    bytes: u64,
+    ways: u64,
+}
+
+impl From<CacheSettings> for Level {
+    fn from(cache: CacheSettings) -> Self {
+        Self { bytes: cache.geometry.bytes(), ways: cache.geometry.ways() }
+    }
+}
+
+impl Machine {
+    /// The chip of a command line.
+    pub fn simulated(ground: &Ground, chip: &ChipArgs) -> Self {
+        let settings = &ground.settings;
+        let core = match ground.timing {
+            CoreTiming::InOrder { base_cpi } => Core::InOrder { base_cpi },
+            CoreTiming::OutOfOrder { base_cpi, reorder_buffer, outstanding } => {
+                Core::OutOfOrder { base_cpi, reorder_buffer, outstanding }
+            }
+        };
+        let index = match settings.shared.geometry.index() {
+            Index::Modulo => "modulo",
+            Index::Hashed => "hashed",
+        };
+        let inclusion = match settings.inclusion {
+            Inclusion::None => "none",
+            Inclusion::Inclusive => "inclusive",
+            Inclusion::Victim => "exclusive",
+        };
+        let latencies = settings.latencies;
+        Self::Simulated(Box::new(Chip {
+            core,
+            line_size: settings.line_size().bytes(),
+            l1: settings.l1.into(),
+            l2: settings.l2.map(Level::from),
+            shared: settings.shared.into(),
+            policy: name(chip.policy()),
+            index: index.to_owned(),
+            inclusion: inclusion.to_owned(),
+            latencies: [latencies.l1, latencies.l2, latencies.shared, latencies.memory],
+            prefetch: settings.prefetcher.map(|p| (p.streams, p.ahead)),
+            bandwidth: chip.bandwidth(),
+        }))
+    }
+
+    /// Bytes of its shared cache, where they are known.
+    pub fn cache_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Simulated(chip) => Some(chip.shared.bytes),
+            Self::Measured { cache_bytes } => *cache_bytes,
+        }
+    }
+}
+
+impl Chip {
+    /// Its shared cache and memory.
+    pub fn cache(&self) -> Result<SharedCache, Failure> {
+        let ways = u32::try_from(self.shared.ways).unwrap_or(u32::MAX);
+        let cache = SharedCache::new(self.shared.bytes).and_then(|cache| cache.with_ways(ways));
+        let cache = cache.map_err(Failure::run)?;
+        let Some(limit) = self.bandwidth else { return Ok(cache) };
+        let [.., shared, memory] = self.latencies;
+        memory_limit(limit, memory - shared, self.prefetch.is_some()).map(|limit| cache.with_memory(limit))
+    }
+
+    /// The model of how its shared cache is divided.
+    pub fn model(&self) -> Result<Model, Failure> {
+        let policy = Replacement::from_str(&self.policy, false).map_err(|_| {
+            Failure::Run(format!(
+                "replacement {:?}: this program does not know it; use a newer one",
+                self.policy
+            ))
+        })?;
+        Ok(Model::of(policy))
+    }
+}
+
+fn name(policy: Replacement) -> String {
+    policy.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A program in a phase profile, with curves.
+pub(super) struct Stored {
+    pub curves: ProgramFile,
+    pub machine: Machine,
+    pub remarks: Vec<String>,
+}
+
+impl Stored {
+    /// What a profile holds, if it holds curves.
+    pub fn read(profile: &PhaseProfile) -> Result<Option<Self>, Failure> {
+        let Some(curves) = profile.section(CURVES).map_err(Failure::run)? else { return Ok(None) };
+        let machine = profile.section(MACHINE).map_err(Failure::run)?;
+        let machine = machine.unwrap_or(Machine::Measured { cache_bytes: None });
+        let remarks = profile.section(REMARKS).map_err(Failure::run)?.unwrap_or_default();
+        Ok(Some(Self { curves, machine, remarks }))
+    }
+
+    /// Adds it to a profile.
+    pub fn write(&self, profile: &mut PhaseProfile) -> Result<(), Failure> {
+        profile
+            .set_section(CURVES, &self.curves)
+            .and_then(|()| profile.set_section(MACHINE, &self.machine))
+            .and_then(|()| profile.set_section(REMARKS, &self.remarks))
+            .map_err(Failure::run)
+    }
+}
