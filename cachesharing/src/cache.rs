@@ -86,16 +86,13 @@ impl SharedCache {
 pub struct MemoryLimit {
     bytes_per_time: f64, // > 0
     waiting: Waiting,
-    latency: Option<f64>, // > 0
-    backlog: Option<f64>, // >= 0
 }
 
 /// Which programs wait for memory if their demand exceeds its bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Every line that a program waits for waits equally long, just so long that the limit is kept: a queue in order of
-    /// arrival. A program that fetches nothing is not slowed down, nor is one whose lines are all prefetched, as long as
-    /// prefetches are not [dropped](MemoryLimit::with_backlog).
+    /// Every line fetched waits equally long, just so long that the limit is kept: a queue in order of arrival.
+    /// A program that fetches nothing is not slowed down.
     #[default]
     PerLine,
     /// All programs are stretched by demand / limit: the paper's formula with the limit in place of the
@@ -111,7 +108,7 @@ impl MemoryLimit {
     /// [`Error::Value`] unless it is finite and above 0.
     pub fn new(bytes_per_time: f64) -> Result<Self, Error> {
         let bytes_per_time = above_zero("a memory bandwidth", bytes_per_time)?;
-        Ok(Self { bytes_per_time, waiting: Waiting::PerLine, latency: None, backlog: None })
+        Ok(Self { bytes_per_time, waiting: Waiting::PerLine })
     }
 
     /// The same with another rule for who waits.
@@ -119,34 +116,6 @@ impl MemoryLimit {
     pub const fn with_waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
-    }
-
-    /// The same where a miss takes `latency` longer than a hit, if nothing else is fetched: a program that curves show to
-    /// lose less for a miss hides the rest behind other work, and as much of the time that it waits for others.
-    ///
-    /// # Errors
-    /// [`Error::Value`] unless it is finite and above 0.
-    pub fn with_latency(mut self, latency: f64) -> Result<Self, Error> {
-        self.latency = Some(above_zero("a memory latency", latency)?);
-        Ok(self)
-    }
-
-    /// The same where prefetches are dropped while memory is `backlog` or more behind: their lines are then waited for
-    /// like others.
-    ///
-    /// # Errors
-    /// [`Error::Value`] unless it is finite and above 0.
-    pub fn with_backlog(mut self, backlog: f64) -> Result<Self, Error> {
-        self.backlog = Some(above_zero("a backlog of memory", backlog)?);
-        Ok(self)
-    }
-
-    pub(crate) const fn latency(&self) -> Option<f64> {
-        self.latency
-    }
-
-    pub(crate) const fn backlog(&self) -> Option<f64> {
-        self.backlog
     }
 
     /// Bytes per unit of time.

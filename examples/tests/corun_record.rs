@@ -67,6 +67,37 @@ fn what_is_predicted_from_files_is_what_is_predicted_in_process() {
 }
 
 #[test]
+fn phases_suffice_for_what_is_predicted_by_phase() {
+    let folder = Folder::new();
+    let a = trace(&folder, "a.din", 1600);
+    let whole = recorded(&folder, "whole.json", &["--trace", &a]);
+    let lean = recorded(&folder, "lean.json", &["--trace", &a, "--phases-only"]);
+    let size = |path: &str| fs::metadata(path).unwrap().len();
+    assert!(size(&lean) < size(&whole) / 3, "{} {}", size(&lean), size(&whole));
+    let of = |path: &str| done(&["predict", path, path, "--json", "--offsets", "9"]).object();
+    let (whole, lean) = (of(&whole), of(&lean));
+    assert_eq!(whole["predicted"], lean["predicted"]);
+    assert_eq!(whole["ranges"], lean["ranges"]);
+    let window = |of: &Value| of["methods"][0]["mean"].as_f64().unwrap();
+    assert!((window(&whole) / window(&lean) - 1.0).abs() < 0.01, "{} {}", window(&whole), window(&lean));
+}
+
+#[test]
+fn reuse_times_are_estimated_where_they_are_asked_for() {
+    let folder = Folder::new();
+    let a = trace(&folder, "a.din", 1600);
+    let how = ["--trace", &a, "--curves", "statstack"];
+    let without = recorded(&folder, "without.json", &how);
+    let with = recorded(&folder, "with.json", &[&how[..], &["--estimate-reuse-times"]].concat());
+    let mean = |path: &str| {
+        let object = done(&["predict", path, path, "--json", "--offsets", "9"]).object();
+        object["predicted"]["mean"].as_f64().unwrap()
+    };
+    let (without, with) = (mean(&without), mean(&with));
+    assert!(without > 1.02 && with != without && (with / without - 1.0).abs() < 0.1, "{without} {with}");
+}
+
+#[test]
 fn runs_become_one_whenever_they_are_recorded() {
     let folder = Folder::new();
     let (a, b) = (trace(&folder, "a.din", 1600), trace(&folder, "b.din", 500));

@@ -14,27 +14,6 @@ const LEAST_INFLOW: f64 = 1e-6;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filling {
     pieces: Vec<Piece>, // at least one; sizes and filling accesses rise
-    fetching: Fetching,
-}
-
-/// What waiting for memory costs a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Fetching {
-    pub line: f64,       // bytes
-    pub prefetched: f64, // of the lines fetched, the part that is not waited for
-    pub per_miss: f64,   // time that a miss costs, as far as the curve shows; 0 if it does not
-}
-
-impl Fetching {
-    fn new(knots: &[Knot], line: f64) -> Self {
-        let (misses, fetches) =
-            knots.iter().fold((0.0, 0.0), |sums, knot| (sums.0 + knot.misses, sums.1 + knot.fetches));
-        let prefetched = if misses < fetches { 1.0 - misses / fetches } else { 0.0 };
-        let (first, last) = (knots.first(), knots.last());
-        let lost = first.zip(last).map(|(first, last)| (first.misses - last.misses, first.cpi - last.cpi));
-        let per_miss = lost.map_or(0.0, |(misses, time)| if misses > 1e-9 { time / misses } else { 0.0 });
-        Self { line, prefetched, per_miss: per_miss.max(0.0) }
-    }
 }
 
 /// A straight piece of the inflow, up to the next piece's beginning; the last one has no end.
@@ -63,7 +42,6 @@ pub(crate) struct Lookup {
     pub inflow: f64,     // bytes per access
     pub time: f64,       // per access
     pub time_slope: f64, // per byte
-    pub fetching: Fetching,
     piece: usize,
 }
 
@@ -94,9 +72,7 @@ impl Filling {
             }
             pieces.push(piece);
         }
-        let mut fetching = Fetching::new(knots, line);
-        fetching.per_miss /= mix;
-        Self { pieces, fetching }
+        Self { pieces }
     }
 
     /// The size that `accesses` accesses fill, found from where the last search ended.
@@ -125,7 +101,6 @@ impl Filling {
         at.bytes = piece.bytes + filled;
         at.time = piece.time + piece.time_slope * filled;
         at.time_slope = piece.time_slope;
-        at.fetching = self.fetching;
         at.piece = index;
     }
 
@@ -169,7 +144,6 @@ impl Filling {
             inflow: piece.inflow + piece.inflow_slope * filled,
             time: piece.time + piece.time_slope * filled,
             time_slope: piece.time_slope,
-            fetching: self.fetching,
             piece: index,
         };
     }
@@ -199,7 +173,6 @@ impl Filling {
             inflow: inflow + inflow_slope * beyond,
             time: time + time_slope * beyond,
             time_slope,
-            fetching: self.fetching,
             piece: index,
         };
     }

@@ -15,8 +15,6 @@ mod monotone;
 mod reuse;
 
 pub(crate) use average::average;
-#[cfg(test)]
-pub(crate) use filling::Fetching;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;

@@ -17,90 +17,28 @@ pub(super) fn stretch(limit: MemoryLimit, allocations: &mut [Allocation]) {
             }
         }
         Waiting::PerLine => {
-            let each = allocations.iter();
-            let fetchers: Vec<Fetcher> = each.map(|a| Fetcher::new(a, limit.latency())).collect();
-            let times = waited(&fetchers, available, limit.backlog());
-            for (a, time) in allocations.iter_mut().zip(times) {
-                a.time = time;
+            let wait = wait_per_byte(allocations, demand, available);
+            for a in allocations {
+                a.time += wait * a.inflow();
             }
         }
     }
 }
 
-/// A program that fetches lines.
-struct Fetcher {
-    time: f64,    // per access, if nobody waits for others
-    inflow: f64,  // bytes per access
-    waits: f64,   // bytes per access that are waited for, as far as it is felt
-    ahead: f64,   // the same of those prefetched, once they are dropped
-    dropped: f64, // time per access that it costs if all are dropped and nobody waits for others
-    line: f64,    // bytes
-}
-
-impl Fetcher {
-    fn new(a: &Allocation, latency: Option<f64>) -> Self {
-        let (of, inflow) = (a.at.fetching, a.inflow());
-        let felt = match latency {
-            Some(latency) if of.per_miss > 0.0 => (of.per_miss / latency).min(1.0),
-            _ => 1.0,
-        };
-        let ahead = inflow * of.prefetched;
-        let dropped = if ahead > 0.0 { felt * latency.unwrap_or(0.0) * ahead / of.line } else { 0.0 };
-        Self {
-            time: a.time,
-            inflow,
-            waits: felt * (inflow - ahead),
-            ahead: felt * ahead,
-            dropped,
-            line: of.line,
-        }
-    }
-
-    /// Time per access where a byte waits `wait` and a part of the prefetches is dropped.
-    fn at(&self, wait: f64, part: f64) -> f64 {
-        self.time + wait * (self.waits + part * self.ahead) + part * self.dropped
-    }
-}
-
-/// Times per access at which the programs fetch no more than `available`: as many prefetches as possible are made.
-fn waited(fetchers: &[Fetcher], available: f64, backlog: Option<f64>) -> Vec<f64> {
-    let demand = |wait: f64, part: f64| fetchers.iter().map(|f| f.inflow / f.at(wait, part)).sum::<f64>();
-    let line = fetchers.iter().map(|f| f.line).fold(0.0, f64::max);
-    let behind = backlog.filter(|_| line > 0.0).map_or(f64::INFINITY, |backlog| backlog / line);
-    let unhurried: f64 = fetchers.iter().filter(|f| f.waits <= 0.0).map(|f| f.inflow / f.time).sum();
-    let unlimited = behind.is_infinite();
-    let (wait, part) = if (unlimited && unhurried < available) || demand(behind, 0.0) <= available {
-        (wait_per_byte(fetchers, 0.0, available), 0.0)
-    } else if unlimited || demand(behind, 1.0) > available {
-        (wait_per_byte(fetchers, 1.0, available), 1.0)
-    } else {
-        // The more are dropped, the less is fetched.
-        let (mut few, mut many) = (0.0, 1.0);
-        for _ in 0..50 {
-            let part = f64::midpoint(few, many);
-            if demand(behind, part) > available { few = part } else { many = part }
-        }
-        (behind, many)
-    };
-    fetchers.iter().map(|f| f.at(wait, part)).collect()
-}
-
-/// Solves sum of inflow / time = limit for the wait of a byte by Newton: the sum is convex and falls, so steps from the left
+/// Solves sum b / (w + d b) = limit for d by Newton: the sum is convex and falls with d, so steps from the left
 /// never pass the solution.
-fn wait_per_byte(fetchers: &[Fetcher], part: f64, available: f64) -> f64 {
+fn wait_per_byte(allocations: &[Allocation], demand: f64, available: f64) -> f64 {
     let mut wait = 0.0;
+    let mut sum = demand;
     // Quadratic convergence: a handful of rounds; the bound is for inputs at the edge of what f64 holds.
     for _ in 0..100 {
-        let (mut sum, mut slope) = (0.0, 0.0);
-        for f in fetchers {
-            let rate = f.inflow / f.at(wait, part);
-            sum += rate;
-            slope += rate * (f.waits + part * f.ahead) / f.at(wait, part);
-        }
-        if sum - available <= 1e-9 * available || slope <= 0.0 {
+        let slope: f64 =
+            allocations.iter().map(|a| (a.inflow() / (a.time + wait * a.inflow())).powi(2)).sum();
+        wait += (sum - available) / slope;
+        sum = allocations.iter().map(|a| a.inflow() / (a.time + wait * a.inflow())).sum();
+        if sum - available <= 1e-9 * available {
             break;
         }
-        wait += (sum - available) / slope;
     }
     wait
 }
@@ -108,7 +46,7 @@ fn wait_per_byte(fetchers: &[Fetcher], part: f64, available: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::{Fetching, Lookup};
+    use crate::curve::Lookup;
 
     fn allocation(time: f64, inflow: f64) -> Allocation {
         let mut at = Lookup::default();
@@ -138,32 +76,6 @@ mod tests {
             // Newton stops at 1e-9.
             assert!((demand(&three) / 1.3 - 1.0).abs() < 1e-8, "{waiting:?} {three:?}");
         }
-    }
-
-    #[test]
-    fn prefetched_lines_are_not_waited_for_until_they_are_dropped() {
-        let of = |time: f64, inflow: f64, prefetched: f64| {
-            let mut a = allocation(time, inflow);
-            a.at.fetching = Fetching { line: 1.0, prefetched, per_miss: 0.0 };
-            a
-        };
-        let both = || [of(2.0, 8.0, 1.0), of(4.0, 4.0, 0.0)];
-        // The first takes 4 of 4.5 bytes per unit of time; the other waits for what is left.
-        let limit = MemoryLimit::new(4.5).unwrap();
-        let mut two = both();
-        stretch(limit, &mut two);
-        assert!((two[0].time - 2.0).abs() < 1e-9 && (two[1].time - 8.0).abs() < 1e-6, "{two:?}");
-        // Once memory is half a unit behind, no longer: some of its lines are waited for, too.
-        let mut two = both();
-        stretch(limit.with_latency(10.0).unwrap().with_backlog(0.5).unwrap(), &mut two);
-        assert!((demand(&two) / 4.5 - 1.0).abs() < 1e-6, "{two:?}");
-        assert!((two[1].time - 6.0).abs() < 1e-9 && two[0].time > 2.0, "{two:?}");
-        // Who hides nine tenths of a miss hides as much of the wait.
-        let mut hidden = [of(4.0, 4.0, 0.0), of(4.0, 4.0, 0.0)];
-        hidden[0].at.fetching.per_miss = 1.0;
-        stretch(MemoryLimit::new(1.5).unwrap().with_latency(10.0).unwrap(), &mut hidden);
-        let [few, all] = hidden.map(|a| a.time - 4.0);
-        assert!((all / few - 10.0).abs() < 1e-6, "{hidden:?}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use self::core::{Activity, CoreSettings};
 pub use self::counters::Counters;
 pub use self::error::ChipError;
 pub use self::geometry::{Geometry, Index, MAX_WAYS, Policy};
-pub use self::machine::{Chip, Event, PREFETCH_BACKLOG};
+pub use self::machine::{Chip, Event};
 pub use self::prefetch::PrefetcherSettings;
 pub use self::program::{Player, Program, Reference};
 pub use self::recording::{Recorder, Recording};

@@ -3,7 +3,7 @@
 use cachesharing::{MemoryLimit, SharedCache};
 
 use crate::cli::{Failure, Recorded};
-use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, PREFETCH_BACKLOG, Player};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
 
 /// The chip and how programs are played on it.
 #[derive(Clone, Debug)]
@@ -14,6 +14,7 @@ pub(super) struct Ground {
     pub threshold: f64,    // of phases: mean relative difference of CPI
     pub sizes: u64,        // of a curve, at most; at least 1
     pub reuse_times: bool, // whether they are counted, too
+    pub estimated: bool,   // whether they are estimated where curves are modelled
 }
 
 /// Accesses of a warm-up, per line of the shared cache.
@@ -49,10 +50,8 @@ impl Ground {
         let cache = SharedCache::new(geometry.bytes()).and_then(|cache| cache.with_ways(ways));
         let cache = cache.map_err(Failure::usage)?;
         let Some(lines) = self.settings.lines_per_cycle else { return Ok(cache) };
-        let limit = lines * f64::from(self.settings.line_size().bytes());
-        let latencies = self.settings.latencies;
-        let extra = latencies.memory - latencies.shared;
-        memory_limit(limit, extra, self.settings.prefetcher.is_some()).map(|limit| cache.with_memory(limit))
+        let limit = MemoryLimit::new(lines * f64::from(self.settings.line_size().bytes()));
+        Ok(cache.with_memory(limit.map_err(Failure::usage)?))
     }
 
     /// Sizes of the shared cache that are measured, rising to all of it: whole ways.
@@ -76,18 +75,6 @@ impl Ground {
     }
 }
 
-/// A memory of so many bytes per cycle, where a miss takes `extra` cycles more than a hit.
-pub(super) fn memory_limit(bytes: f64, extra: f64, prefetches: bool) -> Result<MemoryLimit, Failure> {
-    let mut limit = MemoryLimit::new(bytes).map_err(Failure::usage)?;
-    if extra > 0.0 {
-        limit = limit.with_latency(extra).map_err(Failure::usage)?;
-    }
-    if prefetches {
-        limit = limit.with_backlog(PREFETCH_BACKLOG).map_err(Failure::usage)?;
-    }
-    Ok(limit)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -109,6 +96,7 @@ mod tests {
                 threshold: 0.1,
                 sizes: 16,
                 reuse_times: false,
+                estimated: false,
             };
             let recording = Arc::new(Recording::of_lines(0..accesses, LineSize::B64).unwrap());
             let played = Recorded { name: String::new(), recording, mix: 1.0 };
@@ -130,6 +118,7 @@ mod tests {
                 threshold: 0.1,
                 sizes,
                 reuse_times: false,
+                estimated: false,
             };
             assert_eq!(ground.sizes(), expected.iter().map(|ways| ways * way).collect::<Vec<u64>>());
         }

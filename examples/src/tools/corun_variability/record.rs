@@ -75,7 +75,10 @@ pub(super) fn record(
         runs.push((command_name(&args.program), run));
     }
     watch.clear();
-    let run = together(&ground, runs, args.name.as_deref())?;
+    let mut run = together(&ground, runs, args.name.as_deref())?;
+    if args.phases_only {
+        run.program = by_phase_only(&run.program)?;
+    }
     let mut text = Vec::new();
     profile(&run)?.write(&mut text).map_err(Failure::run)?;
     file.write(&text).map_err(Failure::run)?;
@@ -233,9 +236,7 @@ fn sampled(
         phase_guided_cache::ending(run.incomplete, &target.outcome(), watch.is_interrupted());
     let mut remarks = target.notes();
     remarks.extend(remark);
-    remarks.push(
-        "curves and reuse times are modelled from samples, for a cache whose sets fill by chance".to_owned(),
-    );
+    remarks.push("curves are modelled from samples, for a cache without sets".to_owned());
     let name = target.name().to_owned();
     let profile = of_run(&run, &name, |address| target.locate(address));
     let program = modelled_program(&profile, ground, &mut remarks)?;
@@ -299,6 +300,14 @@ fn measured(path: &Path) -> Result<Run, Failure> {
     let program = file.into_program(&name_of(path), false).map_err(|error| failed(error.to_string()))?;
     let (reuse, code) = (HashMap::new(), HashMap::new());
     Ok(Run { program, reuse, code, machine: Machine::Measured { cache_bytes }, remarks, incomplete: false })
+}
+
+/// The same program, each of whose windows does what its phase does.
+fn by_phase_only(program: &Program<u64>) -> Result<Program<u64>, Failure> {
+    let windows = program.windows().map(|(work, phase, _)| Window::of_phase(work, program.phases()[phase].0));
+    let (phases, units) = (program.phases().to_vec(), program.units().clone());
+    let lean = Program::new(program.name(), phases, windows).map_err(Failure::run)?;
+    Ok(lean.with_units(units))
 }
 
 /// The reuse of each phase's windows together.

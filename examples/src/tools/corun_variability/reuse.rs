@@ -40,13 +40,13 @@ pub(super) fn modelled(
     CacheCurve::new(points.collect(), mix, profile.line_size().bytes()).map_err(Failure::run)
 }
 
-/// The same curve with the reuse times that a profile leads to expect, where they are to be had.
+/// The same curve with the reuse times that a profile leads to expect, where they are asked for.
 pub(super) fn with_estimated_times(
     ground: &Ground,
     curve: CacheCurve,
     profile: &ReuseProfile,
 ) -> Result<CacheCurve, Failure> {
-    if !ground.reuse_times {
+    if !ground.estimated {
         return Ok(curve);
     }
     let geometry = ground.settings.shared.geometry;

@@ -61,7 +61,7 @@ fn windows(
         }
         Curves::Statstack => by_statstack(ground, played)?,
     };
-    if ground.reuse_times && curves == Curves::Ways {
+    if ground.reuse_times {
         let all = reuse_times(ground, played)?;
         for ((_, curve), times) in windows.iter_mut().zip(all) {
             *curve = curve.clone().with_reuse_times(times).map_err(Failure::run)?;

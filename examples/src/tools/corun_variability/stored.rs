@@ -1,14 +1,14 @@
 //! What a recorded program's file says beside its reuse: the sections `cache-curve`, `machine` and `remarks` of a phase
 //! profile.
 
-use cachesharing::SharedCache;
 use cachesharing::file::ProgramFile;
+use cachesharing::{MemoryLimit, SharedCache};
 use clap::ValueEnum;
 use reuse_sampler::file::PhaseProfile;
 use serde::{Deserialize, Serialize};
 
 use super::args::Model;
-use super::ground::{Ground, memory_limit};
+use super::ground::Ground;
 use crate::cli::{ChipArgs, Failure, Replacement};
 use crate::machines::chip::{CacheSettings, CoreTiming, Inclusion, Index};
 
@@ -117,9 +117,10 @@ impl Chip {
         let ways = u32::try_from(self.shared.ways).unwrap_or(u32::MAX);
         let cache = SharedCache::new(self.shared.bytes).and_then(|cache| cache.with_ways(ways));
         let cache = cache.map_err(Failure::run)?;
-        let Some(limit) = self.bandwidth else { return Ok(cache) };
-        let [.., shared, memory] = self.latencies;
-        memory_limit(limit, memory - shared, self.prefetch.is_some()).map(|limit| cache.with_memory(limit))
+        match self.bandwidth {
+            Some(limit) => Ok(cache.with_memory(MemoryLimit::new(limit).map_err(Failure::run)?)),
+            None => Ok(cache),
+        }
     }
 
     /// The model of how its shared cache is divided.
