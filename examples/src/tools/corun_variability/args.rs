@@ -203,8 +203,7 @@ impl MeasureArgs {
 
 /// Measures a program alone, and writes what is needed to predict it beside others into a phase profile.
 ///
-/// PROGRAM runs under the emulator, which hands out every access, or with --sampled under whatever observes it at least
-/// cost. Traces and embedded programs are played. All are measured on the simulated chip: curves by window and phase,
+/// Every access of PROGRAM is observed, or with --sampled a sparse sample of them, at less cost. Traces and embedded programs are played. All are measured on the simulated chip: curves by window and phase,
 /// reuse times, and the chip itself go into the profile, in sections of their own. Curves that cache_pirate measured with
 /// hardware counters are taken as they are. Several runs, and profiles recorded before, become one: their sequence.
 #[derive(Clone, Debug, clap::Args)]
@@ -245,8 +244,8 @@ pub(super) struct RecordArgs {
     /// counters]
     #[arg(long, value_name = "R", value_parser = sample_rate, requires = "sampled")]
     pub sample_rate: Option<f64>,
-    /// What observes PROGRAM with --sampled
-    #[arg(long, value_enum, default_value = "auto", requires = "sampled")]
+    /// What observes PROGRAM
+    #[arg(long, value_enum, default_value = "auto", requires = "program")]
     pub backend: Backend,
     #[command(flatten)]
     pub measured: MeasureArgs,

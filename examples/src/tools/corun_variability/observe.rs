@@ -1,4 +1,4 @@
-//! A running program, measured alone as it runs: the emulator hands out every access, and each window is played on a
+//! A running program, measured alone as it runs: every access of it is handed out, and each window is played on a
 //! chip for each size of the shared cache before the next one begins. Nothing is kept but what is measured.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::solo::{SoloWindow, point};
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Chip, CoreSettings, Counters, Program, Reference};
 use crate::report::count;
-use crate::target::Outcome;
+use crate::target::{Backend, Outcome};
 use crate::traces::{Merged, Traced};
 
 /// Windows of a program, with their reuse and the block in which most of their instructions are executed.
@@ -37,11 +37,12 @@ pub(super) fn every_access(
     ground: &Ground,
     command: &[OsString],
     instructions: u64,
+    backend: Backend,
     output_to_stderr: bool,
     threads: NonZeroUsize,
     watch: &Watch<'_>,
 ) -> Result<Observed, Failure> {
-    let traced = Traced::spawn(command, Side::Data, output_to_stderr)?;
+    let traced = Traced::spawn(command, Side::Data, backend, output_to_stderr)?;
     let mut bench = Bench::new(ground, threads)?;
     let mut window = WindowSoFar::default();
     let mut seen: (Vec<SoloWindow>, Vec<ReuseProfile>, Vec<Option<u64>>) = Default::default();

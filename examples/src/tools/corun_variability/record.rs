@@ -159,15 +159,24 @@ fn played(
     Ok(Run { program, reuse, code: HashMap::new(), machine, remarks, incomplete: false })
 }
 
-/// A program under the emulator, every access.
+/// A program, every access of it.
 fn observed(
     args: &RecordArgs,
     ground: &Ground,
     machine: &Machine,
     watch: &Watch<'_>,
 ) -> Result<(Run, u8), Failure> {
+    args.backend.traces("record without --sampled")?;
     let threads = args.threads.unwrap_or_else(crate::parallel::available);
-    let seen = observe::every_access(ground, &args.program, args.instructions, args.json, threads, watch)?;
+    let seen = observe::every_access(
+        ground,
+        &args.program,
+        args.instructions,
+        args.backend,
+        args.json,
+        threads,
+        watch,
+    )?;
     let incomplete = watch.is_interrupted();
     let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, incomplete);
     let name = command_name(&args.program);
