@@ -1,17 +1,13 @@
 //! Programs recorded once, and predicted from their files.
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Ended, Folder, run_pipeline, uniform};
 use examples::tools::corun_variability::{Args, run_until};
 use reuse_sampler::file::PhaseProfile;
 use serde_json::Value;
-use support::{Ended, Folder, run_pipeline, uniform};
 
 const CHIP: [&str; 4] = ["--llc-size", "64KiB", "--l1-size", "1KiB"];
 

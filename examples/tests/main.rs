@@ -14,6 +14,7 @@ mod command_lines;
 mod compare_detectors;
 mod compare_profiles;
 mod convert_trace;
+mod corun_record;
 mod corun_variability;
 mod detect_phases;
 mod goldens;

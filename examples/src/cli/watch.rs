@@ -34,12 +34,12 @@ impl<'a> Watch<'a> {
     }
 
     /// Shows what is being done.
-    pub fn tell(&self, what: impl Into<Cow<'static, str>>) {
-        self.tell_with(|| what.into());
+    pub fn show(&self, what: impl Into<Cow<'static, str>>) {
+        self.show_with(|| what.into());
     }
 
     /// The same where the words are only made if somebody reads them.
-    pub fn tell_with<S: Into<Cow<'static, str>>>(&self, what: impl FnOnce() -> S) {
+    pub fn show_with<S: Into<Cow<'static, str>>>(&self, what: impl FnOnce() -> S) {
         if let Some(bar) = &self.bar {
             bar.set_message(what());
             bar.tick();

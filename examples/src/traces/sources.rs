@@ -204,7 +204,7 @@ fn drive(
         if events % LOOK != 0 {
             return ControlFlow::Continue(());
         }
-        limits.watch.tell_with(|| format!("{name}: {} windows", sink.windows()));
+        limits.watch.show_with(|| format!("{name}: {} windows", sink.windows()));
         if sink.windows() >= limits.windows || limits.watch.is_interrupted() {
             return ControlFlow::Break(());
         }

@@ -48,7 +48,7 @@ fn nothing(watch: &Watch<'_>, error: &PirateError) -> Failure {
 
 /// Shows how far a run has come.
 fn show_progress(watch: &Watch<'_>, runs: u64) {
-    watch.tell_with(|| format!("{runs} intervals and warm-ups"));
+    watch.show_with(|| format!("{runs} intervals and warm-ups"));
 }
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.

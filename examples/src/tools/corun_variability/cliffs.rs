@@ -78,7 +78,7 @@ pub(super) fn experiment(
     let lines = ground.settings.shared.geometry.lines().0;
     let (mut streams, mut programs, mut speeds) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..STREAMS {
-        watch.tell(format!("measuring stream {number} alone"));
+        watch.show(format!("measuring stream {number} alone"));
         go_on(watch)?;
         let played = stream(number, seed, lines, line_size)?;
         let ground = Ground { window: played.recording.references(), ..ground.clone() };
@@ -92,7 +92,7 @@ pub(super) fn experiment(
         .flat_map(|&size| vec![size; GROUPS])
         .map(|size| index::sample(&mut random, streams.len(), size).into_vec())
         .collect();
-    watch.tell("streams together");
+    watch.show("streams together");
     let alone = Alone { streams: &streams, programs: &programs, speeds: &speeds };
     let found = in_order(sets.len(), threads, |number| {
         if watch.is_interrupted() {

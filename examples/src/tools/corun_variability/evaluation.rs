@@ -56,7 +56,7 @@ pub(super) fn evaluate(
     ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
     let mut programs = Vec::new();
     for recorded in &played {
-        watch.tell(format!("measuring {} alone", recorded.name));
+        watch.show(format!("measuring {} alone", recorded.name));
         go_on(watch)?;
         programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
     }
@@ -64,7 +64,7 @@ pub(super) fn evaluate(
     let mut pairs = Vec::new();
     let mut whole = true;
     for (target, interferer) in (0..names.len()).flat_map(interferers) {
-        watch.tell(format!("{} beside {}", names[target], names[interferer]));
+        watch.show(format!("{} beside {}", names[target], names[interferer]));
         let Some(pair) = pair(args, &ground, &played, &programs, (target, interferer), threads, watch)?
         else {
             whole = false;

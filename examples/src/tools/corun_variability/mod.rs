@@ -176,13 +176,13 @@ fn find(args: &PredictArgs, watch: &Watch<'_>) -> Result<Findings, Failure> {
         ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
         let mut programs = Vec::new();
         for recorded in &played {
-            watch.tell(format!("measuring {} alone", recorded.name));
+            watch.show(format!("measuring {} alone", recorded.name));
             go_on(watch)?;
             programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
         }
         (programs, ground.cache()?)
     };
-    watch.tell("predicting");
+    watch.show("predicting");
     go_on(watch)?;
     let question = Question {
         programs: &programs,
@@ -254,7 +254,7 @@ fn simulate(
     }
     let programs: Vec<&Recorded> = played.iter().collect();
     let lists: Vec<Vec<f64>> = (0..count).map(|run| offsets.of_run(run, programs.len())).collect();
-    watch.tell(format!("simulating {count} runs"));
+    watch.show(format!("simulating {count} runs"));
     let alone = reference::alone(ground, programs[0])?;
     let began = Instant::now();
     let runs = reference::together(ground, &programs, &lists, threads, &|| watch.is_interrupted())?;

@@ -58,7 +58,7 @@ pub(super) fn every_access(
             window.instructions = 0;
             window.code.clear();
             let windows = seen.0.len();
-            watch.tell_with(|| format!("{windows} windows of {} instructions", count(instructions)));
+            watch.show_with(|| format!("{windows} windows of {} instructions", count(instructions)));
         }
         Ok(())
     };

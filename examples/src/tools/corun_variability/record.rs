@@ -150,7 +150,7 @@ fn played(
     recorded: &Recorded,
     watch: &Watch<'_>,
 ) -> Result<Run, Failure> {
-    watch.tell(format!("measuring {} alone", recorded.name));
+    watch.show(format!("measuring {} alone", recorded.name));
     ground.window = args.measured.window.unwrap_or_else(|| Ground::window(recorded.recording.references()));
     let threads = args.threads.unwrap_or_else(crate::parallel::available);
     let program = solo::profile(ground, recorded, args.measured.curves, threads)?;

@@ -74,9 +74,9 @@ pub(super) fn experiment(
     for divisor in DIVISORS {
         let ground = smaller(ground, divisor)?;
         let size = ground.settings.shared.geometry.bytes();
-        watch.tell(format!("measuring windows alone in {}", bytes(size)));
+        watch.show(format!("measuring windows alone in {}", bytes(size)));
         let alone = alone(args, &ground, threads)?;
-        watch.tell(format!("windows together in {}", bytes(size)));
+        watch.show(format!("windows together in {}", bytes(size)));
         let sets = sets(alone.played.len(), args.common.seed);
         let found = in_order(sets.len(), threads, |number| {
             if watch.is_interrupted() {

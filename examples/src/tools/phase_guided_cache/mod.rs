@@ -109,7 +109,7 @@ pub(super) fn observe(
 ) -> Result<GuidedRun, Failure> {
     let watch = Watch::new(interrupted);
     let show = |progress: &Progress| {
-        watch.tell_with(|| {
+        watch.show_with(|| {
             format!(
                 "{} windows, {} profiled, {} phases, {} instructions",
                 progress.windows,

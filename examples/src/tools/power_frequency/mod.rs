@@ -83,7 +83,7 @@ pub fn run_until(
         let model = match which {
             Calibrated::Here => live::bench::calibrate(args, &watch)?,
             Calibrated::Simulated => {
-                watch.tell("calibrating");
+                watch.show("calibrating");
                 let asked = args.setup(&points)?.frequencies;
                 let asked: Result<Vec<_>, _> =
                     asked.into_iter().map(|frequency| points.at(frequency)).collect();
@@ -115,7 +115,7 @@ pub fn run_until(
             let calibration = calibrate(points.clone(), &setup, &watch)?;
             Models::fitted(&calibration, &setup).map_err(Failure::run)?
         };
-        let progress = |events| watch.tell_with(|| format!("{} events", crate::report::count(events)));
+        let progress = |events| watch.show_with(|| format!("{} events", crate::report::count(events)));
         let study = counted::study(name, &workload, &points, models, &setup, interrupted, progress);
         let study = study.map_err(Failure::run)?;
         let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
@@ -201,7 +201,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
 }
 
 fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {
-    watch.tell("calibrating on the training programs");
+    watch.show("calibrating on the training programs");
     let frequencies = counted::calibrated_at(&points, setup.profiled_at);
     Calibration::run(setup.core, points, frequencies, setup.seed, watch.flag()).map_err(Failure::run)
 }

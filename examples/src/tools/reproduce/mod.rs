@@ -88,7 +88,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         }
         let effort = Effort { level, seed: args.common.seed, commands: &args.command };
         let command = study.command(effort);
-        watch.tell(command.clone());
+        watch.show(command.clone());
         let found = study.run(effort).and_then(|found| rows_of(study, &command, &found));
         match found {
             Ok(found) => rows.extend(found),

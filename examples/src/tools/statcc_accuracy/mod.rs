@@ -66,7 +66,7 @@ pub fn run_until(
     if args.traces.is_empty() {
         let watch = Watch::new(interrupted);
         let results =
-            suite(args, machine, model).run(&|what| watch.tell(what), &|| watch.is_interrupted())?;
+            suite(args, machine, model).run(&|what| watch.show(what), &|| watch.is_interrupted())?;
         watch.clear();
         incomplete = results.incomplete;
         let json = report::suite_json(args, model, &results);

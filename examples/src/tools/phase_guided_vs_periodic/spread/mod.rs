@@ -163,7 +163,7 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
                 }
                 look += 1;
                 if look % (1 << 20) == 0 {
-                    watch.tell_with(|| format!("{name}: {} accesses", count(repetitions.accesses())));
+                    watch.show_with(|| format!("{name}: {} accesses", count(repetitions.accesses())));
                     if watch.is_interrupted() {
                         return ControlFlow::Break(());
                     }

@@ -82,7 +82,7 @@ impl Table {
 pub fn judge(machine: &Simulated, setup: &Setup, goal: Goal, watch: &Watch<'_>) -> Result<Table, Failure> {
     let points = machine.points.clone();
     let stations = stations(&points);
-    watch.tell("calibrating on the training programs");
+    watch.show("calibrating on the training programs");
     let calibration = Calibration::run(setup.core, points, stations.to_vec(), setup.seed, watch.flag())
         .map_err(Failure::run)?;
     let mut rows = Vec::new();
@@ -90,12 +90,12 @@ pub fn judge(machine: &Simulated, setup: &Setup, goal: Goal, watch: &Watch<'_>) 
         if watch.is_interrupted() {
             return Err(Failure::run(CalibrationError::Interrupted));
         }
-        watch.tell(name);
+        watch.show(name);
         rows.push(row(name, &workload, &calibration, setup, &goal).map_err(Failure::run)?);
     }
-    watch.tell("calibrating as if nothing were known");
+    watch.show("calibrating as if nothing were known");
     let model = machine.calibrate(setup.seed, watch.flag()).map_err(Failure::run)?;
-    watch.tell("judging that");
+    watch.show("judging that");
     let seed = setup.seed.wrapping_add(1);
     let unknown = Unknown::judge(machine, &model, suite::evaluation(seed, 1), seed).map_err(Failure::run)?;
     Ok(Table { stations, rows, unknown: Some(unknown) })

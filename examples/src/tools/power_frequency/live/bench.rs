@@ -201,7 +201,7 @@ pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure
     let frequencies = frequencies(&files, &args.live_frequencies()).map_err(Failure::run)?;
     let known = known_voltages(&files, &frequencies).map_err(Failure::run)?;
     let name = machine_name(&files).map_err(Failure::run)?;
-    watch.tell("making the kernels' tables");
+    watch.show("making the kernels' tables");
     let kernels: Vec<Kernel> = kernels::all().into_iter().map(|make| make()).collect();
     let sizes = [kernels.len(), STRETCHES];
     let events = NativeBench::<Tree, PerfCounters>::events(&choice);
@@ -213,7 +213,7 @@ pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure
         NativeBench::new(&files, pin, source, choice, counters, kernels, MEASURED).map_err(Failure::run)?;
     let empty = Calibration::new(events, frequencies).map_err(Failure::run)?;
     let progress = |done: usize, all: usize| {
-        watch.tell_with(|| format!("{done} of {all} measurements"));
+        watch.show_with(|| format!("{done} of {all} measurements"));
         !watch.is_interrupted()
     };
     let measured = measure(&mut bench, empty, sizes, args.common.seed, progress).map_err(Failure::run)?;

@@ -89,7 +89,7 @@ pub(super) fn count(
         if let Ok(Some(thermometer)) = &thermometer {
             temperatures.extend(thermometer.read());
         }
-        watch.tell_with(|| format!("{intervals} intervals"));
+        watch.show_with(|| format!("{intervals} intervals"));
     };
     let run = observe::observe(source, &choice, counters, args.common.seed, meter, interrupted, progress);
     let (mut observed, mut source) = run.map_err(Failure::run)?;
