@@ -171,6 +171,12 @@ pub(crate) fn above_zero(what: &'static str, value: f64) -> Result<f64, Error> {
     }
 }
 
+/// Accepts finite values.
+#[cfg(feature = "serde")]
+pub(crate) fn finite(what: &'static str, value: f64) -> Result<f64, Error> {
+    if value.is_finite() { Ok(value) } else { Err(Error::Value { what, value, remedy: "a finite number" }) }
+}
+
 /// Accepts values strictly between 0 and 1.
 pub(crate) fn open_unit(what: &'static str, value: f64) -> Result<f64, Error> {
     if value > 0.0 && value < 1.0 {

@@ -33,6 +33,7 @@ pub enum Policy {
 
 /// Programs that share the same ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Cluster {
     /// Numbers of the programs, rising.
@@ -45,6 +46,7 @@ pub struct Cluster {
 
 /// A cache divided by ways.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Partition {
     /// The clusters, by their first program. Together they have all ways.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use examples::tools::{compare_profiles, convert_trace, phase_guided_cache, statcc_accuracy};
 use serde_json::Value;
+use crate::support::{Folder, run_pipeline};
 
 const PAGE: &str = include_str!("../../docs/json.md");
 
@@ -35,9 +37,21 @@ fn gather(value: &Value, at: &str, keys: &mut BTreeSet<String>) {
     }
 }
 
+/// Whether `printed` has all keys that the page promises in section `name`, and no other.
+fn holds(name: &str, printed: &Value, by: &str) {
+    let documented = documented();
+    let known = documented.get(name).unwrap_or_else(|| panic!("docs/json.md has no section {name}"));
+    let mut keys = BTreeSet::new();
+    gather(printed, "", &mut keys);
+    let unknown: Vec<_> = keys.iter().filter(|key| !known.contains_key(key.as_str())).collect();
+    assert!(unknown.is_empty(), "{by} has {unknown:?}: list them in docs/json.md");
+    let gone: Vec<_> =
+        known.iter().filter(|&(key, always)| *always && !keys.contains(*key)).map(|(key, _)| key).collect();
+    assert!(gone.is_empty(), "{by} lacks {gone:?}, which docs/json.md promises");
+}
+
 #[test]
 fn the_page_of_keys_lists_those_of_the_goldens() {
-    let documented = documented();
     for (command, files) in [
         ("phase_guided_cache", &["phase_guided_cache"][..]),
         (
@@ -50,22 +64,42 @@ fn the_page_of_keys_lists_those_of_the_goldens() {
             ],
         ),
         ("detect_phases", &["detect_phases", "detect_phases_simpoint"]),
+        ("convert_trace", &["convert_trace"]),
+        ("phase_guided_vs_periodic", &["phase_guided_vs_periodic"]),
+        ("compare_detectors", &["compare_detectors"]),
+        ("model_accuracy", &["model_accuracy"]),
+        ("cache_pirate", &["cache_pirate"]),
+        ("cache_pirate --experiment", &["cache_pirate_experiments"]),
+        ("statcc_accuracy", &["statcc_accuracy"]),
+        ("corun_variability", &["corun_variability"]),
+        ("power_frequency", &["power_frequency"]),
+        ("what_can_i_measure", &["what_can_i_measure"]),
     ] {
-        let known = &documented[command];
-        assert!(known.len() > 20, "{command}");
         for file in files {
             let path = format!("{}/tests/goldens/{file}.json", env!("CARGO_MANIFEST_DIR"));
             let printed: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-            let mut keys = BTreeSet::new();
-            gather(&printed, "", &mut keys);
-            let unknown: Vec<_> = keys.iter().filter(|key| !known.contains_key(key.as_str())).collect();
-            assert!(unknown.is_empty(), "{file} has {unknown:?}: list them in docs/json.md");
-            let gone: Vec<_> = known
-                .iter()
-                .filter(|&(key, always)| *always && !keys.contains(*key))
-                .map(|(key, _)| key)
-                .collect();
-            assert!(gone.is_empty(), "{file} lacks {gone:?}, which docs/json.md promises");
+            holds(command, &printed, file);
         }
     }
+}
+
+/// What has no golden file.
+#[test]
+fn the_page_of_keys_lists_those_of_other_forms() {
+    let folder = Folder::new();
+    let trace =
+        folder.file("a.din", (0..4000).map(|i| format!("0 {:x}\n", i % 700 * 64)).collect::<String>());
+    let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+    let words = ["--json", "--llc-size", "64KiB", "--l1-size", "1KiB", "--trace", &trace, "--trace", &trace];
+    let played = run_pipeline(&words, statcc_accuracy::run).object();
+    holds("statcc_accuracy --trace", &played, "statcc_accuracy --trace");
+    let converted =
+        run_pipeline(&["--json", "-o", &path("a.usf"), "--to", "usf", &trace], convert_trace::run).object();
+    holds("convert_trace -o", &converted, "convert_trace -o");
+    let written = path("report");
+    let words = ["--workload", "few", "--out", &written];
+    assert_eq!(run_pipeline(&words, phase_guided_cache::run).status, 0);
+    let profile = format!("{written}/profile.json");
+    let compared = run_pipeline(&["--json", &profile, &profile], compare_profiles::run).object();
+    holds("compare_profiles", &compared, "compare_profiles");
 }

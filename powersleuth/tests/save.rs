@@ -1,10 +1,25 @@
-//! Saving and loading power models.
+//! Models, analyses and schedules come back as they were saved, and what contradicts itself is refused.
 #![cfg(feature = "serde")]
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};
-use powersleuth::{Cycles, Error, Hertz, Volts, Watts};
+mod common;
+
+use common::analysis;
+use powersleuth::analysis::{Analysis, Goal, Objective, Outcome, ParetoPoint, Plan, Schedule};
+use powersleuth::performance::{Counts, Event, MissBased, StallBased};
+use powersleuth::power::{
+    CrossValidation, EffectiveCapacitance, Fit, OperatingPoint, OperatingPoints, PowerModel, TrainingSet,
+    nehalem,
+};
+use powersleuth::{Cycles, Error, Hertz, Seconds, Volts, Watts};
+use quickcheck::quickcheck;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
 
 fn model() -> PowerModel {
     let points = nehalem::BUS_MULTIPLIERS.map(|multiplier| OperatingPoint {
@@ -25,8 +40,7 @@ fn what_is_loaded_is_what_was_saved() {
     let (counts, cycles) = ([1.2e6, 1e4, 2e4, 3e5, 5e5, 1e3], Cycles(1e6));
     for at in loaded.points().frequencies() {
         let (got, expected) = (loaded.power(at, &counts, cycles), model().power(at, &counts, cycles));
-        // serde_json reads a number back to within its last digit.
-        assert!((got.unwrap() / expected.unwrap() - 1.0).abs() < 1e-13);
+        assert_eq!(got.unwrap(), expected.unwrap());
     }
     assert!(loaded.check_machine("Intel Core i7 920").is_ok());
     let error = loaded.check_machine("Intel Core i9").unwrap_err();
@@ -55,4 +69,89 @@ fn damaged_and_newer_files_are_refused() {
     assert!(error.to_string().contains("the voltage is -1"), "{error}");
     saved["points"] = serde_json::json!([]);
     assert!(serde_json::from_value::<PowerModel>(saved).is_err());
+}
+
+quickcheck! {
+    fn analyses_and_what_follows_from_them_come_back(phases: Vec<u8>, seed: u64) -> bool {
+        let phases: Vec<u8> = std::iter::once(0).chain(phases.into_iter().map(|p| p % 5)).collect();
+        let original = analysis(&phases, 4, seed);
+        let read: Analysis<u8> = again(&original);
+        let goal = Goal::least(Objective::Edp).within(0.2).unwrap();
+        let (schedule, plan) = (original.schedule(&goal), original.best_plan(&goal));
+        let front = original.pareto_front(0.01).unwrap();
+        let outcome = original.outcome(&plan, goal.transition()).unwrap();
+        read.program_costs() == original.program_costs()
+            && read.phases() == original.phases()
+            && read.instances() == original.instances()
+            && (0..original.instances().len()).all(|i| read.instance_costs(i) == original.instance_costs(i))
+            && read.schedule(&goal) == schedule
+            && again::<Schedule<u8>>(&schedule) == schedule
+            && again::<Plan>(&plan) == plan
+            && again::<Outcome<u8>>(&outcome) == outcome
+            && again::<Vec<ParetoPoint<u8>>>(&front) == front
+    }
+}
+
+#[test]
+fn fits_and_models_of_time_come_back() {
+    let mut set = TrainingSet::new([Event::fixed("uops")]).unwrap();
+    let point = OperatingPoint { frequency: Hertz(2e9), voltage: Volts(1.0), static_power: Watts(1.0) };
+    for i in 0..20_u32 {
+        let uops = f64::from(i * i % 7) / 7.0;
+        set.push(&[uops * 1e6], Cycles(1e6), &point, Watts(5.0 + 3.0 * uops + f64::from(i % 3) / 10.0))
+            .unwrap();
+    }
+    let fit = set.fit().unwrap();
+    assert_eq!(again::<Fit>(&fit), fit);
+    let validation = set.cross_validate(5, 1).unwrap();
+    assert_eq!(again::<CrossValidation>(&validation), validation);
+    assert_eq!(again::<EffectiveCapacitance>(fit.capacitance()), *fit.capacitance());
+    let latency = Seconds::from_ns(70.0 / 3.0);
+    for model in [StallBased::new(latency).unwrap(), StallBased::exact_stalls()] {
+        assert_eq!(again::<StallBased>(&model), model);
+    }
+    let model = MissBased::new(latency).unwrap();
+    assert_eq!(again::<MissBased>(&model), model);
+    let counts =
+        Counts::new(1e6 / 3.0, Cycles(1e6), Cycles(1e5), 10.0).unwrap().with_leading_misses(3.5).unwrap();
+    assert_eq!(again::<Counts>(&counts), counts);
+}
+
+fn refused<T: Serialize + DeserializeOwned>(value: &T, from: &str, to: &str) -> String {
+    let good = serde_json::to_string(value).unwrap();
+    assert!(good.contains(from), "{from} is not in {good}");
+    match serde_json::from_str::<T>(&good.replacen(from, to, 1)) {
+        Ok(_) => panic!("{from} -> {to} was accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_by_name() {
+    let original = analysis(&[0, 0, 1, 0], 2, 1);
+    for (from, to, problem) in [
+        ("\"version\":1", "\"version\":2", "format 2"),
+        ("\"frequencies\":[1000000000.0,", "\"frequencies\":[3e9,", "above the one listed before it"),
+        ("\"frequencies\":[1000000000.0,", "\"frequencies\":[", "costs of intervals"),
+        ("\"instances\":[[0,2]", "\"instances\":[[0,18446744073709551615]", "costs of intervals"),
+        ("\"instances\":[[0,2]", "\"instances\":[[2,2]", "instructions of phases"),
+        ("{\"time\":", "{\"time\":-", "the time of an interval in seconds is -"),
+        ("\"instructions\":[3000000.0", "\"instructions\":[0.0", "the number of instructions is 0"),
+    ] {
+        let error = refused(&original, from, to);
+        assert!(error.contains(problem), "{error}");
+    }
+    let schedule = original.schedule(&Goal::least(Objective::Energy));
+    for (from, to, problem) in
+        [("[1,", "[0,", "listed twice"), ("[[0,", "[[0,7],[9,", "level 7 does not exist")]
+    {
+        let error = refused(&schedule, from, to);
+        assert!(error.contains(problem), "{error}");
+    }
+    let stalls = StallBased::new(Seconds::from_ns(60.0)).unwrap();
+    assert!(refused(&stalls, ":6", ":-6").contains("the memory latency in seconds"));
+    let capacitance = nehalem::effective_capacitance().unwrap();
+    assert!(refused(&capacitance, "\"weights\":[", "\"weights\":[1.0,").contains("7 weights of events"));
+    let counts = Counts::new(1.0, Cycles(2.0), Cycles(1.0), 0.0).unwrap();
+    assert!(refused(&counts, "\"stall_cycles\":1.0", "\"stall_cycles\":3.0").contains("3 stall cycles"));
 }

@@ -2,9 +2,11 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use ciborium::Value as Cbor;
 use quickcheck::{Arbitrary, Gen, quickcheck};
 use reuse_sampler::{
-    Clock, Error, LineSize, Outcome, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex,
+    Clock, Error, LineSize, Outcome, ReuseDistance, ReuseDistribution, ReuseOverlap, ReuseProfile,
+    WindowIndex,
 };
 
 #[derive(Clone, Debug)]
@@ -167,5 +169,47 @@ fn a_stored_profile_is_checked() {
     ] {
         let error = serde_json::from_str::<ReuseProfile>(&good.replace(from, to)).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn a_stored_distribution_is_checked() {
+    let mut p = ReuseProfile::new(LineSize::B64);
+    p.record_many(Outcome::Reused(ReuseDistance(5)), 3, 1);
+    p.record(Outcome::Dangling, 1);
+    let distribution = p.distribution();
+    let good = serde_json::to_string(&distribution).unwrap();
+    assert_eq!(serde_json::from_str::<ReuseDistribution>(&good).unwrap(), distribution);
+    for (from, to, message) in [
+        ("\"low\":5", "\"low\":6", "from distance 6 to 5"),
+        ("\"probability\":0.75", "\"probability\":0.5", "add up to 0.75"),
+        ("\"probability\":0.75", "\"probability\":0", "probability 0"),
+        ("\"probability\":0.75", "\"probability\":1.75", "probability 1.75"),
+        ("\"invalidated\":0.0", "\"invalidated\":0.8", "0.8 invalidated"),
+        ("\"unresolved\":0.0", "\"unresolved\":-0.1", "unresolved of probability -0.1"),
+        // No number: as JSON writes what is not finite.
+        ("\"dangling\":0.25", "\"dangling\":null", "invalid type: null"),
+    ] {
+        assert!(good.contains(from), "{from} is not in {good}");
+        let error =
+            serde_json::from_str::<ReuseDistribution>(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+/// Formats other than JSON carry numbers that are none.
+#[test]
+fn what_is_not_a_number_is_no_probability() {
+    let mut p = ReuseProfile::new(LineSize::B64);
+    p.record_many(Outcome::Reused(ReuseDistance(5)), 3, 1);
+    p.record(Outcome::Dangling, 1);
+    let saved = Cbor::serialized(&p.distribution()).unwrap();
+    assert_eq!(saved.deserialized::<ReuseDistribution>().unwrap(), p.distribution());
+    for (field, value) in [("dangling", f64::NAN), ("unresolved", f64::NAN), ("dangling", f64::INFINITY)] {
+        let mut damaged = saved.clone();
+        let fields = damaged.as_map_mut().unwrap();
+        fields.iter_mut().find(|(name, _)| name.as_text() == Some(field)).unwrap().1 = Cbor::Float(value);
+        let error = damaged.deserialized::<ReuseDistribution>().unwrap_err().to_string();
+        assert!(error.contains(&format!("{field} of probability {value}")), "{error}");
     }
 }

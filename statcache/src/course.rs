@@ -27,6 +27,7 @@ const ITERATIONS: u32 = 200;
 /// Steps are solved one after the other, each for the largest number of misses that agrees with itself: started from
 /// "everything misses", Newton's method falls to it. It never rises with L.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Course {
     times: Vec<f64>,          // bounds of the steps, ascending from 0; empty before the first fit
     first: Vec<f64>,          // first touches until each bound
@@ -36,6 +37,7 @@ pub struct Course {
 
 /// Reuses that start and end at one time.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Reuses {
     count: f64, // accesses, > 0
     start: f64, // number of a bound, and the share of the step after it
@@ -47,6 +49,45 @@ struct Reuses {
 struct Group {
     count: f64,
     distance: f64, // > 0
+}
+
+#[cfg(feature = "serde")]
+impl Course {
+    /// Whether one that was saved is as `fit` makes them; or what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        // Comparisons that a NaN fails.
+        let is_count = |count: f64| count >= 0.0 && count.is_finite();
+        let rises = |pair: &[f64]| pair[1] > pair[0] && pair[1].is_finite();
+        let steps = self.reuses.len();
+        if self.times.len() != steps + 1 || self.first.len() != steps + 1 || steps == 0 {
+            return Err(format!(
+                "{} bounds and {} first touches of {steps} steps",
+                self.times.len(),
+                self.first.len()
+            ));
+        }
+        if self.times[0] != 0.0 || !self.times.windows(2).all(rises) {
+            return Err(format!("bounds of steps that do not rise from 0: {:?}", self.times));
+        }
+        if !self.first.iter().all(|&lines| is_count(lines))
+            || self.first.windows(2).any(|pair| pair[1] < pair[0])
+        {
+            return Err(format!("first touches that fall: {:?}", self.first));
+        }
+        for (step, reuses) in self.reuses.iter().enumerate() {
+            for &Reuses { count, start, end } in reuses {
+                let within = start >= 0.0 && start <= end && end >= step as f64 && end <= (step + 1) as f64;
+                if !is_count(count) || !within {
+                    return Err(format!("{count} reuses from {start} to {end} in step {step}"));
+                }
+            }
+        }
+        if is_count(self.near) {
+            Ok(())
+        } else {
+            Err(format!("{} reuses with nothing in between", self.near))
+        }
+    }
 }
 
 impl Course {

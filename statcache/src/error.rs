@@ -19,4 +19,18 @@ pub enum Error {
     /// A combination of models that is refused.
     #[error(transparent)]
     Grouping(#[from] reuse_sampler::Error),
+    /// A saved model of a newer format.
+    #[error("the saved model has format {found}, this release reads {known}: read it with a newer one")]
+    FormatVersion {
+        /// The format of the saved model.
+        found: u32,
+        /// The newest one that this release reads.
+        known: u32,
+    },
+    /// A saved model that contradicts itself.
+    #[error("the saved model is damaged: {what}; fit it again from its profile")]
+    Damaged {
+        /// What is wrong with it.
+        what: String,
+    },
 }

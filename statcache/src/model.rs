@@ -1,5 +1,8 @@
 //! The fitted model: at which miss ratio replacements and reuses agree, for each cache size.
 
+#[cfg(feature = "serde")]
+mod saved;
+
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, ModelError, ReuseDistance,
     ReuseDistribution, ReuseProfile, merge_alike,
@@ -26,7 +29,28 @@ use crate::course::{Course, eviction_rate};
 /// # References
 /// Berg and Hagersten, *StatCache*, ISPASS 2004; Sembrant et al., CGO 2012, equation 1; Eklöv, thesis,
 /// equation 3.1.
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, a fitted model can be saved and read. What is read gives the same answers to the last bit, if the
+format keeps numbers exactly (serde_json does with its feature `float_roundtrip`); a damaged model is refused.
+
+```
+use statcache::{CacheLines, CacheModel, LineSize, Outcome, ReuseDistance, ReuseProfile, StatCache};
+
+let mut profile = ReuseProfile::new(LineSize::B64);
+profile.record_many(Outcome::Reused(ReuseDistance(999)), 10_000, 1);
+let model = StatCache::fit(&profile)?;
+let read: StatCache = serde_json::from_str(&serde_json::to_string(&model)?)?;
+assert_eq!(read.miss_ratio(CacheLines(500)), model.miss_ratio(CacheLines(500)));
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "saved::Saved", into = "saved::Saved"))]
 pub struct StatCache {
     line_size: LineSize,
     distribution: ReuseDistribution,
@@ -37,6 +61,7 @@ pub struct StatCache {
 
 /// A run, followed through time.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct InTime {
     course: Course,
     lowest: Option<Course>, // if what is unresolved is reused as early as can be; `None` if nothing is unresolved
@@ -124,6 +149,12 @@ impl StatCache {
         }
         self.line_size = profile.line_size();
         profile.distribution_into(&mut self.distribution);
+        self.split();
+        Ok(())
+    }
+
+    /// What follows from the distribution.
+    fn split(&mut self) {
         let masses = self.distribution.masses();
         let far = masses.iter().filter(|mass| mass.high > 0);
         self.pieces.clear();
@@ -131,7 +162,6 @@ impl StatCache {
         let taken = masses.iter().filter(|mass| mass.invalidated > 0.0);
         self.taken.clear();
         self.taken.extend(taken.map(|mass| (mass.middle() as f64, mass.invalidated)));
-        Ok(())
     }
 
     /// Lowest and highest miss ratio that the samples leave possible: accesses lost sight of before their

@@ -20,6 +20,7 @@ impl<F: Fn(f64) -> f64> CpiModel for F {
 
 /// Hit ratio and latency of one private cache level.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PrivateLevel {
     /// Hits of this level per memory access of the program, from 0 to 1.
     pub hit_ratio: f64,
@@ -36,12 +37,36 @@ pub struct PrivateLevel {
 /// # References
 /// Eklöv, thesis, Paper II (StatCC), section II.5.1.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct LinearLatency {
     without_memory: f64, // cycles per instruction, private hits included; finite, >= 0
     mix: f64,            // > 0
     private_hits: f64,   // in [0, 1]
     shared: f64,         // >= 0
     memory: f64,         // >= shared
+}
+
+/// A model as it is read: not yet known to give cycles.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    without_memory: f64,
+    mix: f64,
+    private_hits: f64,
+    shared: f64,
+    memory: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for LinearLatency {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let Saved { without_memory, mix, private_hits, shared, memory } = saved;
+        check_ratio(private_hits)?;
+        let model = Self { without_memory, mix, private_hits, shared, memory };
+        model.checked()
+    }
 }
 
 impl LinearLatency {
@@ -60,15 +85,7 @@ impl LinearLatency {
         shared: f64,
         memory: f64,
     ) -> Result<Self, Error> {
-        check_mix(mix)?;
-        for (what, cycles) in
-            [("base CPI", base_cpi), ("shared-cache latency", shared), ("memory latency", memory)]
-        {
-            check_cycles(what, cycles)?;
-        }
-        if memory < shared {
-            return Err(Error::LatencyOrder { memory, shared });
-        }
+        check_cycles("base CPI", base_cpi)?;
         let mut private_hits = 0.0;
         let mut cycles = 0.0;
         for level in private {
@@ -81,9 +98,24 @@ impl LinearLatency {
             return Err(Error::PrivateHitSum { sum: private_hits });
         }
         let private_hits = private_hits.min(1.0);
-        let model = Self { without_memory: base_cpi + mix * cycles, mix, private_hits, shared, memory };
-        check(&model)?;
-        Ok(model)
+        Self { without_memory: base_cpi + mix * cycles, mix, private_hits, shared, memory }.checked()
+    }
+
+    fn checked(self) -> Result<Self, Error> {
+        let Self { without_memory, mix, shared, memory, .. } = self;
+        check_mix(mix)?;
+        for (what, cycles) in [
+            ("CPI without memory", without_memory),
+            ("shared-cache latency", shared),
+            ("memory latency", memory),
+        ] {
+            check_cycles(what, cycles)?;
+        }
+        if memory < shared {
+            return Err(Error::LatencyOrder { memory, shared });
+        }
+        check(&self)?;
+        Ok(self)
     }
 
     /// Hits of all private levels per memory access.

@@ -56,6 +56,26 @@ pub struct Outlook {
 }
 
 /// Answer of [`CoRun::solve`](crate::CoRun::solve).
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, predictions can be saved and read.
+
+```
+use statcc::{CacheLines, CoRun, LineSize, LinearLatency, Outcome, Prediction, Program, ReuseDistance, ReuseProfile};
+# let mut profile = ReuseProfile::new(LineSize::B64);
+# profile.record_many(Outcome::Reused(ReuseDistance(999)), 10_000, 1);
+# let cpi = LinearLatency::new(1.0, 0.3, &[], 10.0, 130.0)?;
+# let program = Program::new(&profile, 0.3, cpi)?;
+let together = CoRun::new(vec![program.clone(), program])?;
+let prediction = together.solve(CacheLines(4_096), statstack::StatStack::fit)?;
+let read: Prediction = serde_json::from_str(&serde_json::to_string(&prediction)?)?;
+assert_eq!(read, prediction);
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 #[non_exhaustive]

@@ -16,6 +16,7 @@ use crate::solution::{Outlook, Prediction, Share, Solution};
 
 /// How solutions are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SolverSettings {
     /// Largest relative difference between a CPI assumed and the CPI that follows from it. Default 1e-4.

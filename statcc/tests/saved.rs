@@ -2,11 +2,18 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use statcc::walk::Walked;
 use statcc::{
     CacheLines, CoRun, LineSize, LinearLatency, Outcome, Prediction, PrivateLevel, Program, ReuseDistance,
     ReuseProfile, Sensitivity,
 };
 use statstack::StatStack;
+
+fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+}
 
 #[test]
 fn predictions_come_back() {
@@ -19,11 +26,13 @@ fn predictions_come_back() {
     let program = || Program::in_order(&profile, 0.35, cpi.clone()).unwrap();
     let together = CoRun::new(vec![program(), program()]).unwrap();
     let prediction = together.solve(CacheLines(32_768), StatStack::fit).unwrap();
-    let saved = serde_json::to_string(&prediction).unwrap();
-    assert_eq!(serde_json::from_str::<Prediction>(&saved).unwrap(), prediction);
+    assert_eq!(again(&cpi), cpi);
+    assert_eq!(again(&prediction), prediction);
     let ranges = together.sensitivity(CacheLines(32_768), 0.05, StatStack::fit).unwrap();
-    let saved = serde_json::to_string(&ranges).unwrap();
-    assert_eq!(serde_json::from_str::<Vec<Sensitivity>>(&saved).unwrap(), ranges);
+    assert_eq!(again::<Vec<Sensitivity>>(&ranges), ranges);
+    let mut walked = Walked::default();
+    (walked.accesses, walked.misses, walked.cycles) = (1e6, 1e5 / 3.0, 1e7 / 7.0);
+    assert_eq!(again(&walked), walked);
 }
 
 #[test]
@@ -38,5 +47,21 @@ fn predictions_without_a_solution_are_refused() {
     ] {
         let refused = serde_json::from_str::<Prediction>(saved).unwrap_err();
         assert!(refused.to_string().contains(problem), "{refused}");
+    }
+}
+
+#[test]
+fn models_that_give_no_cycles_are_refused() {
+    let l1 = PrivateLevel { hit_ratio: 0.5, latency: 1.0 };
+    let good = serde_json::to_string(&LinearLatency::new(1.0, 0.5, &[l1], 10.0, 130.0).unwrap()).unwrap();
+    for (from, to, problem) in [
+        ("\"private_hits\":0.5", "\"private_hits\":1.5", "1.5"),
+        ("\"mix\":0.5", "\"mix\":0.0", "0"),
+        ("\"memory\":130.0", "\"memory\":1.0", "memory"),
+        ("\"without_memory\":1.25", "\"without_memory\":-1.25", "CPI without memory of -1.25"),
+    ] {
+        assert!(good.contains(from), "{from} is not in {good}");
+        let refused = serde_json::from_str::<LinearLatency>(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.contains(problem), "{refused}");
     }
 }

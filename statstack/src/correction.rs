@@ -31,7 +31,8 @@ const WIDEST: f64 = 4.0;
 
 /// The deviation at one reuse distance.
 #[derive(Clone, Copy, Debug)]
-struct Knot {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Knot {
     at: f64,        // binary logarithm of distance + 1
     log_ratio: f64, // natural logarithm of mean stack distance / expected one
     variance: f64,  // of the logarithm of the stack distance, in [0, ln(1 + WIDEST)]
@@ -67,6 +68,28 @@ pub struct Spread {
     pub mean: f64,
     /// Variance of its logarithm, 0 where all accesses of a reuse distance have the same.
     pub variance: f64,
+}
+
+#[cfg(feature = "serde")]
+impl Correction {
+    /// The deviations it was fitted to.
+    pub fn knots(&self) -> &[Knot] {
+        &self.knots
+    }
+
+    /// From deviations that were saved; or what is wrong with them.
+    pub fn of_knots(knots: Vec<Knot>) -> Result<Self, String> {
+        let mut before = f64::NEG_INFINITY;
+        for &Knot { at, log_ratio, variance } in &knots {
+            // Comparisons that a NaN fails. Counts of 64 bits have no ratio beyond e^100.
+            let is_one = at >= before && (0.0..=64.0).contains(&at) && log_ratio.abs() <= 100.0;
+            if !is_one || !(0.0..=WIDEST.ln_1p()).contains(&variance) {
+                return Err(format!("deviation {log_ratio} with variance {variance} at 2^{at}"));
+            }
+            before = at;
+        }
+        Ok(Self { knots, seen: Vec::new() })
+    }
 }
 
 impl Correction {

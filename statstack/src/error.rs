@@ -19,4 +19,18 @@ pub enum Error {
     /// A combination of models that is refused.
     #[error(transparent)]
     Grouping(#[from] reuse_sampler::Error),
+    /// A saved model or curve of a newer format.
+    #[error("what was saved has format {found}, this release reads {known}: read it with a newer one")]
+    FormatVersion {
+        /// The format of what was saved.
+        found: u32,
+        /// The newest one that this release reads.
+        known: u32,
+    },
+    /// A saved model or curve that contradicts itself.
+    #[error("what was saved is damaged: {what}; fit or observe it again")]
+    Damaged {
+        /// What is wrong with it.
+        what: String,
+    },
 }

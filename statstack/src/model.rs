@@ -1,5 +1,8 @@
 //! The fitted model: which reuse distances miss at a size, and how many accesses that is.
 
+#[cfg(feature = "serde")]
+mod saved;
+
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, ModelError, Reuse, ReuseDistance,
     ReuseDistribution, ReuseProfile,
@@ -45,7 +48,29 @@ use crate::prepared::Prepared;
 /// # References
 /// Eklöv and Hagersten, *StatStack: Efficient Modeling of LRU Caches*, ISPASS 2010 (Eklöv, thesis, Paper I),
 /// equations 1 to 7 and section I.3.5; its section I.5 on what the assumption leaves out.
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, a fitted model can be saved and read. What is read gives the same answers to the last bit, if the
+format keeps numbers exactly (serde_json does with its feature `float_roundtrip`); a damaged model is refused.
+
+```
+use statstack::{CacheLines, CacheModel, LineSize, Outcome, ReuseDistance, ReuseProfile, StatStack};
+
+let mut profile = ReuseProfile::new(LineSize::B64);
+profile.record(Outcome::Reused(ReuseDistance(9)), 1);
+profile.record(Outcome::Dangling, 1);
+let saved = serde_json::to_string(&StatStack::fit(&profile)?)?;
+let model: StatStack = serde_json::from_str(&saved)?;
+assert_eq!(model.miss_ratio(CacheLines(100)), 0.5);
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "saved::Saved", into = "saved::Saved"))]
 pub struct StatStack {
     line_size: LineSize,
     distribution: ReuseDistribution,
@@ -59,6 +84,7 @@ pub struct StatStack {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 enum Law {
     Published,
     Distances,
@@ -120,6 +146,17 @@ impl StatStack {
         check(profile)?;
         self.line_size = profile.line_size();
         profile.distribution_into(&mut self.distribution);
+        self.sum_up();
+        if self.asked == Law::Corrected
+            && self.correction.fit(profile, self.distribution.masses(), &self.expected)
+        {
+            self.correct();
+        }
+        Ok(())
+    }
+
+    /// Everything that follows from the distribution alone.
+    fn sum_up(&mut self) {
         let masses = self.distribution.masses();
         // Summed up from the far end, so that a small tail keeps its relative precision.
         self.beyond.clear();
@@ -136,19 +173,13 @@ impl StatStack {
         }));
         // A line that is taken away is on the stack no longer, as if its touch had been its last one.
         self.expected.fit(&self.distribution, &self.beyond);
-        self.law = self.asked;
-        if self.asked == Law::Corrected {
-            self.correct(profile);
-        }
-        Ok(())
+        self.law = if self.asked == Law::Corrected { Law::Distances } else { self.asked };
     }
 
-    fn correct(&mut self, profile: &ReuseProfile) {
+    /// Everything that follows from a correction that was fitted.
+    fn correct(&mut self) {
+        self.law = Law::Corrected;
         let masses = self.distribution.masses();
-        if !self.correction.fit(profile, masses, &self.expected) {
-            self.law = Law::Distances;
-            return;
-        }
         let (mut segment, mut knot) = (0, 0);
         let mut spread = |distance| {
             let expected = self.expected.at_next(distance, &mut segment);
@@ -186,8 +217,14 @@ impl StatStack {
 
     fn with(profile: &ReuseProfile, law: Law) -> Result<Self, Error> {
         check(profile)?;
-        let mut model = Self {
-            line_size: profile.line_size(),
+        let mut model = Self::unfitted(profile.line_size(), law);
+        model.refit(profile)?;
+        Ok(model)
+    }
+
+    fn unfitted(line_size: LineSize, law: Law) -> Self {
+        Self {
+            line_size,
             distribution: ReuseDistribution::default(),
             expected: ExpectedStack::default(),
             beyond: Vec::new(),
@@ -196,9 +233,7 @@ impl StatStack {
             law,
             correction: Correction::default(),
             pieces: Vec::new(),
-        };
-        model.refit(profile)?;
-        Ok(model)
+        }
     }
 
     /// Mean number of distinct lines among the accesses between two touches of a line that are `distance`

@@ -4,42 +4,10 @@
 
 mod common;
 
-use std::collections::HashMap;
-
-use common::{AnyProfile, Random, profile_of};
+use common::{AnyProfile, Random, bursts, overlap, overlaps, profile_of};
 use quickcheck::{TestResult, quickcheck};
-use reuse_sampler::{CacheLines, CacheModel, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex};
+use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 use statstack::StatStack;
-
-/// Overlaps by definition, of markers chosen with probability 1/`one_in`: for each, how many of the later
-/// ones are not touched again before it ends.
-fn overlaps(lines: &[u64], one_in: u64, random: &mut Random) -> Vec<ReuseOverlap> {
-    let mut next = vec![usize::MAX; lines.len()];
-    let mut seen: HashMap<u64, usize> = HashMap::new();
-    for (at, &line) in lines.iter().enumerate().rev() {
-        next[at] = seen.insert(line, at).unwrap_or(usize::MAX);
-    }
-    let markers: Vec<usize> = (0..lines.len()).filter(|_| random.below(one_in) == 0).collect();
-    let mut overlaps = Vec::new();
-    for (k, &marker) in markers.iter().enumerate().filter(|(_, marker)| next[**marker] != usize::MAX) {
-        let during = markers[k + 1..].iter().take_while(|&&later| later < next[marker]);
-        let open = during.filter(|&&later| next[later] > next[marker]).count() as u64;
-        overlaps.push(overlap((next[marker] - marker - 1) as u64, one_in, open));
-    }
-    overlaps
-}
-
-fn overlap(distance: u64, weight: u64, open: u64) -> ReuseOverlap {
-    ReuseOverlap {
-        started_in: WindowIndex(0),
-        shortest: ReuseDistance(distance),
-        longest: ReuseDistance(distance),
-        weight,
-        samples: 1,
-        open,
-        pairs: open * open.saturating_sub(1),
-    }
-}
 
 /// Miss ratio of LRU caches by a list with the line touched last in front.
 fn exact(lines: &[u64], sizes: &[u64]) -> Vec<f64> {
@@ -56,19 +24,6 @@ fn exact(lines: &[u64], sizes: &[u64]) -> Vec<f64> {
         list.insert(0, line);
     }
     misses.into_iter().map(|misses| misses as f64 / lines.len() as f64).collect()
-}
-
-/// Turns of work on few lines and of random accesses to many: what lies in between two touches depends on
-/// where they are.
-fn bursts(random: &mut Random, accesses: usize) -> Vec<u64> {
-    let mut lines = Vec::new();
-    while lines.len() < accesses {
-        let (base, width) = if random.below(2) == 0 { (0, 8) } else { (1000, 400) };
-        for _ in 0..100 + random.below(300) {
-            lines.push(base + random.below(width));
-        }
-    }
-    lines
 }
 
 #[test]

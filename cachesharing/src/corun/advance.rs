@@ -37,6 +37,7 @@ pub struct Step<'a> {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Outcome {
     /// Time that passed.

@@ -1,11 +1,41 @@
 //! How much bandwidth programs ask for, and for how much of the time (the paper's figure IV.6).
 
 use super::{Step, Until};
+#[cfg(feature = "serde")]
+use crate::error::{Error, finite};
 
 /// Bandwidth demand, weighted by time.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct BandwidthDistribution {
     steps: Vec<(f64, f64)>, // bandwidth falling, time up to the end of the step
+}
+
+/// A distribution as it is read: not yet known to be in order.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    steps: Vec<(f64, f64)>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for BandwidthDistribution {
+    type Error = Error;
+
+    fn try_from(Saved { steps }: Saved) -> Result<Self, Error> {
+        let mut before = (f64::INFINITY, 0.0);
+        for &(bandwidth, until) in &steps {
+            finite("a bandwidth", bandwidth)?;
+            finite("the end of a step", until)?;
+            if bandwidth > before.0 || until < before.1 || until == 0.0 {
+                let (what, value) = ("a step of a distribution of bandwidths", bandwidth);
+                return Err(Error::Value { what, value, remedy: "falling bandwidths and rising times" });
+            }
+            before = (bandwidth, until);
+        }
+        Ok(Self { steps })
+    }
 }
 
 impl BandwidthDistribution {

@@ -13,6 +13,7 @@ use crate::{Sharing, SharingModel};
 
 /// What happens while certain phases of the programs run together.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CoPhase<P> {
     /// The phase of each program, in the order of the programs; of a phase-oblivious prediction, that of its

@@ -10,6 +10,7 @@ use crate::{Probes, SharedCache, SharingModel};
 
 /// How much slower the target of a run is, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Slowdown {
     /// Time of the target's pass over its time alone, in the state reached from programs that started together.

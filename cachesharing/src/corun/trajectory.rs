@@ -4,10 +4,14 @@ use std::hash::Hash;
 
 use super::{CoRun, Step, Until};
 use crate::SharingModel;
+#[cfg(feature = "serde")]
+use crate::error::finite;
 use crate::error::{Error, above_zero};
 
 /// A run, recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct Trajectory {
     programs: usize,
     starts: Vec<f64>,   // of each step
@@ -16,6 +20,7 @@ pub struct Trajectory {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Point {
     phase: usize,
     cpi: f64,
@@ -23,8 +28,51 @@ struct Point {
     bandwidth: f64,
 }
 
+/// A run as it is read: not yet known to have every program in every step.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    programs: usize,
+    starts: Vec<f64>,
+    times: Vec<f64>,
+    points: Vec<Point>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Trajectory {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let Saved { programs, starts, times, points } = saved;
+        if starts.len() != times.len() {
+            return Err(Error::Count {
+                what: "starts of steps",
+                count: starts.len(),
+                remedy: "one for each time",
+            });
+        }
+        if programs.checked_mul(times.len()) != Some(points.len()) {
+            let (what, count) = ("points of a trajectory", points.len());
+            return Err(Error::Count { what, count, remedy: "one for each program in each step" });
+        }
+        for &time in &times {
+            above_zero("the time of a step", time)?;
+        }
+        for point in &points {
+            above_zero("a time per unit of work", point.cpi)?;
+            finite("bytes of the cache", point.bytes)?;
+            finite("a bandwidth", point.bandwidth)?;
+        }
+        for &start in &starts {
+            finite("the start of a step", start)?;
+        }
+        Ok(Self { programs, starts, times, points })
+    }
+}
+
 /// Averages over one stretch of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TrajectoryBin {
     /// Where it begins: time, or work of the program it is cut by.

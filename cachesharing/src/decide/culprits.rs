@@ -9,6 +9,7 @@ use crate::{Offsets, SharingModel};
 
 /// Phases that ran together, and what that cost the target.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Culprit<P> {
     /// The target's phase.

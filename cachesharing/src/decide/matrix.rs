@@ -9,9 +9,33 @@ use crate::{Offsets, Program, SharedCache, SharingModel, SlowdownDistribution, v
 
 /// The slowdown of each program of a set beside each other one and beside a copy of itself.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct CoSchedule {
     names: Vec<String>,
     slowdowns: Vec<SlowdownDistribution>, // rows of targets
+}
+
+/// A matrix as it is read: not yet known to be square.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    names: Vec<String>,
+    slowdowns: Vec<SlowdownDistribution>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for CoSchedule {
+    type Error = Error;
+
+    fn try_from(Saved { names, slowdowns }: Saved) -> Result<Self, Error> {
+        let count = slowdowns.len();
+        if count == 0 || names.len().checked_pow(2) != Some(count) {
+            let remedy = "one for each of at least one program beside each";
+            return Err(Error::Count { what: "slowdowns of a co-schedule", count, remedy });
+        }
+        Ok(Self { names, slowdowns })
+    }
 }
 
 /// Predicts the slowdown of every program beside every program, itself included, over the given offsets.

@@ -15,6 +15,7 @@ pub enum Objective {
 
 /// Programs in pairs.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Pairing {
     /// The pairs; of an odd number of programs one is left over.

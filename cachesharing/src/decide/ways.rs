@@ -5,6 +5,7 @@ use crate::error::{Error, above_zero};
 
 /// How a program's time changes with a little more or less of the cache.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WaySensitivity {
     /// Time of one pass with `bytes` of the cache.

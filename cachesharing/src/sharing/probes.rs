@@ -2,6 +2,8 @@
 //! little smaller and a little larger.
 
 use super::{Allocation, SharingModel, Solution, Start};
+#[cfg(feature = "serde")]
+use crate::error::{Error, above_zero, finite};
 use crate::{CacheCurve, SharedCache};
 
 /// How thoroughly other stable states are searched.
@@ -34,6 +36,7 @@ pub(crate) fn margin(cache: &SharedCache) -> f64 {
 
 /// What one program gets of a shared cache, and what that makes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share {
     /// Bytes of the cache. The shares of all programs add up to it.
     pub bytes: f64,
@@ -65,14 +68,53 @@ impl Share {
 }
 
 /// How programs divide a cache. Kept between calls of [`share`], it makes them free of allocation.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct Sharing {
     shares: Vec<Share>, // the answer proper
     others: Vec<Share>, // of other solutions, as many each
     residual: f64,
     age: Option<f64>,
     rounds: u32,
+    #[cfg_attr(feature = "serde", serde(skip))]
     scratch: Solution,
+}
+
+impl PartialEq for Sharing {
+    fn eq(&self, other: &Self) -> bool {
+        let answer = |sharing: &Self| (sharing.residual, sharing.age, sharing.rounds);
+        self.shares == other.shares && self.others == other.others && answer(self) == answer(other)
+    }
+}
+
+/// An answer as it is read: not yet known to have a share for each program in each state.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    shares: Vec<Share>,
+    others: Vec<Share>,
+    residual: f64,
+    age: Option<f64>,
+    rounds: u32,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Sharing {
+    type Error = Error;
+
+    fn try_from(Saved { shares, others, residual, age, rounds }: Saved) -> Result<Self, Error> {
+        if others.len() % shares.len().max(1) != 0 {
+            let (what, count) = ("shares in other solutions", others.len());
+            return Err(Error::Count { what, count, remedy: "one for each program in each" });
+        }
+        for share in shares.iter().chain(&others) {
+            above_zero("a time per unit of work", share.cpi)?;
+            finite("a share of the cache in bytes", share.bytes)?;
+        }
+        finite("a residual", residual)?;
+        Ok(Self { shares, others, residual, age, rounds, scratch: Solution::default() })
+    }
 }
 
 impl Sharing {

@@ -4,9 +4,46 @@ use super::{binomial, normal};
 use crate::error::{Error, above_zero, open_unit};
 
 /// Slowdowns of many runs, sorted.
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, this and all other predictions and decisions can be saved and read. A list that is no
+distribution is refused.
+
+```
+use cachesharing::SlowdownDistribution;
+
+let slowdowns = SlowdownDistribution::new(vec![1.2, 1.05, 1.3])?;
+let saved = serde_json::to_string(&slowdowns)?;
+assert_eq!(saved, "[1.05,1.2,1.3]");
+assert_eq!(serde_json::from_str::<SlowdownDistribution>(&saved)?, slowdowns);
+assert!(serde_json::from_str::<SlowdownDistribution>("[1.05,-1.2]").is_err());
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
 pub struct SlowdownDistribution {
     sorted: Vec<f64>, // at least one, finite, > 0
+}
+
+#[cfg(feature = "serde")]
+impl From<SlowdownDistribution> for Vec<f64> {
+    fn from(distribution: SlowdownDistribution) -> Self {
+        distribution.sorted
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Vec<f64>> for SlowdownDistribution {
+    type Error = Error;
+
+    fn try_from(slowdowns: Vec<f64>) -> Result<Self, Error> {
+        Self::new(slowdowns)
+    }
 }
 
 impl SlowdownDistribution {

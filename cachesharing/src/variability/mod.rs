@@ -21,6 +21,8 @@ use crate::error::Error;
 
 /// The slowdowns of a target in many runs.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 #[non_exhaustive]
 pub struct Variability {
     /// Slowdown of each run, in the order of the offsets.
@@ -36,6 +38,33 @@ pub struct Variability {
     pub steps: u64,
     /// Share of the time in which the target stood on a cliff.
     pub time_on_cliff: f64,
+}
+
+/// Slowdowns as they are read: not yet known to be those of the distribution.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    slowdowns: Vec<f64>,
+    distribution: SlowdownDistribution,
+    ranges: Vec<Slowdown>,
+    invocations: u64,
+    steps: u64,
+    time_on_cliff: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Variability {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let Saved { slowdowns, distribution, ranges, invocations, steps, time_on_cliff } = saved;
+        let count = ranges.len();
+        if count != slowdowns.len() || SlowdownDistribution::new(slowdowns.clone())? != distribution {
+            let remedy = "one for each slowdown, and the distribution of these";
+            return Err(Error::Count { what: "ranges of runs", count, remedy });
+        }
+        Ok(Self { slowdowns, distribution, ranges, invocations, steps, time_on_cliff })
+    }
 }
 
 impl Variability {

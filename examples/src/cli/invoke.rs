@@ -97,7 +97,7 @@ pub fn command<A: CommandLine>() -> clap::Command {
     command.max_term_width(100).after_help(help)
 }
 
-/// Runs the pipeline with its output where the command line says.
+/// Runs the pipeline with its output, and what else it has to say, where the command line says.
 fn route<A: CommandLine>(
     args: &A,
     out: &mut dyn Write,
@@ -105,13 +105,20 @@ fn route<A: CommandLine>(
     pipeline: impl FnOnce(&A, &mut dyn Write, &mut dyn Write) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let common = args.common();
+    let mut nowhere = io::sink();
+    let remarks: &mut dyn Write = if common.quiet {
+        super::progress::hide();
+        &mut nowhere
+    } else {
+        &mut *messages
+    };
     let owned_by_program = !args.program().is_empty() && !common.claims_stdout();
     if args.streams() || common.output.is_none() && !owned_by_program {
-        return pipeline(args, out, messages);
+        return pipeline(args, out, remarks);
     }
     let file = common.output.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::usage)?;
     let mut result = Vec::new();
-    let status = pipeline(args, &mut result, messages);
+    let status = pipeline(args, &mut result, remarks);
     let Some(file) = file else {
         // A closed standard error is no failure.
         let _ = messages.write_all(&result);

@@ -33,6 +33,9 @@ pub struct Common {
     /// Write the table, or with --json the JSON, into this file instead of standard output
     #[arg(short = 'o', value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Print no progress and no remarks on standard error, only errors (and the result, where a program owns standard output)
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Seed of every random choice: the same seed gives the same result
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,

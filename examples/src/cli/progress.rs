@@ -1,8 +1,22 @@
-//! A progress bar on standard error, if that is a terminal.
+//! A progress bar on standard error, if that is a terminal and `--quiet` was not given.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+/// Set by `--quiet`. A process runs one command, so that all its parts agree.
+static HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Shows no progress from now on.
+pub(super) fn hide() {
+    HIDDEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether somebody is to see progress.
+pub(super) fn is_shown() -> bool {
+    !HIDDEN.load(Ordering::Relaxed) && std::io::stderr().is_terminal()
+}
 
 /// How far reading an input has come, for whoever waits.
 #[derive(Debug)]
@@ -12,7 +26,7 @@ impl Progress {
     /// Over so many bytes, or of unknown length.
     #[must_use]
     pub fn over(bytes: Option<u64>) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| match bytes {
+        let bar = is_shown().then(|| match bytes {
             Some(bytes) => {
                 let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {msg} ETA {eta}");
                 ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -20,6 +34,13 @@ impl Progress {
             None => ProgressBar::new_spinner(),
         });
         Self(bar)
+    }
+
+    /// So many bytes were read.
+    pub fn at(&self, bytes: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(bytes);
+        }
     }
 
     /// So many bytes were read, in which there was so much of `what`.

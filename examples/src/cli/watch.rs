@@ -1,12 +1,13 @@
 //! How a long run is watched over: progress on a terminal, and Ctrl-C.
 
 use std::borrow::Cow;
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 
-/// A line of progress on standard error, if that is a terminal, and the flag that ends the run early. The line is
+use super::progress;
+
+/// A line of progress on standard error, if that is a terminal and `--quiet` was not given, and the flag that ends the run early. The line is
 /// taken away when this is dropped.
 #[derive(Debug)]
 pub struct Watch<'a> {
@@ -18,7 +19,7 @@ impl<'a> Watch<'a> {
     /// Until `interrupted` is set.
     #[must_use]
     pub fn new(interrupted: &'a AtomicBool) -> Self {
-        Self { interrupted, bar: std::io::stderr().is_terminal().then(ProgressBar::new_spinner) }
+        Self { interrupted, bar: progress::is_shown().then(ProgressBar::new_spinner) }
     }
 
     /// The flag that ends the run.

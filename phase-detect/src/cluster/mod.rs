@@ -65,6 +65,7 @@ impl<C: Clusterer + ?Sized> Clusterer for Box<C> {
 
 /// What a [`Clusterer`] says about one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Classification {
     /// The phase the window belongs to.

@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 /// A block of code, and how much more of a phase it is than of the rest of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct DistinctCode<B> {
     /// The block.

@@ -7,6 +7,7 @@ use crate::Error;
 
 /// What a value does within one phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PhaseStatistics<P> {
     /// The phase.

@@ -32,6 +32,7 @@ const NORMAL_INSTRUCTIONS: f64 = 100e9;
 /// # References
 /// The POP detector paper, section IV.B; `fewest` is ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stab {
     /// Z value of the confidence: 1.96 for 95 %.
     pub z: f64,

@@ -8,6 +8,7 @@ use crate::Error;
 ///
 /// The defaults are chosen on an embedded workload, xz and perl; `docs/phases.md` shows what they do to other programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransitionConfig {
     /// A cluster of fewer windows is a transition, if it also has less than [`share`](Self::share) of the run; default 3,
     /// as [`LeaderFollowerConfig::transition_threshold`](crate::LeaderFollowerConfig::transition_threshold).
@@ -28,6 +29,7 @@ impl Default for TransitionConfig {
 
 /// Why a cluster is a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Transition<P> {
     /// It has too few windows to be a phase.

@@ -11,6 +11,7 @@ use crate::{
 
 /// What the detector says about one window of one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Detection<T = u64> {
     /// The thread.

@@ -56,6 +56,7 @@ impl GuideConfig {
 
 /// What to do in the next window of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
     /// Start samples.
     Profile,
@@ -67,6 +68,7 @@ pub enum Action {
 
 /// What the guide says after a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Guidance<T = u64> {
     /// The window's phase and the prediction for the next one.

@@ -54,7 +54,27 @@ pub trait SharedTable {
 }
 
 /// A predicted phase.
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, detectors, clusterers, predictors and what they say can be saved, read and gone on with.
+
+```
+use phase_detect::{PhaseId, Ppm, Predictor};
+
+let mut predictor = Ppm::default();
+for window in 0..60 {
+    predictor.observe(PhaseId::new(window / 10 % 2));
+}
+let read: Ppm = serde_json::from_str(&serde_json::to_string(&predictor)?)?;
+assert_eq!(read.predict(), predictor.predict());
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prediction {
     /// The phase the next window is expected to belong to.
     pub phase: PhaseId,

@@ -53,12 +53,46 @@ impl Default for ForestConfig {
 /// # Ok::<(), phase_detect::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Saved<P>", bound(deserialize = "P: Copy + Ord + serde::Deserialize<'de>"))
+)]
 pub struct Forest<P> {
     // the classes, ascending; not empty
     classes: Vec<P>,
     trees: Vec<Tree>,
     importance: Vec<f64>,
     accuracy: f64,
+}
+
+/// A forest as it is read: its trees are not yet known to end.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved<P> {
+    classes: Vec<P>,
+    trees: Vec<Tree>,
+    importance: Vec<f64>,
+    accuracy: f64,
+}
+
+#[cfg(feature = "serde")]
+impl<P: Copy + Ord> TryFrom<Saved<P>> for Forest<P> {
+    type Error = Error;
+
+    fn try_from(Saved { classes, trees, importance, accuracy }: Saved<P>) -> Result<Self, Error> {
+        let damaged = |what| Err(Error::SavedState { what });
+        if classes.is_empty() || !classes.is_sorted() {
+            return damaged("the classes do not ascend");
+        }
+        if trees.is_empty() || !trees.iter().all(|tree| tree.is_sound(importance.len(), classes.len())) {
+            return damaged("a tree has a split without sides, or a feature or class that is not there");
+        }
+        if !importance.iter().chain([&accuracy]).all(|share| (0.0..=1.0).contains(share)) {
+            return damaged("an importance or accuracy is not from 0 to 1");
+        }
+        Ok(Self { classes, trees, importance, accuracy })
+    }
 }
 
 impl ForestConfig {

@@ -22,6 +22,7 @@ pub(super) struct TreeConfig {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Node {
     Leaf(u32),
     /// At most the threshold: left.
@@ -34,6 +35,7 @@ enum Node {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Tree {
     // the root first
     nodes: Vec<Node>,
@@ -87,6 +89,19 @@ impl Tree {
             open.push(Part { node: right, start: middle, end: part.end, depth });
         }
         tree
+    }
+
+    /// Whether a tree that was read ends in a leaf for every window, and knows only such features and classes.
+    #[cfg(feature = "serde")]
+    pub(super) fn is_sound(&self, features: usize, classes: usize) -> bool {
+        let is_node = |at: usize, node: &Node| match *node {
+            Node::Leaf(class) => (class as usize) < classes,
+            Node::Split { feature, threshold, left, right } => {
+                let after = |side: usize| side > at && side < self.nodes.len();
+                feature < features && threshold.is_finite() && after(left) && after(right)
+            }
+        };
+        !self.nodes.is_empty() && self.nodes.iter().enumerate().all(|(at, node)| is_node(at, node))
     }
 
     /// The class of a window, given by the value of each feature.

@@ -19,6 +19,8 @@ mod pareto;
 mod plan;
 mod predict;
 mod profile;
+#[cfg(feature = "serde")]
+mod saved;
 mod schedule;
 mod table;
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// Costs of a run under a plan.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Outcome<P> {
     /// Of the whole program, transitions included.
@@ -20,7 +20,7 @@ pub struct Outcome<P> {
 
 /// Costs of a phase under a plan.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PhaseOutcome<P> {
     /// The phase.

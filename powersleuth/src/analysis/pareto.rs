@@ -7,7 +7,11 @@ use crate::error::{Error, positive};
 
 /// A schedule and what it costs.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(bound(deserialize = "P: Clone + Eq + Hash + Ord + serde::Deserialize<'de>"))
+)]
 #[non_exhaustive]
 pub struct ParetoPoint<P> {
     /// Of the whole program, without transitions.

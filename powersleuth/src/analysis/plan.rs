@@ -7,7 +7,7 @@ use crate::error::{Error, not_negative};
 
 /// Which level each phase instance of a run is executed at, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plan {
     levels: Vec<Level>,
 }

@@ -1,16 +1,76 @@
 //! A frequency for each phase.
 
+#[cfg(feature = "serde")]
+use std::collections::HashSet;
 use std::hash::Hash;
 
 use super::{Analysis, Cost, Goal, Level, Transition};
 use crate::Hertz;
+#[cfg(feature = "serde")]
+use crate::error::{Error, check_ascending};
 
 /// Which level each phase runs at.
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, a schedule can be saved where a program was analysed and read where it runs; so can plans,
+analyses and models.
+
+```
+use powersleuth::analysis::{Analysis, Cost, Goal, Objective, Schedule};
+use powersleuth::{Hertz, Joules, Seconds};
+
+let cost = |s, j| Cost { time: Seconds(s), energy: Joules(j) };
+let frequencies = [Hertz::from_ghz(1.0), Hertz::from_ghz(2.0)];
+let intervals = [("parse", 1e9, [cost(2.0, 9.0), cost(1.0, 10.0)]), ("sort", 1e9, [cost(1.1, 5.0), cost(1.0, 9.0)])];
+let schedule = Analysis::from_costs(&frequencies, intervals)?.schedule(&Goal::least(Objective::Edp));
+let saved = serde_json::to_string(&schedule)?;
+let read: Schedule<&str> = serde_json::from_str(&saved)?;
+assert_eq!(read.frequency(&"sort"), Some(Hertz::from_ghz(1.0)));
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "Saved<P>",
+        bound(deserialize = "P: Clone + Eq + Hash + Ord + serde::Deserialize<'de>")
+    )
+)]
 pub struct Schedule<P> {
     choices: Vec<(P, Level)>, // in the order of the analysis' phases
     frequencies: Vec<Hertz>,  // of the levels
+}
+
+/// A schedule as it is read: not yet known to have its levels.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved<P> {
+    choices: Vec<(P, Level)>,
+    frequencies: Vec<Hertz>,
+}
+
+#[cfg(feature = "serde")]
+impl<P: Clone + Eq + Hash + Ord> TryFrom<Saved<P>> for Schedule<P> {
+    type Error = Error;
+
+    fn try_from(Saved { choices, frequencies }: Saved<P>) -> Result<Self, Error> {
+        check_ascending(&frequencies)?;
+        let mut phases = HashSet::new();
+        for (number, (phase, level)) in choices.iter().enumerate() {
+            if level.0 >= frequencies.len() {
+                return Err(Error::NoSuch { what: "level", index: level.0, count: frequencies.len() });
+            }
+            if !phases.insert(phase) {
+                return Err(Error::Duplicate { what: "phase of choice", which: number.to_string() });
+            }
+        }
+        Ok(Self { choices, frequencies })
+    }
 }
 
 impl<P: Clone + Eq + Hash + Ord> Schedule<P> {

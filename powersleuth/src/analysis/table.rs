@@ -12,7 +12,20 @@ use crate::error::{Error, check_ascending, not_negative, positive};
 ///
 /// Made by [`predict`](Self::predict) from a profile, or by [`from_costs`](Self::from_costs) from measurements:
 /// everything that can be asked of the one can be asked of the other.
+/// With the feature `serde` it can be saved and read.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "super::saved::Saved<P>",
+        into = "super::saved::Saved<P>",
+        bound(
+            serialize = "P: Clone + serde::Serialize",
+            deserialize = "P: Clone + Eq + Hash + Ord + serde::Deserialize<'de>"
+        )
+    )
+)]
 pub struct Analysis<P> {
     pub(super) frequencies: Vec<Hertz>,     // ascending, never empty
     pub(super) costs: Vec<Cost>,            // one row of frequencies per interval; time > 0, energy >= 0
@@ -34,7 +47,7 @@ pub struct Instance<P> {
 
 /// All intervals of one phase.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Phase<P> {
     /// The phase.
     pub phase: P,
@@ -181,7 +194,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
 
 /// Adds up intervals as they come.
 pub(super) struct Sums<P> {
-    width: usize,
+    width: usize, // > 0
     costs: Vec<Cost>,
     instances: Vec<Instance<P>>,
     instance_phases: Vec<usize>,

@@ -7,7 +7,7 @@ use crate::{Cycles, Seconds};
 ///
 /// They may be counted, or interpolated from intervals of the same phase, and so need not be whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct Counts {
     instructions: f64,               // > 0
     cycles: Cycles,                  // > 0
@@ -15,6 +15,34 @@ pub struct Counts {
     llc_misses: f64,                 // >= 0
     leading_misses: Option<f64>,     // >= 0
     resource_stalls: Option<Cycles>, // >= 0
+}
+
+/// Counts as they are read: not yet known to be of one interval.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    instructions: f64,
+    cycles: Cycles,
+    stall_cycles: Cycles,
+    llc_misses: f64,
+    leading_misses: Option<f64>,
+    resource_stalls: Option<Cycles>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Counts {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let mut counts = Self::new(saved.instructions, saved.cycles, saved.stall_cycles, saved.llc_misses)?;
+        if let Some(misses) = saved.leading_misses {
+            counts = counts.with_leading_misses(misses)?;
+        }
+        if let Some(stalls) = saved.resource_stalls {
+            counts = counts.with_resource_stalls(stalls)?;
+        }
+        Ok(counts)
+    }
 }
 
 impl Counts {

@@ -11,6 +11,7 @@ use crate::{Cycles, Hertz};
 /// # References
 /// Thesis, Paper V, section V.4 and figure V.4, leftmost bars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Linear;
 
 impl PerformanceModel for Linear {

@@ -22,8 +22,24 @@ use crate::{Cycles, Error, Hertz, Seconds};
 /// Thesis, Paper V, section V.2.2; Keramidas, Spiliopoulos, Kaxiras, *Interval-based models for run-time DVFS
 /// orchestration in superscalar processors*, CF 2010.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct MissBased {
     memory_latency: Seconds, // > 0
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    memory_latency: Seconds,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for MissBased {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        Self::new(saved.memory_latency)
+    }
 }
 
 impl MissBased {

@@ -21,8 +21,24 @@ use crate::{Cycles, Error, Hertz, Seconds};
 /// # References
 /// Thesis, Paper V, sections V.2.2 (equations V.1 to V.3) and V.4.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct StallBased {
     memory_latency: Option<Seconds>, // > 0
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    memory_latency: Option<Seconds>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for StallBased {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        saved.memory_latency.map_or_else(|| Ok(Self::exact_stalls()), Self::new)
+    }
 }
 
 impl StallBased {

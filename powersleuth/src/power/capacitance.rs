@@ -13,11 +13,33 @@ use crate::{Cycles, Farads};
 /// # References
 /// Thesis, Paper V, section V.5.1, equation V.5.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct EffectiveCapacitance {
     events: Vec<Event>,
     weights: Vec<Farads>, // one per event, finite
     constant: Farads,     // finite
+}
+
+/// A model as it is read: not yet known to have a weight for each event.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    events: Vec<Event>,
+    weights: Vec<Farads>,
+    constant: Farads,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for EffectiveCapacitance {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let (expected, got) = (saved.events.len(), saved.weights.len());
+        if expected != got {
+            return Err(Error::Length { what: "weights of events", expected, got });
+        }
+        Self::new(saved.events.into_iter().zip(saved.weights), saved.constant)
+    }
 }
 
 impl EffectiveCapacitance {

@@ -127,9 +127,47 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
 /// Sembrant, Black-Schaffer and Hagersten, *Phase Guided Profiling for Fast Cache Modeling*, CGO 2012,
 /// section 3.2 (burst and phase-aware use of StatCache).
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Saved<M>", bound(deserialize = "M: CacheModel + serde::Deserialize<'de>"))
+)]
 pub struct Grouped<M> {
     line_size: LineSize,
     parts: Vec<(f64, M)>, // shares > 0 that add up to 1
+}
+
+/// Models as they are read: not yet known to fit together.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved<M> {
+    line_size: LineSize,
+    parts: Vec<(f64, M)>,
+}
+
+#[cfg(feature = "serde")]
+impl<M: CacheModel> TryFrom<Saved<M>> for Grouped<M> {
+    type Error = Error;
+
+    fn try_from(Saved { line_size, parts }: Saved<M>) -> Result<Self, Error> {
+        for (share, model) in &parts {
+            // A comparison that a NaN fails.
+            if !(*share > 0.0 && *share <= 1.0) {
+                return Err(Error::GroupWeight { weight: *share });
+            }
+            if model.line_size() != line_size {
+                return Err(Error::mixed_line_sizes(line_size, model.line_size()));
+            }
+        }
+        if parts.is_empty() {
+            return Err(Error::NoGroups);
+        }
+        let sum: f64 = parts.iter().map(|(share, _)| share).sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            return Err(Error::MalformedProfile { what: format!("shares of groups that add up to {sum}") });
+        }
+        Ok(Self { line_size, parts })
+    }
 }
 
 impl<M: CacheModel> Grouped<M> {

@@ -63,9 +63,31 @@ const MAX_WAYS: u32 = 256;
 /// # Ok::<(), reuse_sampler::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Saved<M>", bound(deserialize = "M: CacheModel + serde::Deserialize<'de>"))
+)]
 pub struct SetAssociative<M> {
     model: M,
     ways: u32, // in [1, MAX_WAYS]
+}
+
+/// A model as it is read: its ways are not yet known to make a set.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved<M> {
+    model: M,
+    ways: u32,
+}
+
+#[cfg(feature = "serde")]
+impl<M: CacheModel> TryFrom<Saved<M>> for SetAssociative<M> {
+    type Error = Error;
+
+    fn try_from(saved: Saved<M>) -> Result<Self, Error> {
+        Self::new(saved.model, saved.ways)
+    }
 }
 
 impl<M: CacheModel> SetAssociative<M> {

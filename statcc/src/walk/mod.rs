@@ -77,6 +77,7 @@ impl SetAssociativeCache {
 
 /// What became of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Walked {
     /// Accesses made.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseOverlap, ReuseProfile, WindowIndex};
 
 /// The profile of a run in which every access was a sample.
 pub fn profile_of(lines: &[u64]) -> ReuseProfile {
@@ -52,4 +52,47 @@ impl quickcheck::Arbitrary for AnyProfile {
         profile.add_accesses(profile.total_weight());
         Self(profile)
     }
+}
+
+/// Overlaps by definition, of markers chosen with probability 1/`one_in`: for each, how many of the later
+/// ones are not touched again before it ends.
+pub fn overlaps(lines: &[u64], one_in: u64, random: &mut Random) -> Vec<ReuseOverlap> {
+    let mut next = vec![usize::MAX; lines.len()];
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    for (at, &line) in lines.iter().enumerate().rev() {
+        next[at] = seen.insert(line, at).unwrap_or(usize::MAX);
+    }
+    let markers: Vec<usize> = (0..lines.len()).filter(|_| random.below(one_in) == 0).collect();
+    let mut overlaps = Vec::new();
+    for (k, &marker) in markers.iter().enumerate().filter(|(_, marker)| next[**marker] != usize::MAX) {
+        let during = markers[k + 1..].iter().take_while(|&&later| later < next[marker]);
+        let open = during.filter(|&&later| next[later] > next[marker]).count() as u64;
+        overlaps.push(overlap((next[marker] - marker - 1) as u64, one_in, open));
+    }
+    overlaps
+}
+
+pub fn overlap(distance: u64, weight: u64, open: u64) -> ReuseOverlap {
+    ReuseOverlap {
+        started_in: WindowIndex(0),
+        shortest: ReuseDistance(distance),
+        longest: ReuseDistance(distance),
+        weight,
+        samples: 1,
+        open,
+        pairs: open * open.saturating_sub(1),
+    }
+}
+
+/// Turns of work on few lines and of random accesses to many: what lies in between two touches depends on
+/// where they are.
+pub fn bursts(random: &mut Random, accesses: usize) -> Vec<u64> {
+    let mut lines = Vec::new();
+    while lines.len() < accesses {
+        let (base, width) = if random.below(2) == 0 { (0, 8) } else { (1000, 400) };
+        for _ in 0..100 + random.below(300) {
+            lines.push(base + random.below(width));
+        }
+    }
+    lines
 }

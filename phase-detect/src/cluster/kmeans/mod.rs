@@ -39,6 +39,7 @@ impl Default for KMeans {
 
 /// What a batch clustering found.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Batch {
     /// The phase of each window. Phases are numbered in the order they first appear.
     pub labels: Vec<PhaseId>,

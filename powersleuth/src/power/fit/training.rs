@@ -43,7 +43,7 @@ pub struct TrainingSet {
 
 /// A fitted model with what is known about its accuracy.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct Fit {
     capacitance: EffectiveCapacitance,
     standard_errors: Vec<Farads>,
@@ -52,6 +52,42 @@ pub struct Fit {
     r_squared: f64,
     observations: usize,
     collinearity: Collinearity,
+}
+
+/// A fit as it is read: not yet known to have an error for each weight.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    capacitance: EffectiveCapacitance,
+    standard_errors: Vec<Farads>,
+    constant_error: Farads,
+    residual_deviation: Farads,
+    r_squared: f64,
+    observations: usize,
+    collinearity: Collinearity,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Fit {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let expected = saved.capacitance.events().len();
+        for got in [saved.standard_errors.len(), saved.collinearity.inflation.len()] {
+            if got != expected {
+                return Err(Error::Length { what: "errors of weights", expected, got });
+            }
+        }
+        Ok(Self {
+            capacitance: saved.capacitance,
+            standard_errors: saved.standard_errors,
+            constant_error: saved.constant_error,
+            residual_deviation: saved.residual_deviation,
+            r_squared: saved.r_squared,
+            observations: saved.observations,
+            collinearity: saved.collinearity,
+        })
+    }
 }
 
 impl TrainingSet {

@@ -7,10 +7,30 @@ use crate::{Cycles, Farads};
 
 /// Errors of predictions for observations that were left out of the fit, each observation once.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct CrossValidation {
     errors: Vec<Farads>, // predicted - measured, in the order of the observations
     measured: Vec<Farads>,
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    errors: Vec<Farads>,
+    measured: Vec<Farads>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for CrossValidation {
+    type Error = Error;
+
+    fn try_from(Saved { errors, measured }: Saved) -> Result<Self, Error> {
+        let (expected, got) = (measured.len(), errors.len());
+        if expected != got {
+            return Err(Error::Length { what: "errors of observations", expected, got });
+        }
+        Ok(Self { errors, measured })
+    }
 }
 
 impl CrossValidation {

@@ -6,6 +6,7 @@ use crate::engine::bins;
 /// A piece of the distribution: the distances from `low` to `high` (equal below 1,024) together have this
 /// probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DistanceMass {
     /// Smallest distance of the piece.
     pub low: u64,
@@ -44,11 +45,56 @@ impl DistanceMass {
 /// # References
 /// Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53 (1958), section 2.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct ReuseDistribution {
     masses: Vec<DistanceMass>, // ascending, disjoint
     dangling: f64,             // in [0, 1]
     unresolved: f64,           // in [0, 1]
     horizon: u64,
+}
+
+/// A distribution as it is read: not yet known to be one.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    masses: Vec<DistanceMass>,
+    dangling: f64,
+    unresolved: f64,
+    horizon: u64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for ReuseDistribution {
+    type Error = crate::Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Self::Error> {
+        let malformed = |what: String| Err(crate::Error::MalformedProfile { what });
+        let Saved { masses, dangling, unresolved, horizon } = saved;
+        let mut next = Some(0); // smallest distance that the next piece may have
+        for &DistanceMass { low, high, probability, invalidated } in &masses {
+            if next.is_none_or(|next| low < next) || high < low {
+                return malformed(format!("a piece from distance {low} to {high} out of order"));
+            }
+            // Comparisons that a NaN fails.
+            if !(probability > 0.0 && probability <= 1.0 && (0.0..=probability).contains(&invalidated)) {
+                return malformed(format!(
+                    "distance {low} of probability {probability}, {invalidated} invalidated"
+                ));
+            }
+            next = high.checked_add(1);
+        }
+        for (what, probability) in [("dangling", dangling), ("unresolved", unresolved)] {
+            if !(0.0..=1.0).contains(&probability) {
+                return malformed(format!("{what} of probability {probability}"));
+            }
+        }
+        let sum = masses.iter().map(|mass| mass.probability).sum::<f64>() + dangling + unresolved;
+        if sum != 0.0 && (sum - 1.0).abs() > 1e-6 {
+            return malformed(format!("probabilities that add up to {sum}"));
+        }
+        Ok(Self { masses, dangling, unresolved, horizon })
+    }
 }
 
 impl ReuseDistribution {

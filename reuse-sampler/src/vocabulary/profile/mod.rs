@@ -63,6 +63,25 @@ impl fmt::Display for Clock {
 /// let distribution = profile.distribution();
 /// assert_eq!(distribution.beyond(3), 0.5); // half of the accesses are reused later than after 3 others
 /// ```
+#[cfg_attr(
+    feature = "serde",
+    doc = r#"
+# Saving
+With the feature `serde`, profiles, windows, distributions and groups of models can be saved and read. A profile that
+contradicts itself is refused.
+
+```
+use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+
+let mut profile = ReuseProfile::new(LineSize::B64);
+profile.record(Outcome::Reused(ReuseDistance(3)), 1);
+let saved = serde_json::to_string(&profile)?;
+assert_eq!(serde_json::from_str::<ReuseProfile>(&saved)?, profile);
+assert!(serde_json::from_str::<ReuseProfile>(&saved.replace("\"line_size\":64", "\"line_size\":65")).is_err());
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
 #[derive(Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "format::Stored", into = "format::Stored"))]

@@ -1,0 +1,59 @@
+//! The stored form of a fitted model, with a version.
+
+use reuse_sampler::{LineSize, ReuseDistribution};
+use serde::{Deserialize, Serialize};
+
+use super::{Law, StatStack};
+use crate::Error;
+use crate::correction::{Correction, Knot};
+
+/// Newest version of the format, and the only one so far.
+const VERSION: u32 = 1;
+
+/// What a model was fitted from. Sums over it are computed again, as the fit does: they come out the same to the last bit.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Saved {
+    version: u32,
+    line_size: LineSize,
+    sum: Law,
+    distribution: ReuseDistribution,
+    deviations: Vec<Knot>,
+}
+
+impl From<StatStack> for Saved {
+    fn from(model: StatStack) -> Self {
+        Self {
+            version: VERSION,
+            line_size: model.line_size,
+            sum: model.asked,
+            deviations: model.correction.knots().to_vec(),
+            distribution: model.distribution,
+        }
+    }
+}
+
+impl TryFrom<Saved> for StatStack {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let Saved { version, line_size, sum, distribution, deviations } = saved;
+        if version != VERSION {
+            return Err(Error::FormatVersion { found: version, known: VERSION });
+        }
+        if distribution == ReuseDistribution::default() {
+            return Err(Error::EmptyProfile);
+        }
+        let is_corrected = !deviations.is_empty();
+        if is_corrected && sum != Law::Corrected {
+            let what = format!("{} deviations of a model without a correction", deviations.len());
+            return Err(Error::Damaged { what });
+        }
+        let correction = Correction::of_knots(deviations).map_err(|what| Error::Damaged { what })?;
+        let mut model = Self { distribution, correction, ..Self::unfitted(line_size, sum) };
+        model.sum_up();
+        if is_corrected {
+            model.correct();
+        }
+        Ok(model)
+    }
+}
