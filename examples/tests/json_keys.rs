@@ -94,7 +94,7 @@ fn the_page_of_keys_lists_those_of_other_forms() {
     let played = run_pipeline(&words, statcc_accuracy::run).object();
     holds("statcc_accuracy --trace", &played, "statcc_accuracy --trace");
     let converted =
-        run_pipeline(&["--json", "-o", &path("a.usf"), "--to", "usf", &trace], convert_trace::run).object();
+        run_pipeline(&["--json", "-o", &path("a.csv"), "--to", "csv", &trace], convert_trace::run).object();
     holds("convert_trace -o", &converted, "convert_trace -o");
     let written = path("report");
     let words = ["--workload", "few", "--out", &written];
