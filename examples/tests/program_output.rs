@@ -1,19 +1,11 @@
 //! Standard output belongs to the program that a command runs.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::Folder;
+use crate::support::{Folder, binary};
 use serde_json::Value;
-
-/// The binary of a command, which cargo builds beside the tests.
-fn binary(name: &str) -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let path = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
-    assert!(path.exists(), "{} is missing: cargo build -p examples --examples", path.display());
-    path
-}
 
 fn emulator() -> bool {
     let found = Command::new("qemu-x86_64").arg("--version").output().is_ok();

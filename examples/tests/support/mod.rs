@@ -69,3 +69,11 @@ impl Folder {
         self.0.path().join(name)
     }
 }
+
+/// The binary of a command, which cargo builds beside the tests.
+pub fn binary(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
+    assert!(path.exists(), "{} is missing: cargo build -p examples --examples", path.display());
+    path
+}
