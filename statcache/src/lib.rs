@@ -11,6 +11,6 @@ pub use model::StatCache;
 // What signatures here take and return, so that one dependency is enough.
 #[doc(no_inline)]
 pub use reuse_sampler::{
-    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
-    ReuseProfile,
+    CacheLines, CacheModel, Clock, Error as GroupingError, Evaluator, LineSize, MissRatioCurve, Outcome,
+    Reuse, ReuseDistance, ReuseProfile,
 };

@@ -19,6 +19,6 @@ pub use model::StatStack;
 pub use online::{OnlineCurve, OnlineOptions};
 #[doc(no_inline)]
 pub use reuse_sampler::{
-    CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
-    ReuseProfile,
+    CacheLines, CacheModel, Clock, Error as GroupingError, Evaluator, LineSize, MissRatioCurve, Outcome,
+    Reuse, ReuseDistance, ReuseProfile,
 };

@@ -17,7 +17,7 @@ pub enum Progress {
     TaskClock,
     /// Anything that grows as the target gets on with its work: requests served, bytes compressed, elements
     /// visited. Time is in nanoseconds of processor time.
-    Counter(Box<dyn ProgressCounter>),
+    Counter(Box<dyn ProgressCounter + Send>),
 }
 
 impl std::fmt::Debug for Progress {

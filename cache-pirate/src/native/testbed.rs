@@ -62,7 +62,7 @@ pub struct NativeTestbed {
 enum Work {
     Counters(TargetCounters),
     TaskClock,
-    Counter(Box<dyn ProgressCounter>),
+    Counter(Box<dyn ProgressCounter + Send>),
 }
 
 impl Work {

@@ -14,6 +14,9 @@ mod window;
 
 pub use program::WindowedProgram;
 pub use window::ProfiledWindow;
+// What signatures here take, so that one dependency is enough.
+#[doc(no_inline)]
+pub use reuse_sampler::{SetDispersion, SetDispersionCounter};
 
 use crate::{Error, Outlook};
 use timeline::Timeline;
