@@ -31,7 +31,7 @@ use crate::course::{Course, eviction_rate};
 /// equation 3.1.
 #[cfg_attr(
     feature = "serde",
-    doc = r#"
+    doc = r"
 # Saving
 With the feature `serde`, a fitted model can be saved and read. What is read gives the same answers to the last bit, if the
 format keeps numbers exactly (serde_json does with its feature `float_roundtrip`); a damaged model is refused.
@@ -46,7 +46,7 @@ let read: StatCache = serde_json::from_str(&serde_json::to_string(&model)?)?;
 assert_eq!(read.miss_ratio(CacheLines(500)), model.miss_ratio(CacheLines(500)));
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
-"#
+"
 )]
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

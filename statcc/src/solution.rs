@@ -58,7 +58,7 @@ pub struct Outlook {
 /// Answer of [`CoRun::solve`](crate::CoRun::solve).
 #[cfg_attr(
     feature = "serde",
-    doc = r#"
+    doc = r"
 # Saving
 With the feature `serde`, predictions can be saved and read.
 
@@ -74,7 +74,7 @@ let read: Prediction = serde_json::from_str(&serde_json::to_string(&prediction)?
 assert_eq!(read, prediction);
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
-"#
+"
 )]
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]

@@ -50,7 +50,7 @@ use crate::prepared::Prepared;
 /// equations 1 to 7 and section I.3.5; its section I.5 on what the assumption leaves out.
 #[cfg_attr(
     feature = "serde",
-    doc = r#"
+    doc = r"
 # Saving
 With the feature `serde`, a fitted model can be saved and read. What is read gives the same answers to the last bit, if the
 format keeps numbers exactly (serde_json does with its feature `float_roundtrip`); a damaged model is refused.
@@ -66,7 +66,7 @@ let model: StatStack = serde_json::from_str(&saved)?;
 assert_eq!(model.miss_ratio(CacheLines(100)), 0.5);
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
-"#
+"
 )]
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

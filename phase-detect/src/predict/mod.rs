@@ -56,7 +56,7 @@ pub trait SharedTable {
 /// A predicted phase.
 #[cfg_attr(
     feature = "serde",
-    doc = r#"
+    doc = r"
 # Saving
 With the feature `serde`, detectors, clusterers, predictors and what they say can be saved, read and gone on with.
 
@@ -71,7 +71,7 @@ let read: Ppm = serde_json::from_str(&serde_json::to_string(&predictor)?)?;
 assert_eq!(read.predict(), predictor.predict());
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
-"#
+"
 )]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{InTime, StatCache};
 use crate::Error;
+use crate::course::Course;
 
 /// Newest version of the format, and the only one so far.
 const VERSION: u32 = 1;
@@ -37,11 +38,8 @@ impl TryFrom<Saved> for StatCache {
         }
         if let Some(InTime { course, lowest }) = &in_time {
             let courses = [Some(course), lowest.as_ref()];
-            courses
-                .into_iter()
-                .flatten()
-                .try_for_each(|course| course.check())
-                .map_err(|what| Error::Damaged { what })?;
+            let checked = courses.into_iter().flatten().try_for_each(Course::check);
+            checked.map_err(|what| Error::Damaged { what })?;
         }
         let mut model = Self { line_size, distribution, pieces: Vec::new(), taken: Vec::new(), in_time };
         model.split();
