@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Folder, run_pipeline};
 use examples::tools::{compare_profiles, convert_trace, phase_guided_cache, statcc_accuracy};
 use serde_json::Value;
-use crate::support::{Folder, run_pipeline};
 
 const PAGE: &str = include_str!("../../docs/json.md");
 

@@ -28,6 +28,7 @@ mod pirate_pipeline;
 mod power_calibration;
 mod power_frequency;
 mod power_live;
+mod presentation;
 mod program_output;
 mod statcc_accuracy;
 mod support;

@@ -1,14 +1,10 @@
 //! Every command prints alike: results on standard output or in `-o`, remarks and progress on standard error unless
 //! `--quiet`, no colours, and a reader that has seen enough is no failure.
 
-#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
-
 use std::io::{self, Write};
 use std::process::Command;
 
+use crate::support::{Folder, binary};
 use examples::cli::{CommandLine, Failure, invoke};
 use examples::reference::accuracy as model_accuracy;
 use examples::tools::{
@@ -17,7 +13,6 @@ use examples::tools::{
     statcc_accuracy, what_can_i_measure,
 };
 use serde_json::Value;
-use support::{Folder, binary};
 
 /// Standard output whose reader is gone.
 struct Closed;

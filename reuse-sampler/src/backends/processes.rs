@@ -89,7 +89,9 @@ impl Images {
         if mark == 0 {
             return;
         }
-        code.iter_mut().for_each(|(address, _)| *address |= mark);
+        for (address, _) in code {
+            *address |= mark;
+        }
         for closed in closed {
             closed.begin.0 |= mark;
             if let Some(end) = &mut closed.end {

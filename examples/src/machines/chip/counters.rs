@@ -63,6 +63,12 @@ impl Counters {
         ratio(self.l1_misses as f64, self.accesses as f64)
     }
 
+    /// References per memory reference that reach the shared cache.
+    #[must_use]
+    pub fn shared_access_ratio(&self) -> f64 {
+        ratio(self.shared_accesses as f64, self.accesses as f64)
+    }
+
     /// Memory references per instruction.
     #[must_use]
     pub fn mix(&self) -> f64 {

@@ -226,7 +226,7 @@ impl Watched {
         self.image = common.images.number(&file);
         let line = std::fs::read(format!("{folder}/cmdline")).unwrap_or_default();
         let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
-        account.record.command = words.join(" ").trim_end().to_owned();
+        account.record.command = words.join(" ").trim_end().into();
     }
 
     /// Lets all threads run on without us, the current one from `pc`.

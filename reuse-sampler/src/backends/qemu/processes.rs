@@ -47,10 +47,10 @@ pub(super) type From = (usize, Message);
 
 impl Processes {
     /// The program that was started, which has the first region.
-    pub(super) fn new(pid: u32, command: String, path: String) -> Self {
+    pub(super) fn new(pid: u32, command: String, path: &str) -> Self {
         let record = ProcessRecord::new(pid, std::process::id(), command);
         let mut images = Images::default();
-        let program = Process { account: Account::new(record), image: images.number(&path), complete: false };
+        let program = Process { account: Account::new(record), image: images.number(path), complete: false };
         let active = Active { process: 0, region: 0, started: None, has_ended: false, bytes: Vec::new() };
         Self { all: vec![program], active: vec![active], images, looked: Instant::now() }
     }

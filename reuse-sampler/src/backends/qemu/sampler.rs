@@ -86,7 +86,7 @@ impl Run {
         let words = std::iter::once(name).chain(arguments.iter().map(OsString::as_os_str));
         let command: Vec<_> = words.map(OsStr::to_string_lossy).collect();
         let path = program.path.display().to_string();
-        let processes = Processes::new(process.pid().as_raw() as u32, command.join(" "), path);
+        let processes = Processes::new(process.pid().as_raw() as u32, command.join(" "), &path);
         let mut run = Self {
             process,
             line_size: options.line_size,
