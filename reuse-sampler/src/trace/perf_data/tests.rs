@@ -155,7 +155,7 @@ fn files_that_are_not_read_say_why_and_where() {
         (file(&several(), &sample(&[3, 0, 0, 0, 0])), "not described"),
         (
             file(&[Event::new(1, 0, PLAIN), Event::new(1, 1, PLAIN)], &plain(1, 2, 3, 4)),
-            "which of several events",
+            "of which there are several",
         ),
         (file(&[Event::new(0, 0, 1 << 11)], &sample(&[1 << 61, 0, 0, 0])), "a sample shorter"),
         (file(&[Event::new(0, 0, 1 << 5)], &sample(&[u64::MAX, 0])), "a sample shorter"),
