@@ -22,7 +22,7 @@ mod x86;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use reuse_sampler::auto::{self, AutoOptions};
+use reuse_sampler::auto::{self, AutoOptions, Choice};
 use reuse_sampler::qemu::{QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{
     AccessCount, LineSize, Outcome, ReuseDistance, ReusePlan, ReuseProfile, Sampler, SamplerError, ThreadId,
@@ -466,12 +466,13 @@ fn code_is_located_after_a_program_that_was_over_at_once() {
 }
 
 #[test]
-fn auto_finds_the_emulator() {
+fn auto_runs_the_emulator_where_it_is_asked_for() {
     if qemu_is_missing() {
         return;
     }
     let mut options = AutoOptions::default();
     options.environment.push((targets::TARGET.into(), "brief".into()));
+    options.backend = Choice::Qemu;
     let mut sampler = auto::spawn(std::env::current_exe().unwrap(), [""; 0], &options).unwrap();
     assert_eq!(sampler.backend(), "qemu");
     let window = sampler.next_window(&off()).unwrap().unwrap();

@@ -5,11 +5,13 @@
 //! processor, and machines on which it cannot start programs, are left to the `qemu` backend: as exact, slower, and in need
 //! of an emulator. Which of them are tried depends on the features this crate is built with.
 
+#[cfg(any(feature = "dbi", feature = "qemu"))]
 mod trace;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+#[cfg(any(feature = "dbi", feature = "qemu"))]
 pub use trace::{AutoTrace, trace};
 
 #[cfg(feature = "dbi")]

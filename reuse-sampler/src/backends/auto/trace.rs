@@ -26,8 +26,6 @@ enum Source {
     Dbi(Box<DbiTrace>),
     #[cfg(feature = "qemu")]
     Qemu(Box<QemuTrace>),
-    #[cfg(not(any(feature = "dbi", feature = "qemu")))]
-    None(std::convert::Infallible),
 }
 
 /// Starts `program` (found as a shell finds it) with `arguments`, to hand out every block and access: by the `dbi` backend,
@@ -76,7 +74,6 @@ pub fn trace<A: AsRef<OsStr>>(
             Err(error) => return Err(error),
         }
     }
-    let _ = (program, &arguments, stretch);
     if missing.is_empty() {
         missing.push("the backend asked for is not built in: enable its feature".to_owned());
     }
@@ -91,8 +88,6 @@ macro_rules! ask {
             Source::Dbi($trace) => $answer,
             #[cfg(feature = "qemu")]
             Source::Qemu($trace) => $answer,
-            #[cfg(not(any(feature = "dbi", feature = "qemu")))]
-            Source::None(none) => match *none {},
         }
     };
 }
