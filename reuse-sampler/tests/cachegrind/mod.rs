@@ -143,6 +143,20 @@ pub fn compiled_kernels(folder: &Path) -> Option<[String; 2]> {
     Some([sse, avx2])
 }
 
+/// The runs of them that both are compared on, by name.
+pub fn kernels<'a>(sse: &'a str, avx2: &'a str) -> [(&'static str, Vec<&'a str>); 8] {
+    [
+        ("SSE triad", vec![sse, "triad"]),
+        ("AVX2 triad", vec![avx2, "triad"]),
+        ("SSE product", vec![sse, "product"]),
+        ("AVX2 product", vec![avx2, "product"]),
+        ("increments", vec![sse, "increments"]),
+        ("straddling", vec![sse, "straddling"]),
+        ("x87", vec![sse, "x87"]),
+        ("rep movsb", vec![sse, "strings"]),
+    ]
+}
+
 /// Real programs, by name, with input that is written to `folder`. Those that are not installed are left out.
 pub fn programs(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
     let mut state = 1_u64;

@@ -5,7 +5,9 @@ use std::path::Path;
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{ReusePlan, Sampler, TargetExit, WindowPlan};
 
-use crate::cachegrind::{ENVIRONMENT, SHARE, START, cachegrinds, compiled_kernels, preloaded, programs};
+use crate::cachegrind::{
+    ENVIRONMENT, SHARE, START, cachegrinds, compiled_kernels, kernels, preloaded, programs,
+};
 use crate::run::folder;
 
 /// What the translated program makes, in windows that see every access.
@@ -49,19 +51,7 @@ fn operands_of_compiled_kernels_are_cachegrinds() {
     let folder = folder("kernels");
     let Some(compiled) = compiled_kernels(&folder) else { return };
     let [sse, avx2] = compiled.each_ref().map(String::as_str);
-    compare(
-        &[
-            ("SSE triad", vec![sse, "triad"]),
-            ("AVX2 triad", vec![avx2, "triad"]),
-            ("SSE product", vec![sse, "product"]),
-            ("AVX2 product", vec![avx2, "product"]),
-            ("increments", vec![sse, "increments"]),
-            ("straddling", vec![sse, "straddling"]),
-            ("x87", vec![sse, "x87"]),
-            ("rep movsb", vec![sse, "strings"]),
-        ],
-        &folder,
-    );
+    compare(&kernels(sse, avx2), &folder);
     // Locked or not, an operand is one.
     let [plain, locked] = ["increments", "locked"].map(|kernel| ours(&[sse, kernel], &folder));
     assert!((plain - locked).abs() < 1_000.0, "{plain} {locked}");

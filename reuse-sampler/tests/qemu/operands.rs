@@ -8,7 +8,7 @@ use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{LineSize, Sampler};
 
 use crate::cachegrind::{
-    Counts, ENVIRONMENT, SHARE, START, cachegrinds, compiled_kernels, preloaded, programs,
+    Counts, ENVIRONMENT, SHARE, START, cachegrinds, compiled_kernels, kernels, preloaded, programs,
 };
 use crate::run::{emulator_version, every, off, qemu_is_missing, sampler};
 
@@ -118,19 +118,7 @@ fn operands_of_compiled_kernels_are_cachegrinds() {
     let folder = folder("kernels");
     let Some(compiled) = compiled_kernels(&folder) else { return };
     let [sse, avx2] = compiled.each_ref().map(String::as_str);
-    compare(
-        &[
-            ("SSE triad", vec![sse, "triad"]),
-            ("AVX2 triad", vec![avx2, "triad"]),
-            ("SSE product", vec![sse, "product"]),
-            ("AVX2 product", vec![avx2, "product"]),
-            ("increments", vec![sse, "increments"]),
-            ("straddling", vec![sse, "straddling"]),
-            ("x87", vec![sse, "x87"]),
-            ("rep movsb", vec![sse, "strings"]),
-        ],
-        &folder,
-    );
+    compare(&kernels(sse, avx2), &folder);
     // Locked or not, an operand is one.
     let [plain, locked] = ["increments", "locked"].map(|kernel| ours(&[sse, kernel], &folder).references);
     assert!(plain.abs_diff(locked) < 1_000, "{plain} {locked}");

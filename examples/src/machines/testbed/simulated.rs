@@ -141,7 +141,7 @@ impl<P: Program> SimulatedTestbed<P> {
             if left < 1e-3 {
                 return;
             }
-            // The first access is taken for all that follow; where their kind changes, the next round makes up for it.
+            // All that follow are assumed to be like the first access; where their kind changes, the next round makes up for it.
             let more =
                 if counters.accesses == 0 { 1 } else { (left * counters.mix()).ceil().max(1.0) as u64 };
             match self.chip.advance(&[counters.accesses.saturating_add(more)]) {

@@ -1,6 +1,6 @@
 //! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iced_x86::InstructionInfoFactory;
@@ -8,10 +8,10 @@ use iced_x86::InstructionInfoFactory;
 use super::assemble::Code;
 use super::block::{self, End, Found, Operand, Reach, Repeated, Source};
 use super::layout::{self, shared};
-use super::memory::Hash;
 use super::region::Region;
 use super::runtime::{Runtime, hash};
 use super::translate::{self, Entries, Exit, Kind, Mark, Translator};
+use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
 const AHEAD: usize = 32;
@@ -39,10 +39,10 @@ pub(super) struct Block {
 /// Code that waits for its target to be translated.
 #[derive(Debug, Default)]
 struct Codes {
-    entries: HashMap<u64, u64, Hash>,      // by program counter
-    indirect: HashMap<u64, u64, Hash>,     // the entries that verify
-    waiting: HashMap<u64, Vec<u64>, Hash>, // distances to patch, by the target they wait for
-    places: BTreeMap<u64, (u32, u64)>,     // address in the cache: number of the block, its end
+    entries: FastMap<u64, u64>,        // by program counter
+    indirect: FastMap<u64, u64>,       // the entries that verify
+    waiting: FastMap<u64, Vec<u64>>,   // distances to patch, by the target they wait for
+    places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -82,8 +82,8 @@ pub(super) struct CodeCache {
     hot: u64, // address of free room
     cold: u64,
     exits: Vec<Exit>,
-    crowded: bool,                    // an entry was not found a place in the lookups
-    numbers: HashMap<u64, u32, Hash>, // of blocks, by program counter
+    crowded: bool,              // an entry was not found a place in the lookups
+    numbers: FastMap<u64, u32>, // of blocks, by program counter
     blocks: Vec<Block>,
     codes: [Codes; 2],
     complete: Vec<(u64, u64)>, // distances to patch, and where the code is
@@ -109,7 +109,7 @@ impl CodeCache {
             cold: base + layout::COLD,
             exits: vec![NO_EXIT],
             crowded: false,
-            numbers: HashMap::default(),
+            numbers: FastMap::default(),
             blocks: Vec::new(),
             codes: [Codes::default(), Codes::default()],
             complete: Vec::new(),

@@ -96,7 +96,9 @@ impl Observer {
         match (pid, self.own().child.take()) {
             (Some(pid), Some(region)) => match Process::watch_other(pid, &region) {
                 Ok(process) => {
-                    let child = self.child(region, process, Calling { next, mask, ..Calling::default() });
+                    let mut child = self.beside(region, self.base, process);
+                    child.actions = *self.own_actions();
+                    child.own().calling = Calling { next, mask, ..Calling::default() };
                     self.news.push(News::Forked(Box::new(child)));
                 }
                 Err(_) => self.forks += 1,
@@ -107,13 +109,12 @@ impl Observer {
         if self.own().signals.is_pending() { Ok(next) } else { self.unblock(next, mask, mask) }
     }
 
-    fn child(&mut self, region: Arc<Region>, process: Process, calling: Calling) -> Self {
-        let mut child = Self::new(region, self.runtime, self.base, process);
-        child.actions = *self.own_actions();
-        child.follows = self.follows;
-        child.leaving.clone_from(&self.leaving);
-        child.own().calling = calling;
-        child
+    /// The observer of another process of the tree, which has its region at `base`.
+    pub(super) fn beside(&self, region: Arc<Region>, base: u64, process: Process) -> Self {
+        let mut other = Self::new(region, self.runtime, base, process);
+        other.follows = self.follows;
+        other.leaving.clone_from(&self.leaving);
+        other
     }
 
     /// The program has waited for a child: how that ended is where the system call was to write it.

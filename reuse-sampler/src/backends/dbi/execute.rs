@@ -117,18 +117,13 @@ impl Observer {
                 return Err(error);
             }
         };
-        // Dropped, the process would be killed.
-        let base = match enter(pid, &region, &self.runtime) {
-            Ok(base) => base,
+        match enter(pid, &region, &self.runtime) {
+            Ok(base) => Ok(self.beside(region, base, process)),
             Err(error) => {
-                process.forget();
-                return Err(error);
+                process.forget(); // dropped, the process would be killed
+                Err(error)
             }
-        };
-        let mut observer = Self::new(region, self.runtime, base, process);
-        observer.follows = self.follows;
-        observer.leaving.clone_from(&self.leaving);
-        Ok(observer)
+        }
     }
 }
 

@@ -1,39 +1,14 @@
 //! The program's memory, and which of it is code that stays what it is.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{IoSlice, IoSliceMut};
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
 use super::block::{READ, Source};
+use crate::engine::hash::FastMap;
 
 const PAGE: u64 = 4096;
-
-/// For tables by address, which nobody chooses to collide.
-pub(super) type Hash = BuildHasherDefault<AddressHasher>;
-
-/// Multiplies, and brings the high bits down.
-#[derive(Debug, Default)]
-pub(super) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let product = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = product ^ (product >> 32);
-    }
-}
 
 /// What is mapped at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +27,12 @@ pub(super) struct Memory {
     pid: Pid,
     executable: Vec<(u64, u64, Mapped)>,
     stale: bool,
-    pages: HashMap<u64, Box<[u8]>, Hash>, // of code that stays what it is
+    pages: FastMap<u64, Box<[u8]>>, // of code that stays what it is
 }
 
 impl Memory {
     pub(super) fn new(pid: Pid) -> Self {
-        Self { pid, executable: Vec::new(), stale: true, pages: HashMap::default() }
+        Self { pid, executable: Vec::new(), stale: true, pages: FastMap::default() }
     }
 
     /// The thread of this number lives: through one that has ended the memory cannot be reached.

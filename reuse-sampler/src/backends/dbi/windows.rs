@@ -1,15 +1,15 @@
 //! Windows of a translated process: where they end, what is counted in them, and who follows its accesses.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::layout::{self, command, shared};
-use super::memory::Hash;
 use super::observer::{Event, Gone, Observer};
 use super::recording::{self, Lines, buffer};
 use super::trace::Events;
 use super::translate::Kind;
 use crate::backends::processes::{Account, Images};
+use crate::engine::hash::FastMap;
 use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
@@ -39,8 +39,8 @@ struct Followed {
     tracker: Tracker,
     open_samples: u64,
     window: Option<Open>,
-    counted: HashMap<u64, u64, Hash>, // instructions in blocks that the cache has forgotten, by address
-    buffer: u64,                      // number of the one being written
+    counted: FastMap<u64, u64>, // instructions in blocks that the cache has forgotten, by address
+    buffer: u64,                // number of the one being written
 }
 
 impl Followed {
@@ -50,7 +50,7 @@ impl Followed {
             tracker: Tracker::new(seed, u64::from(id.0)),
             open_samples: 0,
             window: None,
-            counted: HashMap::default(),
+            counted: FastMap::default(),
             buffer: 0,
         }
     }
