@@ -17,6 +17,7 @@ mod lives;
 mod operands;
 mod programs;
 mod run;
+mod sequences;
 mod threads;
 
 #[test]

@@ -81,7 +81,8 @@ pub fn lines(folder: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Runs the command natively and, observed by another process, translated; compares output and status.
+/// Runs the command natively and, observed by another process, translated; compares output and status. With
+/// [`ReusePlan::Watch`] the windows are short, and of all kinds.
 pub fn agrees(folder: &Path, command: &[&str], plan: ReusePlan) -> Run {
     let native = Command::new(command[0]).args(&command[1..]).stdin(Stdio::null()).output().unwrap();
     let script = folder.join("observed");
@@ -89,6 +90,7 @@ pub fn agrees(folder: &Path, command: &[&str], plan: ReusePlan) -> Run {
     let mode = match plan {
         ReusePlan::Off => "count",
         ReusePlan::Every => "every",
+        ReusePlan::Watch => "mixed",
         _ => "sparse",
     };
     let observed = Command::new(std::env::current_exe().unwrap())
@@ -103,7 +105,10 @@ pub fn agrees(folder: &Path, command: &[&str], plan: ReusePlan) -> Run {
     assert!(observed.status.success(), "{command:?}: {}", text(&observed.stdout));
     let (output, error) =
         (fs::read(script.with_extension("out")).unwrap(), fs::read(script.with_extension("err")).unwrap());
-    assert!(output == native.stdout, "{command:?}: standard output differs");
+    let differing =
+        output.split(|b| *b == b'\n').zip(native.stdout.split(|b| *b == b'\n')).find(|(a, b)| a != b);
+    let shown = differing.map(|(ours, theirs)| (text(ours), text(theirs)));
+    assert!(output == native.stdout, "{command:?}: standard output differs: {shown:?}");
     assert_eq!(text(&error), text(&native.stderr), "{command:?}");
     let summary: Vec<String> = fs::read_to_string(&script).unwrap().lines().map(str::to_owned).collect();
     let exit: i32 = summary[0].parse().unwrap();
@@ -122,10 +127,12 @@ pub fn agrees(folder: &Path, command: &[&str], plan: ReusePlan) -> Run {
 fn observer() {
     let Ok(command) = std::env::var("DBI_COMMAND") else { return };
     let output = PathBuf::from(std::env::var_os("DBI_OUTPUT").unwrap());
-    let plan = match std::env::var("DBI_MODE").unwrap().as_str() {
-        "count" => ReusePlan::Off,
-        "every" => ReusePlan::Every,
-        _ => ReusePlan::Sparse(SampleGap::mean(100.0).unwrap()),
+    let sparse = ReusePlan::Sparse(SampleGap::mean(100.0).unwrap());
+    let (length, plans): (_, &[_]) = match std::env::var("DBI_MODE").unwrap().as_str() {
+        "count" => (1_000_000, &[ReusePlan::Off]),
+        "every" => (1_000_000, &[ReusePlan::Every]),
+        "mixed" => (20_000, &[ReusePlan::Off, sparse, ReusePlan::Every, ReusePlan::Watch]),
+        _ => (1_000_000, &[sparse]),
     };
     let words: Vec<&str> = command.split('\u{1}').collect();
     let file = |name: &str| fs::File::create(output.with_extension(name)).unwrap();
@@ -133,7 +140,7 @@ fn observer() {
         (std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned());
     nix::unistd::dup2_stdout(file("out")).unwrap();
     nix::unistd::dup2_stderr(file("err")).unwrap();
-    let done = run(&words, &DbiOptions::windows_of(1_000_000), |_| plan);
+    let done = run(&words, &DbiOptions::windows_of(length), |window| plans[window % plans.len()]);
     nix::unistd::dup2_stdout(kept.0.unwrap()).unwrap();
     nix::unistd::dup2_stderr(kept.1.unwrap()).unwrap();
     let exit = match done.exit {

@@ -88,7 +88,7 @@ pub(super) struct Found {
     pub end: End,
     /// General registers that no instruction uses, a bit each; never rsp or rax, which is needed for flags.
     pub untouched: u16,
-    /// Whether flags that it is entered with may be read.
+    /// Whether flags that it is entered with may be read, by it or by what has taken its place.
     pub needs_flags: bool,
     pub repeated: Option<Repeated>,
 }
@@ -390,7 +390,9 @@ pub(super) fn find(
         found.end = End::Unsupported("code that cannot be read");
     }
     found.code = code;
-    found.needs_flags = liveness.read
+    // What has taken the place of code that changes may read them.
+    found.needs_flags = changes
+        || liveness.read
         || (liveness.unknown != 0
             && match found.end {
                 End::Falls => may_read_flags(found.next(), liveness.unknown, 2, read),

@@ -231,7 +231,11 @@ impl CodeCache {
         let same = |number: &&u32| {
             self.blocks.get(**number as usize).and_then(|b| b.verified.as_deref()) == found.verified()
         };
-        let number = self.numbers.get(&pc).filter(same).map_or(self.blocks.len() as u32, |number| *number);
+        let known = self.numbers.get(&pc).copied();
+        let number = known.filter(|number| same(&number)).unwrap_or(self.blocks.len() as u32);
+        if let Some(before) = known.filter(|before| *before != number) {
+            self.replace(pc, before); // code of the other kind is of what it was
+        }
         self.numbers.insert(pc, number);
         let address = self.hot;
         let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));

@@ -13,6 +13,8 @@ use super::layout::shared::{self, SCRATCH};
 use super::observer::{Event, Gone, Observer, register};
 use super::translate::Mark;
 
+/// In a `siginfo`: the address of a fault.
+const ADDRESS: u64 = 16;
 /// In a `ucontext`: the general registers, and the mask.
 const GREGS: u64 = 40;
 const MASK: u64 = 0x128;
@@ -148,6 +150,10 @@ impl Observer {
         if code > 0 && faults.contains(&(signal as i32)) {
             let Self { memory, cache, .. } = self;
             if let Some((block, _, mark)) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
+                // Where the address of a fault is the instruction's own.
+                if self.memory.word(info + ADDRESS) == Some(gregs[RIP]) {
+                    self.memory.write(info + ADDRESS, &mark.pc.to_le_bytes());
+                }
                 self.restore(&mut gregs, &mark);
                 self.note_fault(block, mark.pc);
                 self.enter(signal, info, context, stack, &gregs, mask);
