@@ -219,6 +219,19 @@ impl Tracker {
         }
     }
 
+    /// Whether the next `accesses` start no sample, and can only end one where [`may_hold`](Self::may_hold) says so.
+    #[inline]
+    #[must_use]
+    pub const fn starts_none_in(&self, accesses: u64) -> bool {
+        !self.direct && !self.touching && self.next - self.now > accesses
+    }
+
+    /// Shows that many accesses, which neither start nor end a sample.
+    #[inline]
+    pub const fn pass(&mut self, accesses: u64) {
+        self.now += accesses;
+    }
+
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {

@@ -14,6 +14,13 @@ pub(super) trait Viewer {
     fn block(&mut self, block: &Block);
     /// It makes the accesses of `operand`, at `address`.
     fn access(&mut self, address: u64, operand: &Operand);
+    /// It makes its accesses, at `addresses`.
+    #[inline]
+    fn accesses(&mut self, addresses: &[AtomicU64], block: &Block) {
+        for (address, operand) in addresses.iter().zip(&block.operands) {
+            self.access(address.load(Relaxed), operand);
+        }
+    }
 }
 
 /// Shows the words that blocks have written.
@@ -30,9 +37,7 @@ pub(super) fn play(words: &[AtomicU64], blocks: &[Block], viewer: &mut impl View
             let word = |index: usize| addresses[index - 1].load(Relaxed);
             play_repeated(repeated, block.pc, &word, viewer);
         } else {
-            for (address, operand) in addresses.iter().zip(&block.operands) {
-                viewer.access(address.load(Relaxed), operand);
-            }
+            viewer.accesses(addresses, block);
         }
     }
 }
@@ -56,15 +61,33 @@ impl Viewer for Lines<'_> {
     }
 
     #[inline]
+    fn accesses(&mut self, addresses: &[AtomicU64], block: &Block) {
+        // Most blocks neither start nor end a sample.
+        let all = block.operands.len() as u64 + u64::from(block.updates);
+        let of_interest = |(address, operand): (&AtomicU64, &Operand)| {
+            let address = address.load(Relaxed);
+            let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
+            let first = address >> self.shift;
+            first != last || self.tracker.may_hold(first)
+        };
+        if self.tracker.starts_none_in(all) && !addresses.iter().zip(&block.operands).any(of_interest) {
+            self.tracker.pass(all);
+            return;
+        }
+        for (address, operand) in addresses.iter().zip(&block.operands) {
+            self.access(address.load(Relaxed), operand);
+        }
+    }
+
+    #[inline]
     fn access(&mut self, address: u64, operand: &Operand) {
         let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
         let first = address >> self.shift;
-        if operand.loads {
+        if operand.loads && operand.stores {
             self.tracker.access(first, operand.pc, false);
         }
-        if operand.stores {
-            self.tracker.access(first, operand.pc, true);
-        }
+        // Which of the two an access is cannot be predicted.
+        self.tracker.access(first, operand.pc, operand.stores);
         if first != last {
             self.unsure += u64::from(operand.reach == Reach::Masked);
             self.further += straddle(first + 1..last.saturating_add(1), operand, self.tracker);
