@@ -71,7 +71,8 @@ fn children_run_as_they_do_natively() {
     for plan in [ReusePlan::Off, ReusePlan::Every] {
         let done = agrees(&folder, &[&program], plan);
         assert_eq!(done.exit, Some(TargetExit::Code(9)));
-        assert_eq!(done.warnings, [""; 0]);
+        // How many accesses the C library makes under masks depends on the processor and the environment.
+        assert!(done.warnings.iter().all(|w| w.contains("a mask or indices")), "{:?}", done.warnings);
     }
     fs::remove_dir_all(folder).unwrap();
 }
