@@ -50,22 +50,24 @@ impl Accesses {
 
 /// The callbacks for accesses that suit this emulator. The packing is not promised by the interface, but it is
 /// the same for the life of a process: bits of the size begin at 4 or 5, the one for stores is 17.
-pub fn choose_access(reported: Reported) -> Accesses {
-    fn of_layout<const LAYOUT: u32>(reported: Reported) -> Accesses {
+pub fn choose_access(reported: Reported, strides: bool) -> Accesses {
+    fn of_windows<const LAYOUT: u32, const STRIDES: bool>() -> Accesses {
+        let both = |callback: MemoryCallback| Pair { near: callback, far: callback };
+        Accesses {
+            single: both(access::<LAYOUT, STRIDES>),
+            modified: both(modified::<LAYOUT, STRIDES>),
+            wide: [
+                both(wide::<LAYOUT, 8, STRIDES>),
+                both(wide::<LAYOUT, 16, STRIDES>),
+                both(wide::<LAYOUT, 32, STRIDES>),
+                both(wide::<LAYOUT, STATE, STRIDES>),
+            ],
+        }
+    }
+    fn of_layout<const LAYOUT: u32>(reported: Reported, strides: bool) -> Accesses {
         match reported {
-            Reported::Windows => {
-                let both = |callback: MemoryCallback| Pair { near: callback, far: callback };
-                Accesses {
-                    single: both(access::<LAYOUT>),
-                    modified: both(modified::<LAYOUT>),
-                    wide: [
-                        both(wide::<LAYOUT, 8>),
-                        both(wide::<LAYOUT, 16>),
-                        both(wide::<LAYOUT, 32>),
-                        both(wide::<LAYOUT, STATE>),
-                    ],
-                }
-            }
+            Reported::Windows if strides => of_windows::<LAYOUT, true>(),
+            Reported::Windows => of_windows::<LAYOUT, false>(),
             Reported::Accesses => {
                 const fn wide<const LAYOUT: u32, const WIDTH: u64>() -> Pair {
                     Pair {
@@ -91,10 +93,10 @@ pub fn choose_access(reported: Reported) -> Accesses {
         }
     }
     if Kind::are_packed::<4>() {
-        of_layout::<4>(reported)
+        of_layout::<4>(reported, strides)
     } else if Kind::are_packed::<5>() {
-        of_layout::<5>(reported)
+        of_layout::<5>(reported, strides)
     } else {
-        of_layout::<ASK>(reported)
+        of_layout::<ASK>(reported, strides)
     }
 }

@@ -29,13 +29,16 @@ pub extern "C" fn block(vcpu: u32, data: *mut c_void) {
 /// Memory was accessed by the instruction at the address in `data`. `LAYOUT` says how `info` is packed.
 ///
 /// Kept small: what is rare is elsewhere and called last, so that no register needs saving.
-pub extern "C" fn access<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+pub extern "C" fn access<const LAYOUT: u32, const STRIDES: bool>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: as in `block`.
     let thread = unsafe { &mut *threads::thread(vcpu) };
     if !thread.active {
         return;
     }
     let kind = Kind::new::<LAYOUT>(info);
+    if STRIDES {
+        thread.tracker.operand(data as u64, address, kind.is_store);
+    }
     let line = address >> thread.line_shift;
     if address.wrapping_add(kind.bytes - 1) >> thread.line_shift == line {
         thread.tracker.access(line, data as u64, kind.is_store);
@@ -58,7 +61,7 @@ fn straddle(thread: &mut Thread, kind: Kind, address: u64, pc: u64) {
 
 /// The same by an instruction whose loads, or stores, are parts of an operand of up to `WIDTH` bytes. Its first part is
 /// an access; a later one only if it touches another line than the parts before.
-pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
+pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64, const STRIDES: bool>(
     vcpu: u32,
     info: MemInfo,
     address: u64,
@@ -80,12 +83,15 @@ pub extern "C" fn wide<const LAYOUT: u32, const WIDTH: u64>(
             thread.further += 1;
         }
     } else {
+        if STRIDES {
+            thread.tracker.operand(pc, address, kind.is_store);
+        }
         straddle(thread, kind, address, pc);
     }
 }
 
 /// The same by an instruction that reads, modifies and writes an operand.
-pub extern "C" fn modified<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
+pub extern "C" fn modified<const LAYOUT: u32, const STRIDES: bool>(vcpu: u32, info: MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: as in `block`.
     let thread = unsafe { &mut *threads::thread(vcpu) };
     if !thread.active {
@@ -93,6 +99,9 @@ pub extern "C" fn modified<const LAYOUT: u32>(vcpu: u32, info: MemInfo, address:
     }
     let (kind, pc) = (Kind::new::<LAYOUT>(info), data as u64);
     thread.further += u64::from(thread.pieces.modifies((pc, thread.progress), address, kind.is_store));
+    if STRIDES {
+        thread.tracker.operand(pc, address, kind.is_store);
+    }
     straddle(thread, kind, address, pc);
 }
 

@@ -85,7 +85,8 @@ pub extern "C" fn qemu_plugin_install(
     stale::choose(is_old && header.leaves_stale.load(Ordering::Relaxed) != 0);
     let reported = Reported::from_number(header.reported.load(Ordering::Relaxed));
     trace::choose(reported);
-    translate::ACCESS.get_or_init(|| callbacks::choose_access(reported));
+    let strides = header.strides.load(Ordering::Relaxed) > 0;
+    translate::ACCESS.get_or_init(|| callbacks::choose_access(reported, strides));
     let Some(launch) = launch(channel) else { return 1 };
     threads::begin();
     instrumentation::begin(register);

@@ -81,7 +81,8 @@ pub mod status {
 }
 
 impl Thread {
-    pub fn new(number: u32, seed: u64, line_shift: u32, window: u64) -> Self {
+    /// Thread `number`, of which accesses and strides are chosen by the seed, strides with this mean gap.
+    pub fn new(number: u32, (seed, strides): (u64, u64), line_shift: u32, window: u64) -> Self {
         Self {
             progress: 0,
             limit: AtomicU64::new(0),
@@ -89,7 +90,7 @@ impl Thread {
             capacity: 0,
             active: false,
             line_shift,
-            tracker: Tracker::new(seed, u64::from(number)),
+            tracker: Tracker::new(seed, u64::from(number)).with_strides(strides, seed, u64::from(number)),
             pieces: Pieces::default(),
             further: 0,
             number,

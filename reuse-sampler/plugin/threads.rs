@@ -24,7 +24,7 @@ unsafe impl Send for Handle {}
 
 /// Makes room for the states; called once, before any other of these functions.
 pub fn begin() {
-    let nobody = Box::into_raw(Box::new(Thread::new(u32::MAX, 0, 0, 1)));
+    let nobody = Box::into_raw(Box::new(Thread::new(u32::MAX, (0, 0), 0, 1)));
     NOBODY.store(nobody, Ordering::Relaxed);
     for entry in &THREADS {
         entry.store(nobody, Ordering::Relaxed);
@@ -56,8 +56,9 @@ pub fn thread_or_new(vcpu: u32) -> *mut Thread {
     }
     let Some(header) = header() else { return found };
     let number = header.threads.fetch_add(1, Ordering::Relaxed);
-    let [seed, window] = [&header.seed, &header.window].map(|word| word.load(Ordering::Relaxed));
-    let new = Thread::new(number, seed, header.line_shift.load(Ordering::Relaxed), window);
+    let [seed, strides, window] =
+        [&header.seed, &header.strides, &header.window].map(|word| word.load(Ordering::Relaxed));
+    let new = Thread::new(number, (seed, strides), header.line_shift.load(Ordering::Relaxed), window);
     let new = Box::into_raw(Box::new(new));
     locked(&ALIVE).push(Handle(new));
     THREADS[vcpu as usize % VCPUS].store(new, Ordering::Relaxed);

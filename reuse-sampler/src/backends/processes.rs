@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::locate::Locator;
-use crate::engine::tracker::Closed;
+use crate::engine::tracker::Report;
 use crate::{AccessCount, CodeLocation, ProcessRecord};
 
 /// Bits of an address that are the program's; above them is the number of its image.
@@ -84,7 +84,7 @@ impl Images {
     }
 
     /// Marks the addresses of a window's code with the image.
-    pub(super) fn mark(image: usize, code: &mut [(u64, u64)], closed: &mut [Closed]) {
+    pub(super) fn mark(image: usize, code: &mut [(u64, u64)], report: &mut Report) {
         let mark = Self::mark_of(image);
         if mark == 0 {
             return;
@@ -92,11 +92,21 @@ impl Images {
         for (address, _) in code {
             *address |= mark;
         }
-        for closed in closed {
+        for closed in &mut report.closed {
             closed.begin.0 |= mark;
             if let Some(end) = &mut closed.end {
                 end.0 |= mark;
             }
+        }
+        for (pc, _) in &mut report.strides {
+            *pc |= mark;
+        }
+    }
+
+    /// A process has ended, or executes another program than the image's from now on.
+    pub(super) fn ended(&mut self, image: usize, pid: u32) {
+        if let Some(image) = self.all.get_mut(image) {
+            image.ended(pid);
         }
     }
 

@@ -20,6 +20,8 @@ pub mod random;
 #[cfg(feature = "replay")]
 pub mod starts;
 #[cfg(feature = "replay")]
+pub mod strides;
+#[cfg(feature = "replay")]
 pub mod tally;
 #[cfg(feature = "replay")]
 pub mod touches;

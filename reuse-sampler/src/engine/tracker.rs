@@ -8,6 +8,7 @@ use super::gaps::{Gaps, Rate};
 use super::overlap::{Overlap, Overlaps};
 use super::random::Random;
 use super::starts::Starts;
+use super::strides::StrideSampler;
 use super::tally::Tally;
 use super::touches::{LOST, Place, Touches};
 use super::watches::{Watch, Watches};
@@ -82,6 +83,8 @@ pub struct Report {
     pub open: u64,
     /// How samples that ended in this window lay over each other.
     pub overlaps: Vec<Overlap>,
+    /// Instructions, and the bytes from one access to the next, if strides are sampled.
+    pub strides: Vec<(u64, i64)>,
 }
 
 /// What is kept of a line: the number of its last touch, [`LOST`] if another thread stored to it since, and whether that
@@ -115,6 +118,8 @@ pub struct Tracker {
     starts: Starts, // of every-access windows
     tally: Tally,   // of every-access windows
     left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse in such a window
+    stride_sampler: Option<Box<StrideSampler>>,
+    strides: Vec<(u64, i64)>,
 }
 
 impl Tracker {
@@ -142,6 +147,24 @@ impl Tracker {
             starts: Starts::default(),
             tally: Tally::default(),
             left: BTreeMap::new(),
+            stride_sampler: None,
+            strides: Vec::new(),
+        }
+    }
+
+    /// The same with one access in `mean` chosen for its stride; 0 for none.
+    #[must_use]
+    pub fn with_strides(self, mean: u64, seed: u64, thread: u64) -> Self {
+        let sampler = || Box::new(StrideSampler::new(mean as f64, seed, thread));
+        Self { stride_sampler: (mean > 0).then(sampler), ..self }
+    }
+
+    /// Shows an operand, whose lines are shown by themselves, to whoever samples strides.
+    #[inline]
+    pub fn operand(&mut self, pc: u64, address: u64, store: bool) {
+        let Some(sampler) = &mut self.stride_sampler else { return };
+        if let Some(stride) = sampler.access(pc, address, store) {
+            self.strides.push((pc, stride));
         }
     }
 
@@ -219,11 +242,12 @@ impl Tracker {
         }
     }
 
-    /// Whether the next `accesses` start no sample, and can only end one where [`may_hold`](Self::may_hold) says so.
+    /// Whether the next `accesses` start no sample, and can only end one where [`may_hold`](Self::may_hold) says so. Never
+    /// where strides are sampled.
     #[inline]
     #[must_use]
     pub const fn starts_none_in(&self, accesses: u64) -> bool {
-        !self.direct && !self.touching && self.next - self.now > accesses
+        !self.direct && !self.touching && self.stride_sampler.is_none() && self.next - self.now > accesses
     }
 
     /// Shows that many accesses, which neither start nor end a sample.
@@ -327,6 +351,7 @@ impl Tracker {
             arrivals,
             open: self.watches.open() as u64 + self.touches.open(),
             overlaps: self.overlaps.take(),
+            strides: std::mem::take(&mut self.strides),
         }
     }
 

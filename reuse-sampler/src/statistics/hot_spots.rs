@@ -13,6 +13,8 @@ use crate::{Evaluator, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, Re
 /// Standard errors by which a site's samples that begin there must outnumber those that end there, before first touches
 /// are seen in that.
 const SIGNIFICANT: f64 = 2.0;
+/// Reuses after so few accesses hit in every cache: who began them is not kept.
+const NEAR: u64 = 64;
 
 /// Samples by site: `K` is what the caller makes of a [`Site`], an instruction, a source line, loads and stores.
 ///
@@ -49,21 +51,39 @@ const SIGNIFICANT: f64 = 2.0;
 /// ```
 #[derive(Clone, Debug)]
 pub struct HotSpots<K> {
-    sites: BTreeMap<K, Tally>,
+    pub(super) sites: BTreeMap<K, Tally<K>>,
     samples: u64,
     weight: u64,
-    unended: u64, // weight of those that dangle or were censored
+    pub(super) unended: u64, // weight of those that dangle or were censored
 }
 
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    samples: u64,                 // begun here
-    begun: u64,                   // their weight
-    ended: u64,                   // weight of those ended here
-    own: u64,                     // of these, begun here as well
-    unended: u64,                 // weight of those begun here that dangle or were censored
-    forward: BTreeMap<u16, u64>,  // weight by bin, of those begun here
-    backward: BTreeMap<u16, u64>, // of those ended here
+#[derive(Clone, Debug)]
+pub(super) struct Tally<K> {
+    samples: u64,                                    // begun here
+    pub(super) begun: u64,                           // their weight
+    ended: u64,                                      // weight of those ended here
+    own: u64,                                        // of these, begun here as well
+    unended: u64,             // weight of those begun here that dangle or were censored
+    pub(super) dangling: u64, // of these, those that dangle
+    pub(super) forward: BTreeMap<u16, u64>, // weight by bin, of those begun here
+    pub(super) backward: BTreeMap<u16, u64>, // of those ended here
+    pub(super) far: BTreeMap<K, BTreeMap<u16, u64>>, // of them, those beyond NEAR, by the sites that they began at
+}
+
+impl<K> Default for Tally<K> {
+    fn default() -> Self {
+        Self {
+            samples: 0,
+            begun: 0,
+            ended: 0,
+            own: 0,
+            unended: 0,
+            dangling: 0,
+            forward: BTreeMap::new(),
+            backward: BTreeMap::new(),
+            far: BTreeMap::new(),
+        }
+    }
 }
 
 /// What one site does to a cache of some size.
@@ -125,11 +145,12 @@ impl<K: Ord + Clone> HotSpots<K> {
         let key = site(sample.begin);
         let end = sample.end.map(site);
         let same = end.as_ref() == Some(&key);
-        let begin = self.sites.entry(key).or_default();
+        let begin = self.sites.entry(key.clone()).or_default();
         begin.samples += 1;
         begin.begun += sample.weight;
         let Outcome::Reused(distance) = sample.outcome else {
             begin.unended += sample.weight;
+            begin.dangling += if sample.outcome == Outcome::Dangling { sample.weight } else { 0 };
             self.unended += sample.weight;
             return;
         };
@@ -140,6 +161,9 @@ impl<K: Ord + Clone> HotSpots<K> {
             end.ended += sample.weight;
             end.own += if same { sample.weight } else { 0 };
             *end.backward.entry(bin).or_default() += sample.weight;
+            if distance.0 > NEAR {
+                *end.far.entry(key).or_default().entry(bin).or_default() += sample.weight;
+            }
         }
     }
 
@@ -218,7 +242,7 @@ impl<K: Ord + Clone> HotSpots<K> {
     }
 
     /// Weight of the first touches that a site's samples give away.
-    fn first_touches(&self, tally: &Tally) -> f64 {
+    pub(super) fn first_touches(&self, tally: &Tally<K>) -> f64 {
         let each = self.weight as f64 / self.samples.max(1) as f64;
         // Where every access was a sample, chance has no part in it.
         let chance = 1.0 - 1.0 / each.max(1.0);
@@ -227,7 +251,7 @@ impl<K: Ord + Clone> HotSpots<K> {
         (tally.begun as f64 - tally.ended as f64 - SIGNIFICANT * error).max(0.0)
     }
 
-    fn first_scale(&self) -> f64 {
+    pub(super) fn first_scale(&self) -> f64 {
         let found: f64 = self.sites.values().map(|tally| self.first_touches(tally)).sum();
         if found > 0.0 { self.unended as f64 / found } else { 0.0 }
     }

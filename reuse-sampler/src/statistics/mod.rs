@@ -1,11 +1,15 @@
 //! What is estimated from samples: profiles of groups of windows, confidence intervals, the code that misses.
 
+#[cfg(feature = "replay")]
+mod advice;
 mod alike;
 mod confidence;
 mod grouped;
 mod hot_spots;
 mod within;
 
+#[cfg(feature = "replay")]
+pub use advice::{Advice, Hint};
 pub use alike::merge_alike;
 pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use grouped::{Grouped, GroupedProfiles};

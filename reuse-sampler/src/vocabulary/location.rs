@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CodeLocation {
-    /// The program or library.
+    /// The program or library, or where the program wrote down what it calls the code that it made.
     pub file: PathBuf,
-    /// Offset of the address in the file.
+    /// Offset of the address in the file; the address itself for code that the program made.
     pub offset: u64,
     /// Function, demangled, and offset of the address in it. Only with the feature `symbols`, and if the file
     /// (or its separate debug file) names it.

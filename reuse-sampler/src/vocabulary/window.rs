@@ -131,6 +131,10 @@ pub struct Window {
     /// How samples that ended in this window lay over each other, by the window that started them and their
     /// distance. Empty if the backend does not report them.
     pub overlaps: Vec<ReuseOverlap>,
+    /// Strides that were sampled in this window: an instruction, and the bytes from one of its accesses to its next. Empty
+    /// unless the backend was asked for them.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub strides: Vec<(u64, i64)>,
     /// The reuses that ended here, where every access of the window was measured.
     pub arrivals: Option<Arrivals>,
     /// Samples still open when the window ended.
@@ -170,6 +174,7 @@ impl Window {
             samples: Vec::new(),
             counts: Vec::new(),
             overlaps: Vec::new(),
+            strides: Vec::new(),
             arrivals: None,
             open_samples: 0,
             counters: Vec::new(),

@@ -45,6 +45,9 @@ pub struct AutoOptions {
     /// What becomes of processes that the program starts. Default: they are observed too, by `dbi` and `qemu`; counters
     /// ignore them.
     pub children: Children,
+    /// Mean number of a thread's accesses from one [stride](Window::strides) sampled to the next, by `dbi` and `qemu`; 0 for
+    /// none. Default: 0.
+    pub strides: u64,
     /// Which backend is to observe. Default: the best there is.
     pub backend: Choice,
 }
@@ -59,6 +62,7 @@ impl Default for AutoOptions {
             directory: None,
             output_to_stderr: false,
             children: Children::Follow,
+            strides: 0,
             backend: Choice::Best,
         }
     }
@@ -177,8 +181,17 @@ fn perf_options(options: &AutoOptions) -> PerfOptions {
 
 #[cfg(feature = "qemu")]
 fn qemu_options(options: &AutoOptions) -> QemuOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, children, .. } =
-        options.clone();
+    let AutoOptions {
+        window,
+        line_size,
+        seed,
+        environment,
+        directory,
+        output_to_stderr,
+        children,
+        strides,
+        ..
+    } = options.clone();
     QemuOptions {
         window,
         line_size,
@@ -187,14 +200,24 @@ fn qemu_options(options: &AutoOptions) -> QemuOptions {
         directory,
         output_to_stderr,
         children,
+        strides,
         ..QemuOptions::default()
     }
 }
 
 #[cfg(feature = "dbi")]
 fn dbi_options(options: &AutoOptions) -> DbiOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, children, .. } =
-        options.clone();
+    let AutoOptions {
+        window,
+        line_size,
+        seed,
+        environment,
+        directory,
+        output_to_stderr,
+        children,
+        strides,
+        ..
+    } = options.clone();
     DbiOptions {
         window,
         line_size,
@@ -203,6 +226,7 @@ fn dbi_options(options: &AutoOptions) -> DbiOptions {
         directory,
         output_to_stderr,
         children,
+        strides,
         ..DbiOptions::default()
     }
 }

@@ -28,6 +28,9 @@ pub struct DbiOptions {
     pub stretch: u32,
     /// What becomes of processes that the program starts. Default: they are observed too.
     pub children: Children,
+    /// Mean number of a thread's accesses from one [stride](crate::Window::strides) sampled to the next; 0 for none.
+    /// Default: 0.
+    pub strides: u64,
 }
 
 impl Default for DbiOptions {
@@ -42,6 +45,7 @@ impl Default for DbiOptions {
             randomized_addresses: false,
             stretch: 1 << 13,
             children: Children::Follow,
+            strides: 0,
         }
     }
 }

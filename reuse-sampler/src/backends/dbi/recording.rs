@@ -83,6 +83,7 @@ impl Viewer for Lines<'_> {
     fn access(&mut self, address: u64, operand: &Operand) {
         let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
         let first = address >> self.shift;
+        self.tracker.operand(operand.pc, address, !operand.loads);
         if operand.loads && operand.stores {
             self.tracker.access(first, operand.pc, false);
         }

@@ -97,6 +97,7 @@ impl Run {
             length: if trace.is_some() { LONGEST } else { options.window.min(LONGEST) },
             line_size: options.line_size,
             seed: options.seed,
+            strides: options.strides,
             initial: Mode::Off,
             threads: 0,
             windows: 0,
@@ -309,6 +310,7 @@ impl Run {
                 .get_or_insert_with(|| "it ended, or ran on, before it could be observed".into());
         }
         observer.process.reap()?;
+        self.common.images.ended(watched.image, account.record.pid);
         if watched.number == 0 {
             self.exit = observer.process.status();
             account.record.exit = self.exit;

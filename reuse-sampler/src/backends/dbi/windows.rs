@@ -44,10 +44,11 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(seed: u64, id: ThreadId) -> Self {
+    fn new(common: &Common, id: ThreadId) -> Self {
+        let (seed, thread) = (common.seed, u64::from(id.0));
         Self {
             id,
-            tracker: Tracker::new(seed, u64::from(id.0)),
+            tracker: Tracker::new(seed, thread).with_strides(common.strides, seed, thread),
             open_samples: 0,
             window: None,
             counted: FastMap::default(),
@@ -62,6 +63,7 @@ pub(super) struct Common {
     pub length: u64,
     pub line_size: LineSize,
     pub seed: u64,
+    pub strides: u64,  // mean gap between strides sampled; 0 for none
     pub initial: Mode, // of new threads
     pub threads: u32,
     pub windows: u64,
@@ -200,6 +202,7 @@ impl Watched {
         }
         self.each_thread(|watched| watched.close(End::Replaced, common, account));
         self.followed.clear();
+        common.images.ended(self.image, account.record.pid);
         if let Err(error) = self.observer.start_anew() {
             self.observer.unobserved.push(format!("{path}, which ran unobserved: {error}"));
             account.record.unobserved = Some(format!("it executed {path}, which is not observed: {error}"));
@@ -214,7 +217,7 @@ impl Watched {
     /// The first thread of a program that was executed.
     fn begin_anew(&mut self, id: ThreadId, mode: Mode, common: &mut Common) {
         self.observer.set(shared::LEFT, common.length);
-        self.followed.insert(0, Followed::new(common.seed, id));
+        self.followed.insert(0, Followed::new(common, id));
         self.begin(mode, common);
     }
 
@@ -268,15 +271,15 @@ impl Watched {
 
     /// The current thread begins.
     pub(super) fn follow(&mut self, mode: Mode, common: &mut Common) {
-        self.followed.insert(self.observer.current, Followed::new(common.seed, ThreadId(common.threads)));
+        self.followed.insert(self.observer.current, Followed::new(common, ThreadId(common.threads)));
         common.threads += 1;
         self.begin(mode, common);
     }
 
     /// What is followed of the current thread, which has begun.
     fn own(&mut self, common: &Common) -> &mut Followed {
-        let (seed, id) = (common.seed, ThreadId(common.threads));
-        self.followed.entry(self.observer.current).or_insert_with(|| Followed::new(seed, id))
+        let id = ThreadId(common.threads);
+        self.followed.entry(self.observer.current).or_insert_with(|| Followed::new(common, id))
     }
 
     pub(super) fn see_mappings(&mut self, common: &mut Common) {
@@ -394,7 +397,7 @@ impl Watched {
         }
         let instructions = code.iter().map(|(_, count)| count).sum();
         let accesses = report.accesses;
-        Images::mark(self.image, &mut code, &mut report.closed);
+        Images::mark(self.image, &mut code, &mut report);
         account.add(instructions, (mode != Mode::Off).then_some((instructions, accesses)));
         let mut window = window_from(report, WindowIndex(index), id, common.line_size, mode != Mode::Off);
         window.instructions = instructions;

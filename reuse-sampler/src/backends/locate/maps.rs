@@ -71,6 +71,12 @@ impl Maps {
             .map(|(&start, part)| (start, part))
     }
 
+    /// Mapped files that are called as a jitdump is.
+    pub(super) fn dumps(&self) -> Vec<PathBuf> {
+        let files = self.parts.values().filter_map(|part| part.file.clone());
+        files.filter(|file| file.extension().is_some_and(|end| end == "dump")).collect()
+    }
+
     /// The file mapped at `address`, and the offset in it.
     pub(super) fn file_at(&self, address: u64) -> Option<(PathBuf, u64)> {
         let (start, part) = self.part_at(address)?;

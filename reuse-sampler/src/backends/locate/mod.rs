@@ -1,8 +1,10 @@
 //! Where an executed address comes from: file, symbol and source line.
 //!
 //! The program's mappings are looked at while it lives, when code turns up at an address that was not seen
-//! before, and when the plugin lists them at its end; they are kept for questions after that.
+//! before, and when the plugin lists them at its end; they are kept for questions after that. Code that belongs to no file
+//! has the name that the program has written down for `perf`.
 
+mod jit;
 mod maps;
 #[cfg(feature = "symbols")]
 mod symbols;
@@ -12,17 +14,34 @@ use std::collections::HashMap;
 #[cfg(feature = "symbols")]
 use std::path::{Path, PathBuf};
 
+use std::time::SystemTime;
+
 use crate::CodeLocation;
+use jit::Methods;
 use maps::Maps;
 #[cfg(feature = "symbols")]
 use symbols::Symbols;
 
-/// Knows the mappings of one process, and the symbols of the files that were asked for.
-#[derive(Debug, Default)]
+/// Knows the mappings of the processes that execute one program, and the symbols of the files that were asked for.
+#[derive(Debug)]
 pub(crate) struct Locator {
+    since: SystemTime,
     maps: Maps,
+    methods: Vec<Methods>, // of each process that wrote down any
     #[cfg(feature = "symbols")]
     symbols: HashMap<PathBuf, Option<Symbols>>,
+}
+
+impl Default for Locator {
+    fn default() -> Self {
+        Self {
+            since: SystemTime::now(),
+            maps: Maps::default(),
+            methods: Vec::new(),
+            #[cfg(feature = "symbols")]
+            symbols: HashMap::new(),
+        }
+    }
 }
 
 impl Locator {
@@ -38,9 +57,31 @@ impl Locator {
         self.maps.take(maps, base);
     }
 
-    /// What is at `address`, if a file was mapped there.
+    /// Takes over the names that process `pid`, which has ended, gave to the code that it made.
+    #[cfg_attr(not(any(qemu_plugin, dbi_backend)), allow(dead_code))]
+    pub(crate) fn ended(&mut self, pid: u32) {
+        let found =
+            i32::try_from(pid).ok().map(|pid| Methods::of_process(pid, self.since, &self.maps.dumps()));
+        self.methods.extend(found.flatten());
+    }
+
+    /// Code that the program made: none where two of its processes call it by different names.
+    fn method(&self, address: u64) -> Option<CodeLocation> {
+        let mut found =
+            self.methods.iter().filter_map(|methods| Some((methods, methods.symbol_at(address)?)));
+        let (methods, symbol) = found.next()?;
+        let file = methods.file().to_owned();
+        found.all(|(_, other)| other == symbol).then_some(CodeLocation {
+            file,
+            offset: address,
+            symbol: Some(symbol),
+            line: None,
+        })
+    }
+
+    /// What is at `address`, if a file was mapped there or the program has named it.
     pub(crate) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        let (file, offset) = self.maps.file_at(address)?;
+        let Some((file, offset)) = self.maps.file_at(address) else { return self.method(address) };
         #[cfg_attr(not(feature = "symbols"), allow(unused_mut))]
         let mut location = CodeLocation { file, offset, symbol: None, line: None };
         #[cfg(feature = "symbols")]

@@ -31,6 +31,9 @@ pub struct QemuOptions {
     pub stretch: u32,
     /// What becomes of processes that the program starts. Default: they are observed too.
     pub children: Children,
+    /// Mean number of a thread's accesses from one [stride](crate::Window::strides) sampled to the next; 0 for none.
+    /// Default: 0.
+    pub strides: u64,
     /// The emulator. Default: `qemu-x86_64` or `qemu-aarch64`, whichever the program is for, from `PATH`.
     pub emulator: Option<PathBuf>,
 }
@@ -47,6 +50,7 @@ impl Default for QemuOptions {
             randomized_addresses: false,
             stretch: 1 << 13,
             children: Children::Follow,
+            strides: 0,
             emulator: None,
         }
     }

@@ -57,6 +57,7 @@ impl Process {
         header.stretch.store(options.stretch, Ordering::Relaxed);
         header.line_shift.store(options.line_size.shift(), Ordering::Relaxed);
         header.seed.store(options.seed, Ordering::Relaxed);
+        header.strides.store(options.strides, Ordering::Relaxed);
         header.leaves_stale.store(u32::from(emulator.leaves_stale), Ordering::Relaxed);
         header.reported.store(reported as u32, Ordering::Relaxed);
         header.follows.store(u32::from(options.children == Children::Follow), Ordering::Relaxed);

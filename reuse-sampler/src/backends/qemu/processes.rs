@@ -173,7 +173,7 @@ impl Processes {
             let base = mapping.ring(region).region().guest_base.load(Ordering::Relaxed);
             image.see(process.account.record.pid as i32, base, &window.code);
         }
-        Images::mark(process.image, &mut window.code, &mut window.report.closed);
+        Images::mark(process.image, &mut window.code, &mut window.report);
     }
 
     /// What is at a marked address.
@@ -199,6 +199,7 @@ impl Processes {
     pub(super) fn executes(&mut self, process: usize, path: &str, command: String) {
         let image = self.images.number(path);
         if let Some(process) = self.all.get_mut(process) {
+            self.images.ended(process.image, process.account.record.pid);
             process.image = image;
             process.account.record.command = command;
         }
@@ -214,6 +215,7 @@ impl Processes {
     /// A process has sent its last report.
     pub(super) fn complete(&mut self, process: usize) {
         if let Some(process) = self.all.get_mut(process) {
+            self.images.ended(process.image, process.account.record.pid);
             process.complete = true;
         }
     }

@@ -61,6 +61,7 @@ pub(crate) fn window_from(
         loads: backward(&loads, line_size),
         stores: backward(&stores, line_size),
     });
+    window.strides = report.strides;
     window.open_samples = report.open;
     window
 }

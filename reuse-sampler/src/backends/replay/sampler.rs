@@ -47,6 +47,8 @@ pub struct ReplayOptions {
     /// ends it ([`Window::process`]). Costs a second look at each access, and where there are several threads a third.
     /// Default: no.
     pub coherent: bool,
+    /// Mean number of accesses of a thread from one [stride](Window::strides) sampled to the next; 0 for none. Default: 0.
+    pub strides: u64,
 }
 
 impl Default for ReplayOptions {
@@ -56,6 +58,7 @@ impl Default for ReplayOptions {
             line_size: LineSize::B64,
             seed: 0,
             coherent: false,
+            strides: 0,
         }
     }
 }
@@ -78,6 +81,13 @@ impl ReplayOptions {
     #[must_use]
     pub const fn coherent(mut self) -> Self {
         self.coherent = true;
+        self
+    }
+
+    /// The same with the stride of one access in `mean` sampled.
+    #[must_use]
+    pub const fn strides(mut self, mean: u64) -> Self {
+        self.strides = mean;
         self
     }
 
@@ -167,7 +177,8 @@ impl<S: EventSource> ReplaySampler<S> {
 
     fn thread(&mut self, id: ThreadId) -> ThreadState {
         self.threads.remove(&id).unwrap_or_else(|| {
-            let mut state = ThreadState::new(id, self.options.seed, self.options.window);
+            let ReplayOptions { seed, window, strides, .. } = self.options;
+            let mut state = ThreadState::new(id, seed, window).with_strides(strides, seed);
             if let Some(process) = &mut self.process {
                 process.add(id);
             }

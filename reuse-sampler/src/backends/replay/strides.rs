@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::engine::gaps::{Gaps, Rate};
-use crate::engine::random::Random;
-use crate::{Access, SampleGap};
+use crate::engine::strides::StrideSampler;
+use crate::{Access, AccessKind, SampleGap};
 
 /// Different strides that are counted at one instruction; further ones count as irregular.
 const STRIDES: usize = 16;
-/// Accesses after which an instruction is no longer waited for.
-const PATIENCE: u64 = 1 << 20;
 
 /// The distance in bytes from one access of an instruction to its next, sampled: an access is chosen at random, and its
 /// instruction waited for.
@@ -36,14 +33,9 @@ const PATIENCE: u64 = 1 << 20;
 /// # References
 /// Khan, Sandberg and Hagersten, *A Case for Resource Efficient Prefetching in Multicores*, ICPP 2014, section IV: a
 /// load whose most frequent stride covers 70 % of its samples is taken for regular.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Strides {
-    pc: u64,      // waited for, while `waiting`
-    address: u64, // of its last access
-    waiting: bool,
-    left: u64, // accesses until the next one is chosen, or patience ends; at least 1
-    gaps: Gaps,
-    random: Random,
+    sampler: Option<StrideSampler>, // none where a backend samples
     by_pc: HashMap<u64, Tally>,
 }
 
@@ -51,6 +43,15 @@ pub struct Strides {
 struct Tally {
     samples: u64,
     strides: BTreeMap<i64, u64>, // at most STRIDES
+}
+
+impl Tally {
+    fn add(&mut self, stride: i64) {
+        self.samples += 1;
+        if self.strides.len() < STRIDES || self.strides.contains_key(&stride) {
+            *self.strides.entry(stride).or_default() += 1;
+        }
+    }
 }
 
 /// The most frequent stride of an instruction.
@@ -78,22 +79,23 @@ impl Strides {
     /// One access in so many is chosen on average; `seed` decides which.
     #[must_use]
     pub fn new(gap: SampleGap, seed: u64) -> Self {
-        let mut random = Random::new(seed, 0x7374_7269_6465);
-        let mut gaps = Gaps::new(Rate::Sparse { mean: gap.accesses() }, &mut random);
-        let left = gaps.next(&mut random);
-        Self { pc: 0, address: 0, waiting: false, left, gaps, random, by_pc: HashMap::new() }
+        Self { sampler: Some(StrideSampler::new(gap.accesses(), seed, 0)), by_pc: HashMap::new() }
     }
 
-    /// Sees an access.
+    /// Sees an access. Without effect on the default, which only takes what backends sample.
     #[inline]
     pub fn access(&mut self, access: &Access) {
-        if self.waiting && access.pc == self.pc {
-            self.arrived(access.address);
-        } else {
-            self.left -= 1;
-            if self.left == 0 {
-                self.turn(access);
-            }
+        let store = access.kind == AccessKind::Store;
+        let Some(sampler) = &mut self.sampler else { return };
+        if let Some(stride) = sampler.access(access.pc, access.address, store) {
+            self.add(&[(access.pc, stride)]);
+        }
+    }
+
+    /// Adds strides that a backend has sampled: [`Window::strides`](crate::Window::strides).
+    pub fn add(&mut self, sampled: &[(u64, i64)]) {
+        for &(pc, stride) in sampled {
+            self.by_pc.entry(pc).or_default().add(stride);
         }
     }
 
@@ -104,36 +106,12 @@ impl Strides {
         let (&bytes, &count) = tally.strides.iter().max_by_key(|&(&bytes, &count)| (count, bytes))?;
         Some(Stride { samples: tally.samples, bytes, share: count as f64 / tally.samples as f64 })
     }
-
-    #[cold]
-    fn arrived(&mut self, address: u64) {
-        let stride = address.wrapping_sub(self.address) as i64;
-        let tally = self.by_pc.entry(self.pc).or_default();
-        tally.samples += 1;
-        if tally.strides.len() < STRIDES || tally.strides.contains_key(&stride) {
-            *tally.strides.entry(stride).or_default() += 1;
-        }
-        self.rest();
-    }
-
-    #[cold]
-    fn turn(&mut self, access: &Access) {
-        if self.waiting {
-            self.rest();
-        } else {
-            (self.pc, self.address, self.waiting, self.left) = (access.pc, access.address, true, PATIENCE);
-        }
-    }
-
-    fn rest(&mut self) {
-        self.waiting = false;
-        self.left = self.gaps.next(&mut self.random);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::strides::PATIENCE;
 
     #[test]
     fn an_instruction_that_never_comes_back_is_given_up() {

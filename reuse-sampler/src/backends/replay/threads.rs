@@ -36,6 +36,12 @@ impl ThreadState {
         }
     }
 
+    /// Samples the stride of one access in `mean`; 0 for none.
+    pub(crate) fn with_strides(mut self, mean: u64, seed: u64) -> Self {
+        self.tracker = self.tracker.with_strides(mean, seed, u64::from(self.id.0));
+        self
+    }
+
     pub(crate) fn begin(&mut self, index: WindowIndex, mode: Mode) {
         self.index = index;
         self.observed = mode != Mode::Off;
@@ -89,6 +95,7 @@ impl ThreadState {
         let store = access.kind == AccessKind::Store;
         self.accesses += 1;
         if self.observed {
+            self.tracker.operand(access.pc, access.address, store);
             self.tracker.access(first, access.pc, store);
         }
         if first != last {

@@ -10,7 +10,7 @@ use super::futex;
 
 /// Changes whenever the layout or a message does; both sides are built from one source, so that a mismatch
 /// means a damaged build.
-pub const MAGIC: u64 = 0x7265_7573_6501_0007;
+pub const MAGIC: u64 = 0x7265_7573_6501_0008;
 
 /// Bytes of the ring, a power of two.
 pub const RING: usize = 1 << 21;
@@ -82,6 +82,8 @@ pub struct Header {
     pub started: AtomicU32,
     /// Seed of the sample choice.
     pub seed: AtomicU64,
+    /// Mean gap between strides sampled; 0 for none.
+    pub strides: AtomicU64,
     /// Plan of new threads.
     pub initial: PlanCell,
     /// Counts requests: 1 once observation is to end, 2 once the processes are to be killed. Sleepers: the plugins' own

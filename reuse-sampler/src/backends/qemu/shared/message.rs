@@ -278,6 +278,11 @@ impl WindowMessage {
                 put(to, value);
             }
         }
+        put(to, report.strides.len() as u64);
+        for &(pc, stride) in &report.strides {
+            put(to, pc);
+            put(to, stride as u64);
+        }
         put(to, u64::from(report.arrivals.is_some()));
         for fates in report.arrivals.iter().flatten() {
             put(to, fates.len() as u64);
@@ -326,6 +331,9 @@ impl WindowMessage {
                 open: from.get()?,
                 pairs: from.get()?,
             });
+        }
+        for _ in 0..from.get()? {
+            report.strides.push((from.get()?, from.get()? as i64));
         }
         if from.get()? != 0 {
             report.arrivals = Some([get_backward(from)?, get_backward(from)?]);
