@@ -8,7 +8,7 @@ use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, Clock, LineSize, Sampler, SamplerError, file};
+use reuse_sampler::{Children, Clock, CodeLocation, LineSize, Sampler, SamplerError, file};
 
 use crate::cli::Failure;
 use crate::report::ProcessRow;
@@ -37,6 +37,8 @@ pub struct TargetOptions {
     pub backend: Backend,
     /// What becomes of processes that a program starts.
     pub children: ChildProcesses,
+    /// Mean gap between sampled strides of instructions; 0 for none.
+    pub strides: u64,
 }
 
 impl TargetOptions {
@@ -45,6 +47,7 @@ impl TargetOptions {
         ReplayOptions::windows_of(WindowLength::Instructions(self.window))
             .line_size(self.line_size)
             .seed(self.seed)
+            .strides(self.strides)
     }
 }
 
@@ -145,6 +148,12 @@ impl Scope {
             Self::Shared => file::Scope::Shared,
         }
     }
+}
+
+/// A location as text, and whether that is a name: more than file and offset.
+#[must_use]
+pub fn named(location: &CodeLocation) -> (String, bool) {
+    (location.to_string(), location.symbol.is_some() || location.line.is_some())
 }
 
 /// A target under observation.
@@ -278,6 +287,7 @@ impl Target {
         auto.seed = options.seed;
         auto.output_to_stderr = options.output_to_stderr;
         auto.children = options.children.into();
+        auto.strides = options.strides;
         auto.backend = options.backend.into();
         let sampler = auto::spawn(program, arguments, &auto)?;
         let name = command_name(command);
@@ -333,10 +343,15 @@ impl Target {
 
     /// The code at an address: a symbol, a source line, or file and offset.
     pub fn locate(&mut self, address: u64) -> Option<String> {
+        self.place(address).map(|(code, _)| code)
+    }
+
+    /// The same, and whether it has a name: more than file and offset.
+    pub fn place(&mut self, address: u64) -> Option<(String, bool)> {
         match &mut self.kind {
-            Kind::Embedded(_) => workloads::locate(address),
-            Kind::Program(sampler) => sampler.locate(address).map(|location| location.to_string()),
-            Kind::Shared(_, traced) => traced.locate(address),
+            Kind::Embedded(_) => Some((workloads::locate(address)?, true)),
+            Kind::Program(sampler) => sampler.locate(address).map(|location| named(&location)),
+            Kind::Shared(_, traced) => traced.place(address),
         }
     }
 

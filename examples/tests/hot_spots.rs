@@ -107,29 +107,29 @@ fn shares_of_the_misses_are_those_of_a_simulation() {
 }
 
 /// The walk down a column of the naive product comes in a stride of a row, a chase through pointers in none; vectors
-/// that are swept leave no line behind that is wanted again.
+/// that are swept leave no line behind that is wanted again, unless a later level holds them.
 #[test]
 fn hints_are_given_where_they_help() {
-    let at = |workload: &str, size: &str| {
-        let object =
-            json(&["--workload", workload, "--seed", "7", "--hot-spots", size, "--sample-rate", "0.05"]);
+    let at = |workload: &str, size: &str, levels: &str| {
+        let given = ["--workload", workload, "--seed", "7", "--hot-spots", size, "--levels", levels];
+        let object = json(&[&given[..], &["--sample-rate", "0.05"]].concat());
         object["hot_spots"]["by_instruction"].as_array().unwrap().clone()
     };
-    let product = at("matmul_naive", "4KiB");
-    assert_eq!(
-        (&product[0]["kind"], &product[0]["prefetch"]),
-        (&"load".into(), &true.into()),
-        "{}",
-        product[0]
-    );
+    let has =
+        |spot: &Value, hint: &str| spot["advice"].as_array().unwrap().iter().any(|tip| tip["hint"] == hint);
+    let product = at("matmul_naive", "4KiB", "4KiB,32KiB");
+    assert_eq!(product[0]["kind"], "load", "{}", product[0]);
     assert_eq!(product[0]["stride"], 128 * 8);
-    let chase = at("pointer_chase", "32KiB");
+    assert!(has(&product[0], "block"), "{}", product[0]);
+    // Nobody knows the next pointer, and each line is wanted again: the second level has it, where there is one.
+    let chase = at("pointer_chase", "32KiB", "32KiB,1MiB");
     assert!(chase[0]["misses"].as_f64().unwrap() > 0.5 && chase[0]["prefetch"] == false, "{}", chase[0]);
-    // A whole line is eight doubles: seven of eight touches hit, so no instruction wastes 95 %; the line of the last is.
-    let sweep = at("stream", "32KiB");
+    assert_eq!(chase[0]["non_temporal"], false, "{}", chase[0]);
+    let sweep = at("stream", "32KiB", "32KiB,256KiB,1MiB");
     assert!(sweep.iter().filter(|spot| spot["prefetch"] == true).count() >= 3, "{sweep:?}");
-    // Each visit of a pointer is the only one for 8 Ki lines.
-    assert!(chase.iter().any(|spot| spot["non_temporal"] == true), "{chase:?}");
+    assert!(sweep.iter().any(|spot| spot["non_temporal"] == true), "{sweep:?}");
+    let held = at("stream", "32KiB", "32KiB,2MiB");
+    assert!(held.iter().all(|spot| spot["non_temporal"] == false), "{held:?}");
 }
 
 #[test]
@@ -203,6 +203,15 @@ fn the_instruction_side_is_modelled_as_it_is_simulated() {
 /// A program under the emulator, where there is one: instructions and accesses in order.
 #[test]
 fn both_sides_of_a_program_are_modelled_as_they_are_simulated() {
+    // Cargo adds folders to the loader's path. To search 24 to 48 of them is most of what `true` does, and turns round the
+    // lines of their names, as many as 4 KiB hold: a cliff, where the model is off by 1.5 points (all in all by 0.0040).
+    if std::env::var_os("LD_LIBRARY_PATH").is_some() {
+        let this = "hot_spots::both_sides_of_a_program_are_modelled_as_they_are_simulated";
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", this, "--nocapture"]).env_remove("LD_LIBRARY_PATH");
+        assert!(again.status().unwrap().success());
+        return;
+    }
     let found = |side: &str, model: &str, more: &[&str]| {
         let given = [
             "--side",
@@ -236,9 +245,9 @@ fn both_sides_of_a_program_are_modelled_as_they_are_simulated() {
         let (exact, modelled) = (ratios(&exact), ratios(&modelled));
         assert!(exact[0] > 1.5 * exact[6] && exact[6] > 0.0, "{exact:?}");
         let error = modelled.iter().zip(&exact).map(|(a, b)| (a - b).abs()).sum::<f64>() / 7.0;
-        // A run of some ten thousand accesses, most of them the loader's, which never does the same for long. Its error depends
-        // on the environment: 0.001 in most, 0.0033 in one.
-        assert!(error < 0.005, "{side}: {error}: {modelled:?} {exact:?}");
+        // A run of some ten thousand accesses, most of them the loader's, which never does the same for long: 0.0014 at most,
+        // whatever else is in the environment.
+        assert!(error < 0.003, "{side}: {error}: {modelled:?} {exact:?}");
         let spots = found(side, "statstack", &["--hot-spots", "4KiB", "--sample-rate", "0.2"]).object();
         let spots = spots["hot_spots"]["by_instruction"].as_array().unwrap().clone();
         assert!(spots.iter().any(|spot| spot["kind"] == instruction), "{spots:?}");

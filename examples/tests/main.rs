@@ -4,6 +4,7 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod advice;
 mod backend;
 mod chip;
 mod chip_cache;
@@ -21,6 +22,7 @@ mod goldens;
 mod hot_spots;
 mod json_keys;
 mod miss_ratio_curve;
+mod names;
 mod phase_guided;
 mod phase_guided_vs_periodic;
 mod pirate;

@@ -11,7 +11,7 @@ use reuse_sampler::trace::Side;
 
 use super::trace_program;
 use crate::cli::Failure;
-use crate::target::{Backend, Outcome};
+use crate::target::{Backend, Outcome, named};
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
@@ -35,7 +35,13 @@ impl Traced {
     /// The code at an address, once all events were returned.
     #[must_use]
     pub fn locate(&self, address: u64) -> Option<String> {
-        self.0.borrow_mut().locate(address).map(|location| location.to_string())
+        self.place(address).map(|(code, _)| code)
+    }
+
+    /// The same, and whether it has a name: more than file and offset.
+    #[must_use]
+    pub fn place(&self, address: u64) -> Option<(String, bool)> {
+        self.0.borrow_mut().locate(address).map(|location| named(&location))
     }
 
     /// The global variable at an address, once all events were returned.

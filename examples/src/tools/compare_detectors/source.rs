@@ -60,6 +60,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         output_to_stderr: true,
         backend: Backend::Exact,
         children: ChildProcesses::Ignore,
+        strides: 0,
     };
     let mut target = Target::program(args.sources.program(), options).map_err(Failure::run)?;
     let mut vector =

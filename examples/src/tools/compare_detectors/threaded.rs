@@ -70,6 +70,7 @@ fn observe(
         output_to_stderr: true,
         backend: Backend::Qemu,
         children: ChildProcesses::Ignore,
+        strides: 0,
     };
     let word = match style {
         Style::Data => "data",

@@ -228,6 +228,7 @@ fn sampled(
         output_to_stderr: args.json,
         backend: args.backend,
         children: ChildProcesses::Ignore,
+        strides: 0,
     };
     let target = Target::program(&args.program, options).and_then(Target::in_accesses);
     let mut target = target.map_err(Failure::run)?;

@@ -127,6 +127,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
         output_to_stderr: args.common.claims_stdout(),
         backend: args.backend,
         children: args.children,
+        strides: 0,
     };
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, options).map_err(Failure::usage)?

@@ -47,10 +47,14 @@ pub struct Args {
     /// 0.01 with --hot-spots; 0.00001 where hardware counters observe PROGRAM]. The exact models always see every access
     #[arg(long, value_name = "R", value_parser = sample_rate)]
     sample_rate: Option<f64>,
-    /// List the instructions that miss in a cache of this size, those that a prefetcher could help, and those that fill the
-    /// cache in vain
+    /// List the instructions that miss in a cache of this size, and what could be done about it without adding misses at any
+    /// level of the hierarchy: prefetch, keep lines out of the cache, block or fuse loops
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hot_spots: Option<u64>,
+    /// With --hot-spots, the levels of the hierarchy that hints are judged at; its SIZE is one of them
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes, requires = "hot_spots",
+        default_value = "32KiB,1MiB,16MiB")]
+    levels: Vec<u64>,
     /// The data cache, or the instruction cache of a program or of a trace that records fetches
     #[arg(long, value_enum, default_value_t = CacheSide::Data)]
     pub(super) side: CacheSide,
@@ -119,6 +123,13 @@ impl Unit {
             Self::Bytes => "bytes",
         }
     }
+}
+
+/// The cache whose hot spots are asked for, and the levels that hints are judged at, the smallest first.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    pub size: CacheLines,
+    pub levels: Vec<CacheLines>,
 }
 
 /// What is cached.
@@ -254,7 +265,7 @@ impl Args {
     }
 
     /// The cache whose hot spots are asked for.
-    pub(super) fn hot_spots(&self, line_size: LineSize) -> Result<Option<CacheLines>, Failure> {
+    pub(super) fn hot_spots(&self, line_size: LineSize) -> Result<Option<Hierarchy>, Failure> {
         let Some(bytes) = self.hot_spots else { return Ok(None) };
         if self.model.is_exact() {
             let problem = format!("{} does not distinguish instructions", self.model.name());
@@ -262,8 +273,9 @@ impl Args {
                 "--hot-spots: {problem}: give --model statstack or statcache"
             )));
         }
-        let size = cache_sizes(&[bytes], line_size).map_err(Failure::usage)?;
-        Ok(size.first().copied())
+        let size = CacheLines(bytes / u64::from(line_size.bytes()));
+        let levels = [&[bytes], &self.levels[..]].concat();
+        Ok(Some(Hierarchy { size, levels: cache_sizes(&levels, line_size).map_err(Failure::usage)? }))
     }
 
     /// The format of the trace, where there is one.

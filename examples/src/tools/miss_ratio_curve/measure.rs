@@ -13,7 +13,7 @@ use reuse_sampler::{
 use statcache::StatCache;
 use statstack::StatStack;
 
-use super::args::Model;
+use super::args::{Hierarchy, Model};
 use super::bursts::Part;
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
@@ -133,7 +133,7 @@ pub struct Fit<'a> {
     /// What was seen of the code.
     pub observer: &'a Observer,
     /// The cache whose hot spots are asked for.
-    pub hot_spots: Option<CacheLines>,
+    pub hot_spots: Option<&'a Hierarchy>,
 }
 
 /// Fits a model to each part, of so many accesses and samples together, and averages their curves.
@@ -199,7 +199,7 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
     let points = model.curve(settings.sizes).points;
     let invalidated = settings.sizes.iter().map(|&size| taken_away(parts, &model, size)).collect();
     let kinds = settings.observer.kinds(parts, &model, settings.sizes);
-    let spots = settings.hot_spots.and_then(|size| settings.observer.spots(&model, size));
+    let spots = settings.hot_spots.and_then(|hierarchy| settings.observer.spots(&model, hierarchy));
     let Some(bootstrap) = &settings.bootstrap else {
         return Ok(Curve { points, invalidated, intervals: None, kinds, spots });
     };

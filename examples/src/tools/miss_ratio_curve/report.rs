@@ -11,7 +11,7 @@ use super::coherence::{ByOthers, FalselyShared, ThreadCurve};
 use super::measure::Measured;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
-use super::spots::Spots;
+use super::spots::{Spots, Tip};
 use crate::cli::Failure;
 use crate::output::OutputDir;
 use crate::report::{ProcessRow, Table, bytes, count, percent, process_table};
@@ -19,6 +19,11 @@ use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
+
+/// Share of the misses below which it is said how code gets names.
+const NAMED: f64 = 0.9;
+const HOW_TO_NAME: &str = "Names come from symbols and debug files; those of code made at run time from perf-PID.map and jitdump: node \
+     --perf-basic-prof, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.";
 
 /// The result, in each of its forms.
 pub struct Report<'a> {
@@ -270,12 +275,7 @@ impl Report<'_> {
         ];
         for spot in spots.by_instruction.iter().take(ROWS) {
             let stride = spot.stride.zip(spot.stride_share);
-            let hint = match (spot.prefetch, spot.non_temporal) {
-                (true, true) => "prefetch, non-temporal",
-                (true, false) => "prefetch",
-                (false, true) => "non-temporal",
-                (false, false) => "",
-            };
+            let hints: Vec<String> = spot.advice.iter().map(|tip| hint(tip, spots)).collect();
             rows.push(vec![
                 spot.code.clone().unwrap_or_else(|| format!("{:#x}", spot.pc)),
                 spot.kind.to_owned(),
@@ -285,10 +285,23 @@ impl Report<'_> {
                 percent(spot.accesses),
                 percent(spot.wasted),
                 stride.map_or_else(String::new, |(bytes, share)| format!("{bytes} ({})", percent(share))),
-                hint.to_owned(),
+                hints.join("; "),
             ]);
         }
-        write!(out, "{}", Table::from(rows).text())
+        write!(out, "{}", Table::from(rows).text())?;
+        let levels: Vec<String> = spots.levels.iter().map(|&level| bytes(level)).collect();
+        writeln!(
+            out,
+            "\n{} of the misses are at code with a name. Hints: the share of all misses at {} that each would remove; of \
+             blocking and fusing at most that. Prefetching fetches the same lines, earlier. Whether loops may be rearranged is \
+             not checked.",
+            percent(spots.named),
+            levels.join(", "),
+        )?;
+        if spots.named < NAMED {
+            writeln!(out, "{HOW_TO_NAME}")?;
+        }
+        Ok(())
     }
 
     /// A cache size as people read it.
@@ -392,4 +405,14 @@ impl Report<'_> {
         }
         Ok(svg)
     }
+}
+
+/// A hint and what it would remove at each level.
+fn hint(tip: &Tip, spots: &Spots) -> String {
+    let removes: Vec<String> = tip.removes.iter().map(|&share| percent(share)).collect();
+    let with = tip.with.and_then(|with| spots.by_instruction.iter().find(|spot| spot.pc == with));
+    let with = with.and_then(|spot| spot.code.as_ref()).map(|code| format!(" with {code}"));
+    let with = with.or_else(|| tip.with.map(|with| format!(" with {with:#x}"))).unwrap_or_default();
+    let ahead = tip.ahead.map_or_else(String::new, |ahead| format!(" {ahead} ahead"));
+    format!("{}{with}{ahead} ({})", tip.hint, removes.join(", "))
 }

@@ -4,19 +4,19 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, Strides, WindowLength};
+use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
     Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, Window, WindowPlan,
 };
 
-use super::args::{Args, CacheSide, Model, Unit};
+use super::args::{Args, CacheSide, Hierarchy, Model, Unit};
 use super::bursts::Bursts;
 use super::measure::{
     Fit, Measured, PrivateCaches, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru,
 };
 use super::sets::SomeSets;
-use super::spots::{Observer, Tap};
+use super::spots::{Named, Observer, Tap};
 use super::threads::Threads;
 use crate::cli::{Failure, Progress};
 use crate::machines::chip::Policy;
@@ -41,7 +41,7 @@ pub struct Settings<'a> {
     sizes: Vec<CacheLines>,
     plan: WindowPlan,
     bootstrap: Option<Bootstrap>,
-    hot_spots: Option<CacheLines>,
+    hot_spots: Option<Hierarchy>,
     pub scope: Scope,
     pub unit: Option<Unit>,
 }
@@ -139,7 +139,7 @@ impl<'a> Settings<'a> {
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let events = workload.events().map_err(Failure::run)?;
-        let measured = self.replay(events, &watch, Failure::run, locate)?;
+        let measured = self.replay(events, &watch, Failure::run, |pc| Some((locate(pc)?, true)))?;
         Ok(Run {
             source: format!("{name} (embedded)"),
             measured,
@@ -160,6 +160,7 @@ impl<'a> Settings<'a> {
             output_to_stderr: self.args.common.claims_stdout(),
             backend: self.args.backend,
             children: self.args.children,
+            strides: self.strides(),
         };
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
         let mut target = target.map_err(Failure::run)?;
@@ -167,7 +168,7 @@ impl<'a> Settings<'a> {
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
         if let Some(spots) = &mut measured.spots {
-            spots.describe(|pc| target.locate(pc), None);
+            spots.describe(|pc| target.place(pc));
         }
         measured.operands = target.operands(measured.accesses);
         let outcome = target.outcome();
@@ -191,7 +192,7 @@ impl<'a> Settings<'a> {
         )?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
-        let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.locate(pc))?;
+        let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.place(pc))?;
         if let Some(coherence) = &mut measured.coherence {
             coherence.stretch = Some(STRETCH);
             coherence.describe(self.line_size, |data| traced.variable(data), |pc| traced.locate(pc));
@@ -214,7 +215,7 @@ impl<'a> Settings<'a> {
         mut source: impl EventSource,
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
-        locate: impl FnMut(u64) -> Option<String>,
+        locate: impl FnMut(u64) -> Option<Named>,
     ) -> Result<Measured, Failure> {
         let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
         let measured = match self.args.model {
@@ -235,13 +236,9 @@ impl<'a> Settings<'a> {
             }
             Model::Statstack | Model::Statcache => {
                 let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
-                let options = windows.line_size(line_size).seed(seed);
-                let strides = self.hot_spots.map(|_| self.strides()).transpose()?;
+                let options = windows.line_size(line_size).seed(seed).strides(self.strides());
                 let sets = self.some_sets();
                 let tapped = Tap::new(source, |access: &Access| {
-                    if let Some(strides) = &strides {
-                        strides.borrow_mut().access(access);
-                    }
                     if let Some(sets) = &sets {
                         sets.borrow_mut().access(access);
                     }
@@ -261,7 +258,7 @@ impl<'a> Settings<'a> {
                     measured.hold_against(sets.borrow().against(&measured.points), line_size);
                 }
                 if let Some(spots) = &mut measured.spots {
-                    spots.describe(locate, strides.as_ref().map(|strides| strides.borrow().clone()).as_ref());
+                    spots.describe(locate);
                 }
                 measured
             }
@@ -279,10 +276,9 @@ impl<'a> Settings<'a> {
         self.args.ways.map(|ways| RefCell::new(SomeSets::new(&self.sizes, ways, self.line_size, policy)))
     }
 
-    /// Follows the strides of as many accesses as are sampled.
-    fn strides(&self) -> Result<RefCell<Strides>, Failure> {
-        let gap = SampleGap::mean(1.0 / self.args.sample_rate()).map_err(Failure::usage)?;
-        Ok(RefCell::new(Strides::new(gap, self.args.common.seed)))
+    /// Mean gap between strides: as many are sampled as accesses; 0 where nobody asks for them.
+    fn strides(&self) -> u64 {
+        if self.hot_spots.is_some() { (1.0 / self.args.sample_rate()).round().max(1.0) as u64 } else { 0 }
     }
 
     /// Samples to the end and fits the model.
@@ -324,7 +320,7 @@ impl<'a> Settings<'a> {
             ways: self.args.ways,
             bootstrap: self.bootstrap,
             observer,
-            hot_spots: self.hot_spots,
+            hot_spots: self.hot_spots.as_ref(),
         }
     }
 }

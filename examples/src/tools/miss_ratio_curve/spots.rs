@@ -1,37 +1,47 @@
 //! Which code misses: loads and stores apart, and the instructions that miss most in a cache of one size.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use reuse_sampler::replay::{Event, EventSource, Strides};
 use reuse_sampler::{
-    Access, AccessKind, CacheLines, CacheModel, Grouped, HotSpot, HotSpots, LineSize, ReuseProfile,
-    SamplerError, Window,
+    Access, AccessKind, Advice, CacheLines, CacheModel, Grouped, Hint, HotSpot, HotSpots, LineSize,
+    ReuseProfile, SamplerError, Window,
 };
 use serde::Serialize;
 
+use super::args::Hierarchy;
 use super::bursts::Part;
 
 /// Instructions that are listed.
 const MOST: usize = 40;
-/// Share of all misses below which an instruction is no candidate for anything.
-const WORTH: f64 = 0.01;
+
+/// A place in the code, and whether it has a name: more than file and offset.
+pub type Named = (String, bool);
+type Instruction = (u64, AccessKind);
 
 /// Gathers what windows say about code.
 #[derive(Debug)]
 pub struct Observer {
     line_size: LineSize,
     kinds: HotSpots<AccessKind>, // for the first touches, which only the run as a whole gives away
-    instructions: Option<HotSpots<(u64, AccessKind)>>,
+    instructions: Option<HotSpots<Instruction>>,
+    strides: Strides,
 }
 
 impl Observer {
     /// Nothing yet; instructions are kept apart if `instructions` says so.
     pub fn new(line_size: LineSize, instructions: bool) -> Self {
-        Self { line_size, kinds: HotSpots::new(), instructions: instructions.then(HotSpots::new) }
+        Self {
+            line_size,
+            kinds: HotSpots::new(),
+            instructions: instructions.then(HotSpots::new),
+            strides: Strides::default(),
+        }
     }
 
     /// Adds a window.
     pub fn add(&mut self, window: &Window) {
+        self.strides.add(&window.strides);
         for sample in &window.samples {
             self.kinds.add(sample, |site| site.kind);
             if let Some(instructions) = &mut self.instructions {
@@ -77,19 +87,27 @@ impl Observer {
         sizes.iter().map(|&size| kinds.each_ref().map(|kind| ratio(kind, size))).collect()
     }
 
-    /// The instructions by their misses in a cache of `size`; `None` if they were not kept apart.
-    pub fn spots(&self, model: &impl CacheModel, size: CacheLines) -> Option<Spots> {
+    /// The instructions by their misses in a cache, and what could be done; `None` if they were not kept apart.
+    pub fn spots(&self, model: &impl CacheModel, hierarchy: &Hierarchy) -> Option<Spots> {
         let instructions = self.instructions.as_ref()?;
-        let ranked = instructions.rank(&model.at(size));
-        // What fills the cache in vain comes in addition: it may itself miss little.
-        let streaming: BTreeSet<(u64, AccessKind)> = HotSpot::non_temporal(&ranked)
-            .into_iter()
-            .filter(|spot| spot.accesses * spot.wasted >= WORTH * wasted(&ranked))
-            .map(|spot| spot.site)
-            .collect();
-        let is_listed = |(rank, spot): &(usize, HotSpot<_>)| *rank < MOST || streaming.contains(&spot.site);
-        let spot = |spot: HotSpot<(u64, AccessKind)>| {
-            let non_temporal = streaming.contains(&spot.site);
+        let ranked = instructions.rank(&model.at(hierarchy.size));
+        let stride = |site: &Instruction| self.strides.of(site.0);
+        let mut tips: BTreeMap<Instruction, Vec<Tip>> = BTreeMap::new();
+        for advice in instructions.advise(model, &hierarchy.levels, self.line_size, stride) {
+            let site = advice.site;
+            let tip = Tip::from(advice);
+            if tip.hint != "prefetch" || site.1 == AccessKind::Load {
+                tips.entry(site).or_default().push(tip);
+            }
+        }
+        let misses = ranked.iter().map(|spot| (spot.site.0, spot.misses)).collect();
+        // What fills a cache in vain comes in addition: it may itself miss little.
+        let is_listed = |(rank, spot): &(usize, HotSpot<_>)| *rank < MOST || tips.contains_key(&spot.site);
+        let listed: Vec<_> = ranked.into_iter().enumerate().filter(is_listed).map(|(_, spot)| spot).collect();
+        let spot = |spot: HotSpot<Instruction>| {
+            let advice = tips.remove(&spot.site).unwrap_or_default();
+            let has = |hint| advice.iter().any(|tip| tip.hint == hint);
+            let stride = stride(&spot.site);
             Spot {
                 pc: spot.site.0,
                 kind: if spot.site.1 == AccessKind::Load { "load" } else { "store" },
@@ -100,25 +118,23 @@ impl Observer {
                 miss_ratio: spot.miss_ratio,
                 first_touches: spot.first_touches,
                 wasted: spot.wasted,
-                stride: None,
-                stride_share: None,
-                prefetch: false,
-                non_temporal,
+                stride: stride.map(|stride| stride.bytes),
+                stride_share: stride.map(|stride| stride.share),
+                prefetch: has("prefetch"),
+                non_temporal: has("non-temporal"),
+                advice,
             }
         };
-        let spots =
-            ranked.into_iter().enumerate().filter(is_listed).map(|(_, ranked)| spot(ranked)).collect();
         Some(Spots {
-            lines: size.0,
+            lines: hierarchy.size.0,
+            levels: hierarchy.levels.iter().map(|level| level.bytes(self.line_size)).collect(),
             samples: instructions.samples(),
-            by_instruction: spots,
+            named: 0.0,
+            by_instruction: listed.into_iter().map(spot).collect(),
             by_code: Vec::new(),
+            misses,
         })
     }
-}
-
-fn wasted<K>(spots: &[HotSpot<K>]) -> f64 {
-    spots.iter().map(|spot| spot.accesses * spot.wasted).sum()
 }
 
 /// The instructions that miss most.
@@ -126,12 +142,18 @@ fn wasted<K>(spots: &[HotSpot<K>]) -> f64 {
 pub struct Spots {
     /// Size of the cache.
     pub lines: u64,
+    /// Sizes in bytes of the levels that hints are judged at.
+    pub levels: Vec<u64>,
     /// Samples behind it.
     pub samples: u64,
+    /// Share of the misses whose instruction has a name: a function or a source line, not only a place in a file.
+    pub named: f64,
     /// Most misses first.
     pub by_instruction: Vec<Spot>,
     /// The same by the place in the source, or in the program's code, where that is known.
     pub by_code: Vec<Place>,
+    #[serde(skip)]
+    misses: Vec<(u64, f64)>, // of all instructions
 }
 
 /// An instruction.
@@ -150,8 +172,38 @@ pub struct Spot {
     pub stride_share: Option<f64>,
     /// It loads, misses, and its next address can be foreseen.
     pub prefetch: bool,
-    /// Its lines leave before they are touched again: a hint to keep them out costs nothing.
+    /// Its lines leave all levels before they are touched again: a hint to keep them out costs nothing.
     pub non_temporal: bool,
+    /// What could be done about its misses.
+    pub advice: Vec<Tip>,
+}
+
+/// What could be done about the misses of an instruction, and how many that would remove.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tip {
+    /// `prefetch`, `non-temporal`, `block` or `fuse`.
+    pub hint: &'static str,
+    /// Of a prefetch: executions ahead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    /// Of a fusion: the instruction that left the lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<u64>,
+    /// Share of all misses of each level.
+    pub removes: Vec<f64>,
+}
+
+impl From<Advice<Instruction>> for Tip {
+    fn from(advice: Advice<Instruction>) -> Self {
+        let (hint, ahead, with) = match advice.hint {
+            Hint::Prefetch { ahead } => ("prefetch", Some(ahead), None),
+            Hint::NonTemporal => ("non-temporal", None, None),
+            Hint::Block => ("block", None, None),
+            Hint::Fuse { with } => ("fuse", None, Some(with.0)),
+            _ => ("", None, None),
+        };
+        Self { hint, ahead, with, removes: advice.removes }
+    }
 }
 
 /// A place in the code and the share of its instructions.
@@ -163,20 +215,18 @@ pub struct Place {
 }
 
 impl Spots {
-    /// Adds names of code and strides.
-    pub fn describe(&mut self, mut locate: impl FnMut(u64) -> Option<String>, strides: Option<&Strides>) {
+    /// Adds names of code.
+    pub fn describe(&mut self, mut locate: impl FnMut(u64) -> Option<Named>) {
         let mut places: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for spot in &mut self.by_instruction {
-            spot.code = locate(spot.pc);
+            spot.code = locate(spot.pc).map(|(code, _)| code);
             if let Some(code) = &spot.code {
                 let place = places.entry(code.clone()).or_default();
                 *place = (place.0 + spot.accesses, place.1 + spot.misses);
             }
-            let Some(stride) = strides.and_then(|strides| strides.of(spot.pc)) else { continue };
-            spot.stride = Some(stride.bytes);
-            spot.stride_share = Some(stride.share);
-            spot.prefetch = spot.kind == "load" && spot.misses >= WORTH && stride.is_regular();
         }
+        let named = |&&(pc, _): &&(u64, f64)| locate(pc).is_some_and(|(_, is_name)| is_name);
+        self.named = self.misses.iter().filter(named).map(|(_, misses)| misses).sum();
         self.by_code =
             places.into_iter().map(|(code, (accesses, misses))| Place { code, accesses, misses }).collect();
         self.by_code.sort_by(|a, b| b.misses.total_cmp(&a.misses));

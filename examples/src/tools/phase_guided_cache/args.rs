@@ -146,6 +146,7 @@ impl Args {
             output_to_stderr: self.claims_stdout(),
             backend: self.backend,
             children: self.children,
+            strides: 0,
         };
         if self.program.is_empty() {
             return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);

@@ -192,6 +192,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
         output_to_stderr: args.common.claims_stdout(),
         backend: Backend::Exact,
         children: ChildProcesses::Ignore,
+        strides: 0,
     };
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;
