@@ -174,6 +174,7 @@ fn perf_options(options: &AutoOptions) -> PerfOptions {
         environment,
         directory,
         output_to_stderr,
+        keep_code: backend != Choice::Perf,
         time_if_no_counters: backend == Choice::Perf,
         ..PerfOptions::default()
     }

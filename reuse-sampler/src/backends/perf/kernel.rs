@@ -95,6 +95,22 @@ impl Profiler {
     }
 }
 
+impl Selector {
+    /// The nearest period that its counters take. Instruction-based sampling leaves the low four bits out, silently when the
+    /// event is opened; Linux from 6.15 on refuses them later, and less than 144 (`perf_ibs_check_period`).
+    pub fn period(&self, period: u64) -> u64 {
+        if self.apart { (period.saturating_add(8) & !15).max(Self::LEAST_APART) } else { period }
+    }
+
+    /// The mean of such periods where they are geometric of mean `mean`.
+    pub fn gap(&self, mean: u64) -> u64 {
+        let (least, geometric) = (Self::LEAST_APART as f64, mean as f64);
+        if self.apart { (least + geometric * (-least / geometric).exp()).round() as u64 } else { mean }
+    }
+
+    const LEAST_APART: u64 = 144;
+}
+
 /// How an event is opened. All are of one thread, and closed by the kernel when the thread runs another
 /// program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,6 +271,11 @@ impl Abilities {
     pub fn selects(&self) -> bool {
         self.selectors[0].is_some()
     }
+
+    /// What records of code samples hold.
+    pub fn code_layout(&self) -> Layout {
+        Layout { branches: self.branches, user_ip: true, ..Layout::default() }
+    }
 }
 
 /// The kernel and the machine, as far as the backend needs them.
@@ -301,6 +322,10 @@ pub struct Abilities {
     pub selectors: [Option<Selector>; 2],
     /// How the processor profiles by itself, if it does.
     pub profiler: Option<Profiler>,
+    /// Whether code samples can be taken.
+    pub code: bool,
+    /// Whether instructions are understood, so that an access can be chosen by a count.
+    pub decodes: bool,
     /// Debug registers.
     pub registers: usize,
     /// Whether a watchpoint covers a line of this many bytes.

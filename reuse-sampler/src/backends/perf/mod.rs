@@ -33,9 +33,11 @@
 //!   follows these is chosen too often. [`PerfOptions::early`] has the chosen instruction reached by single steps instead,
 //!   each a stop.
 //!   Where the processor chooses itself and reports the address, it is asked to, loads and stores alike: Intel from
-//!   Haswell on by its precise events; AMD by instruction-based sampling, which chooses among all operations, the
-//!   kernel's too (`perf_event_paranoid` of 1 or lower), and does not report the counts: such distances are short by
-//!   what the thread still does before it stops. Both were only ever played to this crate by a simulated kernel.
+//!   Haswell on by its precise events, whose records have the counts of the interrupt and not of the access; AMD by
+//!   instruction-based sampling, which chooses among all operations, the kernel's too (`perf_event_paranoid` of 1 or
+//!   lower), in gaps of 144 at least, and does not report the counts. Distances of both are short by what the thread still
+//!   does before it stops, and a line that it touches again before that is reported with its next reuse. Both were only ever
+//!   played to this crate by a simulated kernel.
 //!   Arm's statistical profiling cannot choose them: it is a trace, read long after, that stops nothing. What it reports comes
 //!   beside the samples ([`PerfOptions::profile_every`], [`spe`]); it too was only ever played by a simulated kernel.
 //! - **Distances** are differences of the processor's counts of accesses, read by the kernel in the moment of the hit.
@@ -50,6 +52,19 @@
 //!   seen, and the distribution says [how far](crate::ReuseDistribution::horizon) it reaches.
 //! - **What was missed** is in [`Window::losses`](crate::Window): lost records, throttled events, hits whose moment was
 //!   lost, accesses chosen too late, instructions not understood.
+//!
+//! # Too few counters, and others' cores
+//! Everything is counted in one group, which the kernel takes whole or not at all: instructions three times (windows, choices,
+//! code), loads and stores; where the processor chooses, loads and stores twice. Intel's processors from Haswell to Comet
+//! Lake with hyper-threading have one counter too few for the latter: then code samples are given up or, with
+//! [`PerfOptions::keep_code`], the processor's choice. What was given up is among the
+//! [`warnings`](PerfSampler::warnings). Processors with two counters (Silvermont, Knights Landing) cannot be used;
+//! [`auto`](crate::auto) then takes another backend, as it does where code samples would be lost.
+//! [`Capabilities::group`] says beforehand.
+//!
+//! Of a hybrid processor only the large cores are observed. While a thread is on others nothing is counted and no line
+//! watched: open samples are censored where the thread left, [`Losses::uncounted`](crate::Losses) has the time, and
+//! a warning its share of the program's. Which processors were seen to work, and which only simulated: `docs/processors.md`.
 //!
 //! # Lines
 //! Most processors watch 8 bytes with each of four registers, and a line is 64. A sample then watches the 8-byte chunk of
@@ -124,6 +139,7 @@ mod decode;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 pub mod events;
+mod group;
 mod kernel;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -23,6 +23,9 @@ pub struct PerfOptions {
     /// Code samples in a window: where the thread is at equal distances. 20 separate phases; each costs about a
     /// microsecond. 0 for none. Default: 20.
     pub code_samples: u64,
+    /// Whether the processor's own choice of accesses is given up before code samples, where its counters do not suffice for
+    /// both ([`Capabilities::group`](super::Capabilities::group)). Without code samples phases cannot be separated. Default: no.
+    pub keep_code: bool,
     /// How much of a line is watched where a debug register covers only 8 bytes. Default: [`Coverage::Line`].
     pub coverage: Coverage,
     /// Whether a random open sample gives way when all debug registers are busy, instead of the oldest but for one that is
@@ -64,6 +67,7 @@ impl Default for PerfOptions {
             line_size: LineSize::B64,
             seed: 0,
             code_samples: 20,
+            keep_code: false,
             coverage: Coverage::default(),
             reclaim_random: false,
             densest: 100_000.0,

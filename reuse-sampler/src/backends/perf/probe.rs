@@ -9,7 +9,7 @@ use std::path::Path;
 use super::events::{self, Microarchitecture};
 use super::kernel::{Abilities, Profiler, Selector, Source};
 #[cfg(target_os = "linux")]
-use super::{decode, linux, units};
+use super::{decode, group, linux, units};
 #[cfg(target_os = "linux")]
 use super::{
     kernel::{Opening, Output},
@@ -46,6 +46,8 @@ pub struct Capabilities {
     pub once: bool,
     /// Whether this build understands the machine's instructions.
     pub decodes: bool,
+    /// What is given up so that everything fits the processor's counters at once; or why nothing does.
+    pub group: Result<Vec<String>, String>,
     /// What to change, most important first.
     pub advice: Vec<String>,
     selectors: [Option<Selector>; 2],
@@ -61,10 +63,30 @@ impl Capabilities {
             && self.accesses.is_ok()
             && self.registers > 0
             && (self.precise.is_ok() || self.decodes)
+            && self.abilities(false, None, true).is_ok()
     }
 
-    /// What the backend works with here, or what is missing.
-    pub(super) fn abilities(&self, time: bool, early: Option<u64>) -> Result<Abilities, String> {
+    /// What the backend works with here, and what had to be given up because the counters do not suffice for all: code
+    /// samples only unless `keep_code`. Or what is missing.
+    pub(super) fn abilities(
+        &self,
+        time: bool,
+        early: Option<u64>,
+        keep_code: bool,
+    ) -> Result<(Abilities, Vec<String>), String> {
+        let wanted = self.wanted(time, early)?;
+        #[cfg(target_os = "linux")]
+        return group::fit(wanted, keep_code, linux::counts_together).map_err(|error| {
+            format!("the processor's counters do not suffice for a group of events: {}", explain(&error))
+        });
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = keep_code;
+            Ok((wanted, Vec::new()))
+        }
+    }
+
+    fn wanted(&self, time: bool, early: Option<u64>) -> Result<Abilities, String> {
         self.stops.clone()?;
         let counted = self.instructions.is_ok();
         if !counted && !time {
@@ -79,6 +101,8 @@ impl Capabilities {
             accesses: [access(0), access(1)],
             selectors: if counted && self.precise.is_ok() { self.selectors } else { [None; 2] },
             profiler: self.profiler.filter(|_| self.profiles.is_ok()),
+            code: true,
+            decodes: self.decodes,
             registers: self.registers,
             whole_line: self.whole_line,
             hit_after: cfg!(target_arch = "x86_64"),
@@ -111,7 +135,8 @@ pub fn probe() -> Capabilities {
         let accesses = if processor.accesses.is_empty() {
             Err(format!("no event that counts accesses is known for this processor ({})", processor.name))
         } else {
-            processor.accesses.iter().try_for_each(|event| try_event(event.source(0), 0, false))
+            let events: Vec<Source> = processor.accesses.iter().map(|event| event.source(0)).collect();
+            events.iter().try_for_each(|&event| try_event(event, 0, false)).and_then(|()| counts_all(&events))
         };
         let devices = Path::new("/sys/bus/event_source/devices");
         let selectors = units::selectors(processor, devices);
@@ -142,10 +167,12 @@ pub fn probe() -> Capabilities {
             whole_line,
             once,
             decodes: decode::AVAILABLE,
+            group: Ok(Vec::new()),
             advice: Vec::new(),
             selectors: selectors.unwrap_or_default(),
             profiler: profiler.ok(),
         };
+        found.group = found.abilities(true, None, false).map(|(_, lost)| lost);
         found.advise(forbidden.as_ref());
         found
     }
@@ -166,11 +193,23 @@ pub fn probe() -> Capabilities {
             whole_line: false,
             once: false,
             decodes: false,
+            group: none().map(|()| Vec::new()),
             advice: vec!["run on Linux".to_owned()],
             selectors: [None; 2],
             profiler: None,
         }
     }
+}
+
+/// Whether events that count accesses count all of some. One that the processor does not have can be opened and stays 0.
+#[cfg(target_os = "linux")]
+fn counts_all(events: &[Source]) -> Result<(), String> {
+    const PAIRS: u64 = 4096;
+    let counted = linux::counted(events, PAIRS).map_err(|error| explain(&error))?;
+    if counted < 2 * PAIRS {
+        return Err(format!("the events of accesses counted {counted} of {} accesses", 2 * PAIRS));
+    }
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]
@@ -212,6 +251,12 @@ impl Capabilities {
                  with a PMU, -cpu host,pmu=on; clouds: metal instances). Until then the qemu backend is exact",
             );
         }
+        if let (None, Ok(()), Ok(()), Err(why)) = (forbidden, &self.stops, &self.instructions, &self.group) {
+            advise(&format!(
+                "{why}: free counters (set kernel.nmi_watchdog to 0, end other profilers); with hyper-threading off, \
+                 Intel's processors before Ice Lake have twice as many"
+            ));
+        }
         if self.registers == 0 && forbidden.is_none() {
             advise("end debuggers and other tracers that hold all debug registers");
         }
@@ -220,7 +265,7 @@ impl Capabilities {
         }
         if self.processor.is_generic() {
             advise(
-                "name your processor's events of loads and stores in perf/events.rs: it is not in the table",
+                "name your processor's events of loads and stores in perf/events/mod.rs: it is not in the table",
             );
         }
     }
@@ -243,6 +288,11 @@ impl fmt::Display for Capabilities {
         writeln!(f, "accesses chosen by the processor   {}", say(&self.precise))?;
         writeln!(f, "accesses profiled beside samples   {}", say(&self.profiles))?;
         writeln!(f, "branch records                     {}", say(&self.branches))?;
+        match &self.group {
+            Ok(lost) if lost.is_empty() => writeln!(f, "all of that at once                yes")?,
+            Ok(lost) => writeln!(f, "all of that at once                no: {}", lost.join("; "))?,
+            Err(why) => writeln!(f, "all of that at once                no: {why}")?,
+        }
         writeln!(f, "debug registers that are free      {}", self.registers)?;
         writeln!(f, "one watches a whole line           {}", if self.whole_line { "yes" } else { "no" })?;
         let once = if self.once { "yes" } else { "no: each touch stops it" };
@@ -284,10 +334,10 @@ mod tests {
         assert!(text.contains("debug registers"), "{text}");
         if found.instructions.is_err() {
             assert!(!found.has_counters() && !found.advice.is_empty(), "{text}");
-            assert!(found.abilities(false, None).is_err());
+            assert!(found.abilities(false, None, false).is_err());
         }
         if found.stops.is_ok() {
-            let abilities = found.abilities(true, None).unwrap();
+            let (abilities, _) = found.abilities(true, None, false).unwrap();
             assert_eq!(abilities.windows == Source::INSTRUCTIONS, found.instructions.is_ok());
             assert_eq!(abilities.registers, found.registers);
         }

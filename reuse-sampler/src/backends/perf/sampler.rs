@@ -105,8 +105,8 @@ impl Run {
         options.check()?;
         let capabilities = probe();
         let unsupported = |missing: String| SamplerError::Unsupported { backend: "perf", missing };
-        let abilities = capabilities
-            .abilities(options.time_if_no_counters, options.early)
+        let (abilities, lost) = capabilities
+            .abilities(options.time_if_no_counters, options.early, options.keep_code)
             .map_err(|why| unsupported(format!("{why}; {}", capabilities.advice.join("; "))))?;
         if !abilities.selects() && !capabilities.decodes {
             return Err(unsupported("no access can be chosen: build with the feature decode-x86".into()));
@@ -135,7 +135,8 @@ impl Run {
                 Err(error) => return drop(report.send(Err(error))),
             };
             let process = kernel.process();
-            let session = Session::new(kernel, settings, abilities, flag);
+            let mut session = Session::new(kernel, settings, abilities, flag);
+            session.warnings = lost;
             let _ = report.send(Ok((process, session.clocks())));
             serve(session, &orders, &answer, &place);
         };

@@ -53,7 +53,7 @@ pub(super) fn selectors(
 /// The unit by which the processor profiles by itself, with its number and the bits of its settings from below `devices`;
 /// or what is missing there.
 pub(super) fn profiler(processor: &Microarchitecture, devices: &Path) -> Result<Profiler, String> {
-    let Some(profiling) = processor.profiling else {
+    let Some(profiling) = processor.profiling() else {
         return Err(format!("none is known for this processor ({})", processor.name));
     };
     let unit = Unit::new(devices, profiling.unit);

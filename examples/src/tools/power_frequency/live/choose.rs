@@ -11,6 +11,8 @@ use powersleuth::multiplex::CounterGroups;
 use powersleuth::perf::{EventCode, PerfError};
 use powersleuth::power::nehalem;
 
+use super::listed::LISTED;
+
 /// The events, by the names that the command line knows them by; the first six are the power model's.
 pub const QUANTITIES: [&str; 8] = [
     "memory-operations",
@@ -256,26 +258,8 @@ fn x86(files: &impl Files, notes: &mut Vec<String>) -> [Vec<EventCode>; QUANTITI
         }
         return codes;
     }
-    // Haswell and Broadwell; Skylake to Cascade Lake; Ice Lake to Granite Rapids, the large cores of hybrid ones included.
-    let haswell = matches!(model, 60 | 61 | 63 | 69 | 70 | 71 | 79 | 86);
-    let skylake = matches!(model, 78 | 85 | 94 | 142 | 158 | 165 | 166);
-    let later = matches!(
-        model,
-        106 | 108 | 125 | 126 | 140 | 141 | 143 | 151 | 154 | 167 | 173 | 174 | 183 | 186 | 191 | 207
-    );
-    if haswell || skylake || later {
-        codes[0] = own(0x83D0); // MEM_INST_RETIRED or MEM_UOPS_RETIRED, loads and stores
-        codes[1] = own(0x3F24); // L2_RQSTS.MISS
-        codes[2] = own(0xFF24); // L2_RQSTS.REFERENCES
-        codes[5] = own(0x00C5); // BR_MISP_RETIRED.ALL_BRANCHES
-        codes[MISSES] = own(0x412E); // LONGEST_LAT_CACHE.MISS
-        // RESOURCE_STALLS.ANY; the later ones have nothing like it.
-        codes[RESOURCE_STALLS] = if later { Vec::new() } else { own(0x01A2) };
-        // CYCLE_ACTIVITY.STALLS_L2_PENDING is the nearest that Haswell has.
-        codes[STALLS] = own(if haswell { 0x0500_05A3 } else { STALLS_L3_MISS });
-    }
-    if skylake || later {
-        codes[4] = own(0xFFC7); // FP_ARITH_INST_RETIRED, all widths
+    if let Some((_, listed)) = LISTED.iter().find(|(models, _)| models.contains(&model)) {
+        codes = listed.map(|code| if code == 0 { Vec::new() } else { own(code) });
     }
     codes
 }

@@ -11,6 +11,7 @@
 
 pub mod bench;
 pub mod choose;
+mod listed;
 pub mod native;
 pub mod observe;
 pub mod study;

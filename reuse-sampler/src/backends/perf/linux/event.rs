@@ -124,12 +124,13 @@ impl OpenEvent {
     }
 
     fn open_raw(attributes: Attributes, thread: Tid, leader: Option<RawFd>) -> io::Result<Self> {
-        let attributes = Box::new(attributes);
-        // SAFETY: the attributes outlive the call, which only reads the `size` bytes they say they have.
+        let mut attributes = Box::new(attributes);
+        // SAFETY: the attributes outlive the call and are nobody else's. It reads the `size` bytes they say they have, and
+        // where it refuses them as too long (`E2BIG`) writes to `size` what the kernel knows.
         let descriptor = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
-                &raw const *attributes,
+                &raw mut *attributes,
                 thread,
                 -1,
                 leader.unwrap_or(-1),

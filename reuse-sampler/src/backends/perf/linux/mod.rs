@@ -44,6 +44,41 @@ pub(super) fn can_open(opening: &Opening) -> io::Result<()> {
     OpenEvent::open(0, opening, None).map(drop)
 }
 
+/// Whether the calling thread can be counted by a group: its leader, then the others. That the kernel opens it does not mean
+/// that it ever counts it, since others may hold the counters.
+pub(super) fn counts_together(leader: Opening, siblings: &[Opening]) -> io::Result<()> {
+    let mut leader = OpenEvent::open(0, &leader, None)?;
+    let open = |opening| OpenEvent::open(0, opening, Some(leader.descriptor()));
+    let _siblings = siblings.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    leader.change(Change::Enable)?;
+    match leader.read() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "something else holds the counters"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What events count of `pairs` loads and as many stores of the calling thread.
+pub(super) fn counted(sources: &[Source], pairs: u64) -> io::Result<u64> {
+    let open = |&source| OpenEvent::open(0, &Opening { enabled: true, ..Opening::of(source) }, None);
+    let mut events = sources.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    let mut word = 0_u64;
+    for _ in 0..pairs {
+        // SAFETY: reads and writes a word that lives.
+        unsafe {
+            let value = std::ptr::read_volatile(&raw const word);
+            std::ptr::write_volatile(&raw mut word, value + 1);
+        }
+    }
+    let mut total = 0;
+    for event in &mut events {
+        total += event.read()?.values.iter().map(|(_, count)| count).sum::<u64>();
+    }
+    Ok(total)
+}
+
 /// What a thread does as far as the tracer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {

@@ -9,7 +9,7 @@ use super::{End, Kernel, PATIENCE, Session};
 use crate::perf::chunks::age_of;
 use crate::perf::kernel::{Notice, Stop, Tid};
 use crate::perf::registers::{Freed, Watched};
-use crate::{Outcome, ReuseDistance, SamplerError, Site, ThreadId, Window};
+use crate::{Clock, Outcome, ReuseDistance, SamplerError, Site, ThreadId, Window};
 
 impl<K: Kernel> Session<K> {
     /// Ends an open sample and frees its registers. `None` if its access was never made, so that it never was one.
@@ -107,16 +107,26 @@ impl<K: Kernel> Session<K> {
         let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
         let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
         let edge = thread.progress.edge.take().filter(|_| end == End::Boundary);
-        let window = thread.progress.turn_over(
-            edge.unwrap_or(thread.progress.last),
-            next,
-            clocks,
-            (mix, thread.registers.open() as u64),
-            now,
-        );
+        let (began, end_of) = (thread.progress.began, edge.unwrap_or(thread.progress.last));
+        let window =
+            thread.progress.turn_over(end_of, next, clocks, (mix, thread.registers.open() as u64), now);
         self.losses.add(&window.losses);
+        self.counted += end_of.running.saturating_sub(began.running);
+        self.warn_of_uncounted();
         self.ready.push_back((thread.tid, window));
         Ok(())
+    }
+
+    /// Says what share of the program's time no counter saw.
+    fn warn_of_uncounted(&mut self) {
+        const WHERE: &str = "of the program's time was not counted: it ran on cores with other counters (of a hybrid \
+                             processor only the large ones are observed; taskset keeps a program on them), or others \
+                             held the counters";
+        let share = self.losses.uncounted as f64 / (self.losses.uncounted + self.counted).max(1) as f64;
+        if share >= 0.01 && self.clocks().0 != Clock::Time {
+            self.warnings.retain(|warning| !warning.ends_with(WHERE));
+            self.warnings.push(format!("{:.0} % {WHERE}", 100.0 * share));
+        }
     }
 
     /// A thread has ended without a record: what is known of it is reported now.

@@ -7,15 +7,13 @@ use super::failures::{again, failed, is_gone, ok_if_gone};
 use super::thread::Thread;
 use crate::SamplerError;
 use crate::engine::tracker::Mode;
-use crate::perf::kernel::{Change, Event, Kernel, Opening, Output, Source};
+use crate::perf::group::{COUNTS, Group, NEVER, longer};
+use crate::perf::kernel::{Change, Event, Kernel, Opening, Source};
 use crate::perf::registers::Registers;
 use crate::perf::ring::Layout;
 
-/// Records of events that stop a thread or hit a watchpoint.
-const COUNTS: Layout = Layout { address: true, counts: true, branches: false, user_ip: false };
-/// Longest period: a gap event that waits for nothing.
-const NEVER: u64 = 1 << 40;
 const ENOSPC: i32 = 28;
+const EINVAL: i32 = 22;
 
 impl<K: Kernel> Session<K> {
     /// Opens the events of a thread that stands still.
@@ -30,36 +28,26 @@ impl<K: Kernel> Session<K> {
     fn open_all(&mut self, thread: &mut Thread) -> io::Result<()> {
         let abilities = self.abilities;
         let tid = thread.tid;
-        let counting = |source| Opening { layout: COUNTS, enabled: true, ..Opening::of(source) };
-        let window = Opening { period: NEVER, stops: true, enabled: false, ..counting(abilities.windows) };
-        let leader = again(|| self.kernel.open(tid, &window, None))?;
+        let code = (self.settings.code_samples > 0).then(|| self.code_period());
+        let group = Group::new(&abilities, code);
+        let leader = again(|| self.kernel.open(tid, &group.leader, None))?;
         thread.events.leader = Some(leader);
-        for (slot, source) in abilities.accesses.into_iter().enumerate() {
-            if let Some(source) = source {
-                thread.events.accesses[slot] =
-                    Some(again(|| self.kernel.open(tid, &counting(source), Some(leader)))?);
-            }
+        let mut open = |opening: Option<Opening>, apart: bool| {
+            let leader = (!apart).then_some(leader);
+            opening.map(|opening| again(|| self.kernel.open(tid, &opening, leader))).transpose()
+        };
+        for (slot, opening) in thread.events.accesses.iter_mut().zip(group.accesses) {
+            *slot = open(opening, false)?;
         }
-        if !abilities.selects() {
-            thread.events.gap = Some(again(|| self.kernel.open(tid, &window, Some(leader)))?);
+        thread.events.gap = open(group.gap, false)?;
+        for (which, selector) in abilities.selectors.into_iter().enumerate() {
+            let apart = selector.is_some_and(|selector| selector.apart);
+            thread.events.selectors[which] = open(group.selectors[which], apart)?;
         }
-        for (slot, selector) in thread.events.selectors.iter_mut().zip(abilities.selectors) {
-            let Some(selector) = selector else { continue };
-            let group = (!selector.apart).then_some(leader);
-            *slot = Some(again(|| self.kernel.open(tid, &selector.opening(), group))?);
-        }
-        if abilities.echo {
-            // Nobody is to hear it.
-            let echo = Opening { stops: false, output: Output::Nowhere, enabled: true, ..window };
-            thread.events.echo = Some(again(|| self.kernel.open(tid, &echo, Some(leader)))?);
-        }
-        if self.settings.code_samples > 0 {
-            let layout = self.code_layout();
-            let code = Opening { period: self.code_period(), layout, ..counting(abilities.windows) };
-            thread.events.code = Some(again(|| self.kernel.open(tid, &code, Some(leader)))?);
-        }
+        thread.events.echo = open(group.echo, false)?;
+        thread.events.code = open(group.code, false)?;
         let watch =
-            Opening { period: 1, stops: !abilities.once, enabled: false, ..counting(Source::Watchpoint) };
+            Opening { period: 1, stops: !abilities.once, layout: COUNTS, ..Opening::of(Source::Watchpoint) };
         let mut registers = Vec::new();
         for _ in 0..abilities.registers {
             match again(|| self.kernel.open(tid, &watch, Some(leader))) {
@@ -121,13 +109,9 @@ impl<K: Kernel> Session<K> {
         result
     }
 
-    fn code_layout(&self) -> Layout {
-        Layout { branches: self.abilities.branches, user_ip: true, ..Layout::default() }
-    }
-
     /// What the samples of each event look like.
     fn layouts(&self, thread: &Thread) -> Vec<(u64, Layout)> {
-        let code = self.code_layout();
+        let code = self.abilities.code_layout();
         let with = |event: Option<Event>, layout| event.map(|event| (event.id, layout));
         let mut layouts: Vec<(u64, Layout)> =
             thread.registers.events().map(|event| (event.id, COUNTS)).collect();
@@ -148,7 +132,7 @@ impl<K: Kernel> Session<K> {
         while thread.progress.boundary <= here {
             thread.progress.boundary += self.settings.window;
         }
-        self.set(leader, Change::Period(thread.progress.boundary - here))?;
+        self.overflow_in(leader, thread.progress.boundary - here)?;
         if let Some(gap) = thread.events.gap {
             let sampling = matches!(thread.selection.mode, Mode::Sample(_));
             if sampling {
@@ -186,9 +170,8 @@ impl<K: Kernel> Session<K> {
         }
         thread.aim.aimed = Some(next);
         let left = next.saturating_sub(thread.progress.last.length).saturating_sub(self.abilities.early);
-        let left = left.clamp(1, NEVER);
+        let left = self.overflow_in(gap, left.clamp(1, NEVER))?;
         thread.aim.due = thread.progress.last.length + left;
-        self.set(gap, Change::Period(left))?;
         self.echo(thread)
     }
 
@@ -200,8 +183,22 @@ impl<K: Kernel> Session<K> {
             return Ok(());
         };
         let period = pace.next(&mut thread.selection.random).clamp(1, NEVER);
+        let period = self.abilities.selectors[which].map_or(period, |selector| selector.period(period));
         thread.selection.paced[which] = true;
-        self.set(selector, Change::Period(period))
+        self.overflow_in(selector, period).map(drop)
+    }
+
+    /// Sets an event to overflow so many counts from now, or as soon after that as the processor can: in how many.
+    fn overflow_in(&mut self, event: Event, counts: u64) -> Result<u64, SamplerError> {
+        let mut period = counts.max(self.shortest);
+        loop {
+            let refused = match again(|| self.kernel.change(event, Change::Period(period))) {
+                Err(error) if error.raw_os_error() == Some(EINVAL) => error,
+                other => return ok_if_gone(other, "change", "an event").map(|()| period),
+            };
+            let Some(next) = longer(period) else { return Err(failed("change", "an event", refused)) };
+            (self.shortest, period) = (next, next);
+        }
     }
 
     /// Sets the echo of whichever of the leader and the gap event overflows next.
@@ -214,7 +211,7 @@ impl<K: Kernel> Session<K> {
             return Ok(());
         }
         thread.aim.echoed = next;
-        self.set(echo, Change::Period(next - here + 1))
+        self.overflow_in(echo, next - here + 1).map(drop)
     }
 
     /// Turns off the registers that watch for nothing any more.

@@ -42,7 +42,9 @@ pub(super) fn refused(source: io::Error, tid: Tid) -> SamplerError {
     const E2BIG: i32 = 7;
     const EINVAL: i32 = 22;
     let missing = match source.raw_os_error() {
-        Some(E2BIG | EINVAL) => "events that stop a thread, which Linux has from version 5.13 on".to_owned(),
+        Some(E2BIG | EINVAL) => {
+            "events that stop a thread, which Linux has from version 5.13 on, and counters for all of the group".to_owned()
+        }
         _ if source.kind() == io::ErrorKind::NotFound => {
             "hardware counters, which this machine does not have (virtual machines mostly do not)".to_owned()
         }

@@ -75,6 +75,8 @@ pub(super) struct Session<K: Kernel> {
     waiting: Option<Tid>,
     pub over: bool,
     lines: Lines,
+    counted: u64,    // nanoseconds of the program in which it was
+    shortest: u64,   // period that an event is set to, as far as is known
     pub tested: u64, // instructions that were looked at
     found: u64,      // accesses in them
     /// Samples started; each is reported once.
@@ -117,6 +119,8 @@ impl<K: Kernel> Session<K> {
             waiting: None,
             over: false,
             lines: Lines::default(),
+            counted: 0,
+            shortest: 1,
             tested: 0,
             found: 0,
             started: 0,

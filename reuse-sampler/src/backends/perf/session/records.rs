@@ -11,13 +11,21 @@ use crate::perf::kernel::{Operands, Registers};
 use crate::perf::ring::{Record, Sample, records};
 use crate::{AccessKind, Clock, Outcome, ReuseDistance, SamplerError, Site};
 
+/// Nanoseconds that a thread is on a core, at least.
+const AWAY: u64 = 1_000;
+
 impl<K: Kernel> Session<K> {
     /// Reads a thread's counts and records. `still` says that it stands still, so that a count without a record means
     /// a lost one.
     pub(super) fn collect(&mut self, thread: &mut Thread, still: bool) -> Result<(), SamplerError> {
         let Some(leader) = thread.events.leader else { return Ok(()) };
+        let mut away = false;
         let read = match again(|| self.kernel.read(leader)) {
             Ok(reading) => {
+                let unseen = |enabled: u64, running: u64| enabled.saturating_sub(running);
+                let before = thread.progress.last;
+                away =
+                    unseen(reading.enabled, reading.running) >= unseen(before.enabled, before.running) + AWAY;
                 thread.counts = reading;
                 true
             }
@@ -45,6 +53,11 @@ impl<K: Kernel> Session<K> {
             thread.progress.last =
                 Moment { length, distance, running: reading.running, enabled: reading.enabled };
             thread.selection.hit = thread.selection.hit.filter(|&hit| thread.progress.last.length <= hit);
+            if away {
+                // Lines may have been touched there, and what came after that is no distance.
+                self.forget_ahead(thread);
+                self.censor(thread);
+            }
             self.settle(thread);
         }
         let mut bytes = std::mem::take(&mut self.bytes);

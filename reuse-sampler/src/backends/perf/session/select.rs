@@ -284,7 +284,7 @@ impl<K: Kernel> Session<K> {
             armed: None,
             window: thread.progress.window.index,
             begin: Site { pc: sample.ip, kind: selector.kind.unwrap_or(AccessKind::Load) },
-            weight: thread.selection.weight,
+            weight: selector.gap(thread.selection.weight),
             chunks: None,
             touches: None,
             end: None,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{ENOSPC, Sim, SimEvent, SimTrace};
+use super::{EINVAL, ENOSPC, Sim, SimEvent, SimTrace};
 use crate::perf::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
 };
@@ -68,6 +68,15 @@ impl Kernel for Sim {
                 return Err(io::Error::from_raw_os_error(ENOSPC));
             }
         }
+        if let Some(limits) = self.limits {
+            let of = leader.map(|leader| leader.handle);
+            let held =
+                self.events.values().filter(|event| of == Some(event.leader)).map(|event| event.opening);
+            let group: Vec<Opening> = held.chain([*opening]).collect();
+            if !limits.opens(opening) || !limits.hold(&group) {
+                return Err(io::Error::from_raw_os_error(EINVAL));
+            }
+        }
         let handle = self.next_event;
         self.next_event += 1;
         self.opened += 1;
@@ -110,6 +119,11 @@ impl Kernel for Sim {
             Change::Disable => found.enabled = false,
             Change::Period(period) => {
                 assert!(period > 0);
+                let period = match self.limits {
+                    Some(limits) => limits.period(&found.opening, period),
+                    None => Some(period),
+                };
+                let period = period.ok_or_else(|| io::Error::from_raw_os_error(EINVAL))?;
                 (found.opening.period, found.left) = (period, period);
             }
             Change::Watch { address, bytes, touch, spent } => {
@@ -129,7 +143,8 @@ impl Kernel for Sim {
     fn read(&mut self, leader: Event) -> io::Result<Reading> {
         self.maybe_interrupted()?;
         assert!(self.events.contains_key(&leader.handle), "{leader:?} is not open");
-        Ok(Reading { enabled: self.clock, running: self.clock, values: self.group(leader.handle) })
+        let running = self.clock - self.away;
+        Ok(Reading { enabled: self.clock, running, values: self.group(leader.handle) })
     }
 
     fn drain(&mut self, leader: Event, bytes: &mut Vec<u8>) -> io::Result<()> {

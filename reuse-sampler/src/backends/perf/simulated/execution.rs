@@ -1,6 +1,6 @@
 //! The processor: instructions, what counts them, and what watches memory.
 
-use super::{LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, Sim, SimEvent};
+use super::{LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, STRETCH, Sim, SimEvent};
 use crate::AccessKind;
 use crate::perf::kernel::{Notice, Operand, Output, Source, Stop, Tid};
 use crate::perf::ring::{Sample, Traced, write};
@@ -155,7 +155,8 @@ impl Sim {
         let Some(thread) = self.threads.get(&tid) else { return };
         let operands = (thread.program)(thread.at);
         let (pc, off) = (self.pc(tid), thread.off);
-        let hits = self.hits(tid, &operands);
+        let away = self.faults.elsewhere > 0 && self.clock / STRETCH % self.faults.elsewhere as u64 == 1;
+        let hits = if away { Vec::new() } else { self.hits(tid, &operands) };
         let after = self.abilities.hit_after;
         if !after && !off && !hits.is_empty() && self.hit(&hits, pc) {
             if let Some(thread) = self.threads.get_mut(&tid) {
@@ -175,9 +176,11 @@ impl Sim {
         }
         let next = self.pc(tid);
         self.clock += 1;
+        self.away += u64::from(away);
         self.profile(tid, pc, &operands);
         let mut overflows = Vec::new();
-        for (&handle, event) in self.events.iter_mut().filter(|(_, e)| e.thread == tid && e.enabled) {
+        for (&handle, event) in self.events.iter_mut().filter(|(_, e)| e.thread == tid && e.enabled && !away)
+        {
             let step = match event.opening.source {
                 Source::INSTRUCTIONS | OPERATIONS => 1,
                 LOADS | PRECISE_LOADS => loads,
@@ -204,7 +207,18 @@ impl Sim {
                 _ => true,
             };
             let address = operands.iter().rev().find(chosen).map_or(0, |operand| operand.address);
-            self.overflow(handle, if precise { pc } else { next }, address);
+            if precise && source != OPERATIONS && self.faults.written_late > 0 {
+                self.late.push((self.faults.written_late, handle, pc, address));
+            } else {
+                self.overflow(handle, if precise { pc } else { next }, address);
+            }
+        }
+        for (instructions, handle, pc, address) in std::mem::take(&mut self.late) {
+            let own = self.events.get(&handle).is_some_and(|event| event.thread == tid);
+            match instructions - usize::from(own) {
+                0 => self.overflow(handle, pc, address),
+                left => self.late.push((left, handle, pc, address)),
+            }
         }
         if after {
             self.hit(&hits, next);

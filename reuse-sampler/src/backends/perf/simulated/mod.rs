@@ -4,7 +4,9 @@
 //! counter says which execution it was and everything reported can be held against the whole trace.
 
 mod calls;
+mod counters;
 mod execution;
+mod limits;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,12 +14,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use self::counters::COUNTERS;
+pub use self::limits::{Counters, Limits};
 use super::kernel::{Abilities, Notice, Opening, Operand, Profiler, Selector, Source, Stop, Tid};
 use crate::AccessKind;
 use crate::engine::random::Random;
 
 const CODE: u64 = 0x10_0000;
 const ESRCH: i32 = 3;
+const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 
 /// Events that count loads and stores.
@@ -41,6 +46,9 @@ pub const APART: [Option<Selector>; 2] =
 /// A processor that profiles by itself.
 pub const PROFILER: Profiler =
     Profiler { source: Source::Counter { kind: 9, config: 0x6_0001_0001, config1: 0 }, least: 16 };
+
+/// Instructions that a thread is on a core, at least.
+const STRETCH: u64 = 5_000;
 
 /// What an instruction does, by its number.
 pub type Program = Arc<dyn Fn(u64) -> Vec<Operand>>;
@@ -84,6 +92,10 @@ pub struct Faults {
     pub ticks: usize,
     /// Largest number of instructions by which a stop is late.
     pub skid: usize,
+    /// Instructions after a precise event at which its record is written, with the counts of that moment; 0 for at once.
+    pub written_late: usize,
+    /// Stretches of [`STRETCH`] instructions of which one is on cores whose counters are not the group's; 0 for none.
+    pub elsewhere: usize,
 }
 
 struct SimEvent {
@@ -134,6 +146,7 @@ struct SimThread {
 pub struct Sim {
     pub faults: Faults,
     pub abilities: Abilities,
+    pub limits: Option<Limits>,
     random: Random,
     threads: BTreeMap<Tid, SimThread>,
     events: BTreeMap<i32, SimEvent>,
@@ -143,7 +156,9 @@ pub struct Sim {
     next_event: i32,
     ticks: usize,
     clock: u64,
-    pub available: usize, // debug registers
+    away: u64,                         // of the clock, on other cores
+    late: Vec<(usize, i32, u64, u64)>, // records to be written: in how many instructions, event, instruction, address
+    pub available: usize,              // debug registers
     pub opened: usize,
     pub closed: usize,
     pub signals: (usize, usize), // sent and delivered
@@ -168,6 +183,8 @@ pub fn abilities() -> Abilities {
         accesses: [Some(LOADS), Some(STORES)],
         selectors: [None; 2],
         profiler: None,
+        code: true,
+        decodes: true,
         registers: 4,
         whole_line: true,
         hit_after: true,
@@ -183,6 +200,7 @@ impl Sim {
         let mut sim = Self {
             faults: Faults::default(),
             abilities,
+            limits: None,
             random: Random::new(seed, 99),
             threads: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -192,6 +210,8 @@ impl Sim {
             next_event: 3,
             ticks: 0,
             clock: 0,
+            away: 0,
+            late: Vec::new(),
             available: abilities.registers,
             opened: 0,
             closed: 0,

@@ -1,12 +1,17 @@
 //! The events of processors, as data.
 //!
-//! Codes are those of the manufacturers' manuals, in the form of `perf_event_attr.config`: on x86 event select in the
-//! lowest byte and unit mask in the next, on Arm the event number. An unknown processor gets the architecture's
-//! generic entry, which says that it is one.
+//! Codes are in the form of `perf_event_attr.config`: on x86 event select in the lowest byte and unit mask in the next, on
+//! Arm the event number. They are taken from the lists that manufacturers publish, by `.ci/event-tables` in the repository,
+//! which compares the table with the lists where it is given them. Of a hybrid processor the entry is that of the large
+//! cores, whose counters the kernel's plain events use. An unknown processor gets the architecture's generic entry, which
+//! says that it is one. An entry is no claim that this crate has run on the processor: `docs/processors.md` names those.
 //!
-//! Sources: Intel 64 and IA-32 Architectures SDM, volume 3B, "Performance Monitoring Events", and the event lists at
-//! perfmon-events.intel.com; AMD Processor Programming Reference, 2.1.17 "Performance Monitor Counters"; Arm DDI 0487,
-//! D13.12 "PMU events".
+//! Sources: <https://github.com/intel/perfmon>; <https://github.com/ARM-software/data>; for AMD
+//! `tools/perf/pmu-events/arch/x86` in Linux. What a count is of differs: Intel counts instructions that have retired, a
+//! load and a store each; so does `ld_retired`. AMD's and Arm's `mem_access` count what was issued, some of it in vain; AMD
+//! counts an operation that loads and stores once.
+
+mod listed;
 
 use super::kernel::Source;
 use crate::AccessKind;
@@ -82,9 +87,10 @@ const SPE: Profiling =
 
 /// Which processors an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Match {
-    /// x86: vendor, families and models from and to.
-    X86(&'static str, (u32, u32), (u32, u32)),
+    /// x86: vendor, family, and models; of any model where there are none.
+    X86(&'static str, u32, &'static [u32]),
     /// Arm: implementer and part.
     Arm(u32, u32),
     /// Any processor of this architecture.
@@ -105,15 +111,9 @@ pub struct Microarchitecture {
     pub accesses: &'static [NamedEvent],
     /// Events that report the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
     pub precise: &'static [Precise],
-    /// What profiles by itself.
-    pub profiling: Option<Profiling>,
-    /// Whether it records branches.
-    pub branches: bool,
     /// Whether an overflow goes unnoticed until something else happens, for which a second event is set to overflow right
     /// behind it.
     pub echo: bool,
-    /// Whether the events count accesses that were retired; else those that were issued, some of them in vain.
-    pub exact: bool,
 }
 
 impl Microarchitecture {
@@ -122,131 +122,55 @@ impl Microarchitecture {
     pub const fn is_generic(&self) -> bool {
         matches!(self.is, Match::AnyX86 | Match::AnyArm)
     }
+
+    /// What profiles by itself, where the system has it.
+    #[must_use]
+    pub const fn profiling(&self) -> Option<Profiling> {
+        if matches!(self.is, Match::Arm(..) | Match::AnyArm) { Some(SPE) } else { None }
+    }
 }
 
-const ARM_SPECULATIVE: &[NamedEvent] = &[event("mem_access", RAW, 0x13)];
-const ARM_RETIRED: &[NamedEvent] = &[event("ld_retired", RAW, 0x06), event("st_retired", RAW, 0x07)];
-const INTEL: &[NamedEvent] =
-    &[event("mem_inst_retired.all_loads", RAW, 0x81D0), event("mem_inst_retired.all_stores", RAW, 0x82D0)];
-const AMD: &[NamedEvent] = &[event("ls_dispatch.all", RAW, 0x0729)];
-
-const fn precise(event: NamedEvent, kind: AccessKind) -> Precise {
-    Precise { event, unit: None, kind: Some(kind) }
+const fn loads(event: NamedEvent) -> Precise {
+    Precise { event, unit: None, kind: Some(AccessKind::Load) }
 }
 
-/// Every load and store, from Haswell on.
-const INTEL_PRECISE: &[Precise] =
-    &[precise(INTEL[0], AccessKind::Load), precise(INTEL[1], AccessKind::Store)];
+const fn stores(event: NamedEvent) -> Precise {
+    Precise { event, unit: None, kind: Some(AccessKind::Store) }
+}
+
 /// Instruction-based sampling of operations, counted as they are dispatched (bit 19); those that access memory have an
-/// address.
+/// address: AMD64 Architecture Programmer's Manual, volume 2, 13.3.
 const AMD_PRECISE: &[Precise] =
     &[Precise { event: event("ibs_op", 0, 1 << 19), unit: Some("ibs_op"), kind: None }];
 
-/// What is assumed of a processor beyond what its entry says.
-const NOTHING_KNOWN: Microarchitecture = Microarchitecture {
-    name: "",
-    is: Match::AnyX86,
-    accesses: &[],
-    precise: &[],
-    profiling: None,
-    branches: false,
-    echo: false,
-    exact: false,
-};
+const fn listed(
+    name: &'static str,
+    is: Match,
+    accesses: &'static [NamedEvent],
+    precise: &'static [Precise],
+) -> Microarchitecture {
+    Microarchitecture { name, is, accesses, precise, echo: false }
+}
 
-/// The table, first match first.
-pub const TABLE: &[Microarchitecture] = &[
+/// Processors for which there is no list.
+const UNLISTED: &[Microarchitecture] = &[
     Microarchitecture {
-        name: "Intel Nehalem or Westmere",
-        is: Match::X86("GenuineIntel", (6, 6), (26, 37)),
-        accesses: &[
-            event("mem_inst_retired.loads", RAW, 0x010B),
-            event("mem_inst_retired.stores", RAW, 0x020B),
-        ],
-        // No `precise` ones: they choose loads above a latency only, and stores never.
-        branches: true,
-        exact: true,
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "Intel Sandy Bridge or Ivy Bridge",
-        is: Match::X86("GenuineIntel", (6, 6), (42, 59)),
-        accesses: INTEL,
-        // No `precise` ones, as before.
-        branches: true,
-        exact: true,
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "Intel Core, Haswell and later",
-        is: Match::X86("GenuineIntel", (6, 6), (60, 255)),
-        accesses: INTEL,
-        precise: INTEL_PRECISE,
-        branches: true,
-        exact: true,
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "AMD Zen 1 to 3",
-        is: Match::X86("AuthenticAMD", (0x17, 0x19), (0, 15)),
-        accesses: AMD,
-        precise: AMD_PRECISE,
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "AMD Zen",
-        is: Match::X86("AuthenticAMD", (0x17, 0x1A), (0, 255)),
-        accesses: AMD,
-        precise: AMD_PRECISE,
-        branches: true,
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "QEMU's emulated processor",
-        is: Match::Arm(0, 0x51),
         // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
         echo: true,
-        exact: true,
-        ..NOTHING_KNOWN
+        ..listed("QEMU's emulated processor", Match::Arm(0, 0x51), &[], &[])
     },
-    Microarchitecture {
-        name: "Arm Neoverse N1",
-        is: Match::Arm(0x41, 0xD0C),
-        accesses: ARM_SPECULATIVE,
-        profiling: Some(SPE),
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "Arm Neoverse V1",
-        is: Match::Arm(0x41, 0xD40),
-        accesses: ARM_SPECULATIVE,
-        profiling: Some(SPE),
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "Arm Neoverse N2",
-        is: Match::Arm(0x41, 0xD49),
-        accesses: ARM_SPECULATIVE,
-        profiling: Some(SPE),
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture {
-        name: "Arm Neoverse V2",
-        is: Match::Arm(0x41, 0xD4F),
-        accesses: ARM_SPECULATIVE,
-        profiling: Some(SPE),
-        ..NOTHING_KNOWN
-    },
-    Microarchitecture { name: "unknown x86-64 processor", is: Match::AnyX86, ..NOTHING_KNOWN },
-    Microarchitecture {
-        name: "unknown Arm processor",
-        is: Match::AnyArm,
-        accesses: ARM_RETIRED,
-        profiling: Some(SPE),
-        exact: true,
-        ..NOTHING_KNOWN
-    },
+    listed("unknown x86-64 processor", Match::AnyX86, &[], &[]),
+    // The architecture's events, which a processor need not have.
+    listed(
+        "unknown Arm processor",
+        Match::AnyArm,
+        &[event("ld_retired", RAW, 0x06), event("st_retired", RAW, 0x07)],
+        &[],
+    ),
 ];
+
+/// The table, first match first.
+pub const TABLE: [&[Microarchitecture]; 2] = [listed::LISTED, UNLISTED];
 
 /// The entry for the processor that `cpuinfo` (the text of `/proc/cpuinfo`) describes.
 #[must_use]
@@ -263,11 +187,10 @@ pub fn microarchitecture(cpuinfo: &str) -> &'static Microarchitecture {
     };
     let arm = field("CPU implementer").is_some();
     let is = |is: Match| match is {
-        Match::X86(vendor, families, models) => {
-            let within = |value: Option<u32>, (from, to)| value.is_some_and(|v| (from..=to).contains(&v));
+        Match::X86(vendor, family, models) => {
             field("vendor_id") == Some(vendor)
-                && within(number("cpu family"), families)
-                && within(number("model"), models)
+                && number("cpu family") == Some(family)
+                && (models.is_empty() || number("model").is_some_and(|model| models.contains(&model)))
         }
         Match::Arm(implementer, part) => {
             number("CPU implementer") == Some(implementer) && number("CPU part") == Some(part)
@@ -276,7 +199,7 @@ pub fn microarchitecture(cpuinfo: &str) -> &'static Microarchitecture {
         Match::AnyArm => arm,
     };
     // The last two entries match everything.
-    TABLE.iter().find(|entry| is(entry.is)).unwrap_or(&TABLE[TABLE.len() - 1])
+    TABLE.into_iter().flatten().find(|entry| is(entry.is)).unwrap_or(&UNLISTED[UNLISTED.len() - 1])
 }
 
 /// An event by name, of this processor or of any; `rNNNN` is a raw event by its code in hexadecimal.
@@ -307,11 +230,10 @@ pub(super) mod tests {
 
     #[test]
     fn processors_are_recognised() {
-        assert_eq!(x86("GenuineIntel", 6, 26).name, "Intel Nehalem or Westmere");
-        assert_eq!(x86("GenuineIntel", 6, 45).name, "Intel Sandy Bridge or Ivy Bridge");
-        assert_eq!(x86("GenuineIntel", 6, 85).name, "Intel Core, Haswell and later");
-        assert_eq!(x86("AuthenticAMD", 0x17, 1).name, "AMD Zen 1 to 3");
-        assert_eq!(x86("AuthenticAMD", 0x1A, 2).name, "AMD Zen");
+        assert_eq!(x86("GenuineIntel", 6, 26).name, "Intel Nehalem");
+        assert_eq!(x86("GenuineIntel", 6, 85).name, "Intel Skylake-SP or Cascade Lake");
+        assert_eq!(x86("AuthenticAMD", 0x17, 1).name, "AMD Zen or Zen 2");
+        assert_eq!(x86("AuthenticAMD", 0x1A, 2).name, "AMD Zen 5");
         let arm = "processor : 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
         assert_eq!(microarchitecture(arm).name, "Arm Neoverse N1");
         for unknown in [x86("GenuineIntel", 15, 2), x86("Other", 6, 60), microarchitecture("")] {
@@ -321,21 +243,55 @@ pub(super) mod tests {
         assert!(arm.is_generic() && arm.name.contains("Arm"));
     }
 
+    /// Numbers as the manuals have them (SDM volume 3B, chapter "Performance Monitoring Events"), for processors whose numbers lie
+    /// among those of others.
+    #[test]
+    fn processors_count_their_own_events() {
+        let codes = |model| {
+            let entry = x86("GenuineIntel", 6, model);
+            let codes: Vec<u64> = entry.accesses.iter().map(|event| event.config).collect();
+            (codes, !entry.precise.is_empty())
+        };
+        let (westmere_ep, westmere_ex) = (44, 47);
+        for model in [26, 37, westmere_ep, westmere_ex] {
+            assert_eq!(codes(model), (vec![0x010B, 0x020B], false), "{model}");
+        }
+        let ivy_bridge_ep = 62;
+        for model in [42, 45, 58, ivy_bridge_ep] {
+            assert_eq!(codes(model), (vec![0x81D0, 0x82D0], false), "{model}");
+        }
+        // Silvermont, Airmont, Knights Landing and Knights Mill, whose counters report no addresses.
+        for model in [55, 74, 76, 77, 90, 87, 133] {
+            assert_eq!(codes(model), (vec![0x4004, 0x8004], false), "{model}");
+        }
+        // Haswell, Skylake, Ice Lake, Sapphire Rapids.
+        for model in [60, 94, 106, 143] {
+            assert_eq!(codes(model), (vec![0x81D0, 0x82D0], true), "{model}");
+        }
+        // Bonnell has no such events.
+        assert_eq!(codes(28), (vec![], false));
+    }
+
     #[test]
     fn the_table_is_consistent() {
         let mut names = BTreeSet::new();
-        for entry in TABLE {
+        let mut processors = BTreeSet::new();
+        for entry in TABLE.into_iter().flatten() {
             assert!(names.insert(entry.name) && entry.accesses.len() <= 2);
             assert!(entry.accesses.iter().all(|event| event.kind == RAW));
             // All accesses can be chosen, or none.
             let kinds: Vec<_> = entry.precise.iter().map(|precise| precise.kind).collect();
             let whole = [vec![], vec![None], vec![Some(AccessKind::Load), Some(AccessKind::Store)]];
             assert!(whole.contains(&kinds), "{}", entry.name);
-            // x86 codes are event select and unit mask.
-            if matches!(entry.is, Match::X86(..)) {
-                assert!(
-                    entry.accesses.iter().all(|event| event.config <= 0xFFFF && event.config & 0xFF != 0)
-                );
+            match entry.is {
+                // x86 codes are event select and unit mask.
+                Match::X86(_, family, models) => {
+                    let codes = entry.accesses.iter().map(|event| event.config);
+                    assert!(codes.into_iter().all(|code| code <= 0xFFFF && code & 0xFF != 0));
+                    assert!(models.iter().all(|&model| processors.insert((family, model))), "{}", entry.name);
+                }
+                Match::Arm(implementer, part) => assert!(processors.insert((implementer, part))),
+                Match::AnyX86 | Match::AnyArm => {}
             }
         }
         let names: BTreeSet<_> = GENERIC.iter().map(|event| event.name).collect();

@@ -1,0 +1,72 @@
+//! What a processor's counters and a version of the kernel refuse.
+//!
+//! The kernel places a group's events on a processor's counters before it opens one (`validate_group` in
+//! `arch/x86/events/core.c`), without regard to who else uses them. Instructions are also counted by a counter of their own on
+//! Intel's processors (fixed counter 0), unless `precise_ip` is set. Software events and watchpoints take none.
+
+use super::{LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES};
+use crate::perf::kernel::{Opening, Source};
+
+/// Which general counters count instructions, loads and stores, a bit each: with hyper-threading, and without.
+#[derive(Debug)]
+pub struct Counters {
+    pub name: &'static str,
+    pub shared: [u32; 3],
+    pub alone: [u32; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// General counters for instructions, loads and stores.
+    pub general: [u32; 3],
+    /// Whether instructions have one of their own.
+    pub fixed: bool,
+    /// The shortest period of an event: 32 on Nehalem (`nhm_limit_period`) and, from Linux 6.10 on, Haswell
+    /// (`hsw_limit_period`).
+    pub shortest: u64,
+    /// Version of Linux.
+    pub linux: (u32, u32),
+}
+
+impl Limits {
+    /// Counters that can count what an event does, a bit each; `None` if it takes none of the group's.
+    fn counters(&self, opening: &Opening) -> Option<u32> {
+        const FIXED: u32 = 1 << 31;
+        match opening.source {
+            Source::INSTRUCTIONS if self.fixed && opening.precise == 0 => Some(self.general[0] | FIXED),
+            Source::INSTRUCTIONS => Some(self.general[0]),
+            LOADS | PRECISE_LOADS => Some(self.general[1]),
+            STORES | PRECISE_STORES => Some(self.general[2]),
+            _ => None,
+        }
+    }
+
+    /// Whether all of a group can be counted at once.
+    pub fn hold(&self, group: &[Opening]) -> bool {
+        let wanted: Vec<u32> = group.iter().filter_map(|opening| self.counters(opening)).collect();
+        place(&wanted, 0)
+    }
+
+    /// Whether the kernel opens an event that stops its thread.
+    pub fn opens(&self, opening: &Opening) -> bool {
+        let new = opening.stops || opening.source == Source::Watchpoint;
+        let short = self.counters(opening).is_some() && opening.period > 0 && opening.period < self.shortest;
+        !(new && self.linux < (5, 13) || short)
+    }
+
+    /// The period that an event has from now on, or `None` if the kernel refuses it.
+    pub fn period(&self, opening: &Opening, period: u64) -> Option<u64> {
+        if opening.source == OPERATIONS {
+            // `perf_ibs_check_period`; before there was one, the low bits were left out.
+            let refused = self.linux >= (6, 15) && (period % 16 != 0 || period < 144);
+            return (!refused).then(|| (period & !15).max(16));
+        }
+        (self.counters(opening).is_none() || period >= self.shortest).then_some(period)
+    }
+}
+
+/// Whether each of `wanted` gets a counter of its own that is not in `taken`.
+fn place(wanted: &[u32], taken: u32) -> bool {
+    let Some((&first, rest)) = wanted.split_first() else { return true };
+    (0..32).map(|bit| 1 << bit).any(|bit| first & bit & !taken != 0 && place(rest, taken | bit))
+}
