@@ -1,7 +1,9 @@
 //! The pipeline `what_can_i_measure` as its users meet it, on this machine and on machines that lack everything.
 
 use crate::support::{Ended, run_pipeline};
-use examples::tools::what_can_i_measure::{Args, Counters, Report, Trial, Valgrind, run};
+use examples::tools::what_can_i_measure::{
+    Args, Counters, Report, SelfCheck, Trial, Valgrind, WALK, run, walk,
+};
 use serde_json::Value;
 
 fn measure(arguments: &[&str]) -> Ended {
@@ -78,6 +80,7 @@ fn a_machine_that_lacks_everything_is_advised_what_to_get() {
         translation: missing("use x86-64 Linux"),
         chosen: missing("perf: run on Linux\nqemu: apt install qemu-user"),
         valgrind: Valgrind { version: None, missing: Some("apt install valgrind".to_owned()) },
+        self_check: None,
     };
     let text = report.to_string();
     for part in [
@@ -106,4 +109,43 @@ fn a_directory_that_cannot_be_written_is_reported_before_anything_is_tried() {
     let ended = measure(&["--out", file.path().to_str().unwrap()]);
     assert_eq!((ended.status, ended.out.as_str()), (2, ""));
     assert!(ended.messages.contains("can be written to"), "{}", ended.messages);
+}
+
+/// Not a test of its own: the program that the next one observes.
+#[test]
+#[ignore = "started by another test"]
+fn known_walk() {
+    assert!(std::env::var_os(WALK).is_some());
+    walk();
+}
+
+#[test]
+fn the_self_check_observes_its_program_or_says_why_not() {
+    let program = std::env::current_exe().unwrap();
+    let arguments = ["--exact", "what_can_i_measure::known_walk", "--ignored"];
+    let check = SelfCheck::of(&reuse_sampler::perf::probe(), program.as_os_str(), &arguments);
+    assert_eq!(check.missing.is_some(), check.clock.is_none(), "{check:?}");
+    assert_eq!(check.expected, 511);
+    if let Some(missing) = &check.missing {
+        return eprintln!("the self-check does not run here: {missing}");
+    }
+    assert!(check.seconds_alone > 0.0 && check.stops > 0, "{check:?}");
+    assert_ne!(check.right, Some(false), "{check:?}");
+    let text = check.to_string();
+    assert!(text.starts_with(if check.right.is_some() { "right" } else { "not judged" }), "{text}");
+}
+
+#[test]
+fn a_report_is_one_file_to_send() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.json");
+    let ended = measure(&["--report", path.to_str().unwrap()]);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(report["counters"]["processor"].is_string(), report["self_check"].is_object());
+    // This is no process of the command's.
+    assert!(report["self_check"]["missing"].as_str().unwrap().contains("what_can_i_measure"));
+    assert!(ended.out.contains("Self-check"), "{}", ended.out);
+    let nowhere = measure(&["--report", folder.path().join("no/such/file").to_str().unwrap()]);
+    assert_eq!((nowhere.status, nowhere.out.as_str()), (2, ""));
 }

@@ -21,6 +21,7 @@ pub fn report(seed: u64) -> Report {
         translation: trial(Choice::Dbi, seed),
         chosen: trial(Choice::Best, seed),
         valgrind: valgrind(),
+        self_check: None,
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::SelfCheck;
+
 /// What the machine offers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -21,6 +23,9 @@ pub struct Report {
     pub chosen: Trial,
     /// Valgrind, whose traces can be read.
     pub valgrind: Valgrind,
+    /// What counters made of a known program, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_check: Option<SelfCheck>,
 }
 
 /// What the `perf` backend found. A reason is why something is not there, and absent where it is.
@@ -110,6 +115,33 @@ impl fmt::Display for Trial {
     }
 }
 
+impl fmt::Display for SelfCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(missing) = &self.missing {
+            return write!(f, "not run: {missing}");
+        }
+        let [low, median, high] = self.distances;
+        let clock = self.clock.unwrap_or_default();
+        match self.right {
+            Some(true) => f.write_str("right")?,
+            Some(false) => f.write_str("WRONG")?,
+            None => f.write_str("not judged")?,
+        }
+        write!(
+            f,
+            ": {low}, {median}, {high} {clock} (tenth percentile, median, ninetieth) with {} other lines' accesses between; \
+             {} samples reused, {} censored; {} stops, {} late; {:.2} s alone, {:.2} s observed",
+            self.expected,
+            self.reused,
+            self.censored,
+            self.stops,
+            self.late,
+            self.seconds_alone,
+            self.seconds_observed
+        )
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "This machine: {}, {}", self.system, self.architecture)?;
@@ -138,6 +170,9 @@ impl fmt::Display for Report {
         match (&self.valgrind.version, &self.valgrind.missing) {
             (Some(version), _) => writeln!(f, "  {version}")?,
             (None, missing) => writeln!(f, "  no: {}", missing.as_deref().unwrap_or("unknown"))?,
+        }
+        if let Some(check) = &self.self_check {
+            writeln!(f, "\nSelf-check: reuse distances of a known program\n  {check}")?;
         }
         writeln!(f, "\nUnless told otherwise (auto), programs are observed by\n  {}", self.choice())
     }
