@@ -39,9 +39,9 @@ use thiserror::Error as ThisError;
 use crate::{LineSize, ReuseProfile};
 
 /// What `format` says.
-const FORMAT: &str = "phase-profile";
+pub const FORMAT: &str = "phase-profile";
 /// Newest version, and the only one so far.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// Why a phase profile cannot be read or written.
 #[derive(Debug, ThisError)]
@@ -172,6 +172,7 @@ pub struct ProfiledWindow {
 
 /// A run with the reuse of each of its phases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 #[non_exhaustive]
 pub struct PhaseProfile {
     format: String,
@@ -179,18 +180,48 @@ pub struct PhaseProfile {
     /// What was run, as a person would write it.
     pub program: String,
     /// Whether observation ended before the program.
-    #[serde(default)]
     pub incomplete: bool,
     line_size: u32,
     /// Whose cache the profiles describe, where there are several threads.
-    #[serde(default)]
     pub scope: Scope,
     /// The phases, the one with most accesses first.
     pub phases: Vec<ProfiledPhase>,
     /// The windows in order.
     pub windows: Vec<ProfiledWindow>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     sections: BTreeMap<String, Section>,
+}
+
+/// The same as it is in a file, which may be anything.
+#[derive(Deserialize)]
+struct Stored {
+    format: String,
+    version: u32,
+    program: String,
+    #[serde(default)]
+    incomplete: bool,
+    line_size: u32,
+    #[serde(default)]
+    scope: Scope,
+    phases: Vec<ProfiledPhase>,
+    windows: Vec<ProfiledWindow>,
+    #[serde(default)]
+    sections: BTreeMap<String, Section>,
+}
+
+impl TryFrom<Stored> for PhaseProfile {
+    type Error = FileError;
+
+    fn try_from(stored: Stored) -> Result<Self, FileError> {
+        let Stored { format, version, program, incomplete, line_size, scope, phases, windows, sections } =
+            stored;
+        (Kind { format, version }).known()?;
+        let mut profile = Self::new(program, LineSize::B64);
+        (profile.incomplete, profile.line_size, profile.scope) = (incomplete, line_size, scope);
+        (profile.phases, profile.windows, profile.sections) = (phases, windows, sections);
+        profile.check()?;
+        Ok(profile)
+    }
 }
 
 /// A section as it is written: parsed when it is asked for.
@@ -244,6 +275,11 @@ impl PhaseProfile {
         [Some(own), lender].into_iter().flatten().find(|phase| !phase.profile.is_empty())
     }
 
+    /// Names of the sections, in alphabetic order.
+    pub fn section_names(&self) -> impl Iterator<Item = &str> {
+        self.sections.keys().map(String::as_str)
+    }
+
     /// What another crate or program has added under `name`, `None` if nothing.
     ///
     /// # Errors
@@ -278,21 +314,14 @@ impl PhaseProfile {
         let mut text = Vec::new();
         input.read_to_end(&mut text)?;
         let syntax = |error: serde_json::Error| FileError::Syntax(error.to_string());
-        let parsed = serde_json::from_slice::<Self>(&text);
-        // Another kind of file has other keys: what it says it is matters more than the first key that is missing.
-        let kind = match &parsed {
-            Ok(profile) => Kind { format: profile.format.clone(), version: profile.version },
-            Err(_) => serde_json::from_slice(&text).map_err(syntax)?,
-        };
-        if kind.format != FORMAT {
-            return Err(FileError::Format { found: kind.format });
-        }
-        if kind.version > VERSION {
-            return Err(FileError::Version { found: kind.version });
-        }
-        let profile = parsed.map_err(syntax)?;
-        profile.check()?;
-        Ok(profile)
+        serde_json::from_slice::<Stored>(&text).map_or_else(
+            // Another kind of file has other keys: what it says it is matters more than the first key that is missing.
+            |error| {
+                serde_json::from_slice::<Kind>(&text).map_err(syntax)?.known()?;
+                Err(syntax(error))
+            },
+            Self::try_from,
+        )
     }
 
     /// Writes the profile as one line of JSON.
@@ -307,7 +336,12 @@ impl PhaseProfile {
         Ok(output.flush()?)
     }
 
-    fn check(&self) -> Result<(), FileError> {
+    /// Checks what reading and writing check: whoever fills a profile from elsewhere learns of mistakes at once.
+    ///
+    /// # Errors
+    /// [`FileError::Inconsistent`] for profiles at another line size than the file's, phases of one name, windows or loans
+    /// of phases that are not there, and shares or accesses per instruction that are no such number.
+    pub fn check(&self) -> Result<(), FileError> {
         let broken =
             |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });
         if LineSize::new(self.line_size).is_err() {
@@ -321,7 +355,15 @@ impl PhaseProfile {
             if phase.profile.line_size().bytes() != self.line_size {
                 return broken("phase", &phase.phase, "whose profile has another line size than the file");
             }
-            if phase.accesses_per_instruction.is_some_and(|mix| !(mix.is_finite() && mix >= 0.0)) {
+            let number = |value: f64| value.is_finite() && value >= 0.0;
+            if phase.code.iter().any(|&(_, share)| !number(share)) {
+                return broken(
+                    "phase",
+                    &phase.phase,
+                    "whose code has a share that is not a number of 0 or more",
+                );
+            }
+            if phase.accesses_per_instruction.is_some_and(|mix| !number(mix)) {
                 return broken(
                     "phase",
                     &phase.phase,
@@ -344,4 +386,16 @@ impl PhaseProfile {
 struct Kind {
     format: String,
     version: u32,
+}
+
+impl Kind {
+    fn known(self) -> Result<(), FileError> {
+        if self.format != FORMAT {
+            return Err(FileError::Format { found: self.format });
+        }
+        if self.version > VERSION {
+            return Err(FileError::Version { found: self.version });
+        }
+        Ok(())
+    }
 }

@@ -62,6 +62,19 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn serde_alone_checks_what_reading_checks() {
+    let profile = example(LineSize::B64, 3);
+    assert_eq!(serde_json::from_str::<PhaseProfile>(&stored(&profile)).unwrap(), profile);
+    for (from, to) in
+        [("\"line_size\":64", "\"line_size\":3"), ("\"version\":1", "\"version\":2"), ("0.75", "-0.75")]
+    {
+        let text = stored(&profile).replacen(from, to, 1);
+        assert!(read(&text).is_err() && serde_json::from_str::<PhaseProfile>(&text).is_err(), "{to}");
+    }
+    assert_eq!(profile.section_names().collect::<Vec<_>>(), ["levels"]);
+}
+
+#[test]
 fn the_scope_is_kept_and_private_where_it_is_missing() {
     let mut profile = example(LineSize::B64, 3);
     profile.scope = Scope::Shared;
