@@ -21,6 +21,7 @@ pub struct Cache {
     index_mask: u64, // bits of a tag that are the line number
     // LRU and FIFO: by age, youngest first, empty slots last. The others: by way.
     tags: Vec<u64>,
+    ways: Vec<u8>, // which way each of the tags by age is in, once that matters; empty before
     state: State,
 }
 
@@ -58,6 +59,7 @@ impl Cache {
             geometry,
             index_mask: u64::MAX >> geometry.line_size().shift(),
             tags: vec![EMPTY; geometry.lines().0 as usize],
+            ways: Vec::new(),
             state,
         }
     }
@@ -75,6 +77,12 @@ impl Cache {
         let ways = self.geometry.ways() as usize;
         let set = &mut self.tags[index * ways..(index + 1) * ways];
         match &mut self.state {
+            State::Lru if !self.ways.is_empty() => {
+                let Some(at) = set.iter().position(|&t| t == tag) else { return false };
+                set[..=at].rotate_right(1);
+                self.ways[index * ways..=index * ways + at].rotate_right(1);
+                true
+            }
             State::Lru => to_front_if_present(set, tag),
             State::Fifo | State::Random { .. } => set.contains(&tag),
             State::Nehalem { accessed, full, spare_touched } => {
@@ -126,7 +134,63 @@ impl Cache {
                 std::mem::replace(&mut set[way], tag)
             }
             State::TreePlru { nodes } => {
-                let way = first_empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways));
+                let way = first_empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways, u64::MAX));
+                point_away(&mut nodes[index], way, ways);
+                std::mem::replace(&mut set[way], tag)
+            }
+        };
+        (victim != EMPTY).then_some(victim)
+    }
+
+    /// The same, but it comes in at one of the ways in `allowed`, of which there must be one: what cache allocation
+    /// does. Lines are found in all ways.
+    pub fn insert_within(&mut self, tag: u64, allowed: u64) -> Option<u64> {
+        let index = self.set_of(tag);
+        let ways = self.geometry.ways() as usize;
+        if self.ways.is_empty() && matches!(self.state, State::Lru | State::Fifo) {
+            // Nobody has asked so far, so any numbers will do.
+            self.ways = (0..self.tags.len()).map(|slot| (slot % ways) as u8).collect();
+        }
+        let set = &mut self.tags[index * ways..(index + 1) * ways];
+        let may = |way: usize| allowed >> way & 1 == 1;
+        let empty = |set: &[u64]| (0..ways).find(|&way| may(way) && set[way] == EMPTY);
+        let victim = match &mut self.state {
+            State::Lru | State::Fifo => {
+                let numbers = &mut self.ways[index * ways..(index + 1) * ways];
+                let at = numbers.iter().rposition(|&way| may(usize::from(way))).unwrap_or(ways - 1);
+                let victim = set[at];
+                set[..=at].rotate_right(1);
+                numbers[..=at].rotate_right(1);
+                set[0] = tag;
+                victim
+            }
+            State::Random { state } => {
+                let way = empty(set).unwrap_or_else(|| {
+                    let nth = below(state, u64::from((allowed & (u64::MAX >> (64 - ways))).count_ones()));
+                    (0..ways).filter(|&way| may(way)).nth(nth as usize).unwrap_or(0)
+                });
+                std::mem::replace(&mut set[way], tag)
+            }
+            State::Nehalem { accessed, full, spare_touched } => {
+                let bits = &mut accessed[index];
+                let unset = (0..ways).find(|&way| may(way) && *bits >> way & 1 == 0);
+                let first = (0..ways).find(|&way| may(way));
+                let way = empty(set).or(unset).or(first).unwrap_or(0);
+                mark(bits, way, *full, *spare_touched);
+                std::mem::replace(&mut set[way], tag)
+            }
+            State::Srrip { ages } => {
+                let ages = &mut ages[index * ways..(index + 1) * ways];
+                let way = empty(set).unwrap_or_else(|| {
+                    let most = (0..ways).filter(|&way| may(way)).map(|way| ages[way]).max().unwrap_or(OLD);
+                    (0..ways).filter(|&way| may(way)).for_each(|way| ages[way] += OLD - most);
+                    (0..ways).find(|&way| may(way) && ages[way] == OLD).unwrap_or(0)
+                });
+                ages[way] = OLD - 1;
+                std::mem::replace(&mut set[way], tag)
+            }
+            State::TreePlru { nodes } => {
+                let way = empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways, allowed));
                 point_away(&mut nodes[index], way, ways);
                 std::mem::replace(&mut set[way], tag)
             }
@@ -145,6 +209,9 @@ impl Cache {
             State::Lru | State::Fifo => {
                 set.copy_within(way + 1.., way);
                 set[ways - 1] = EMPTY;
+                if let Some(numbers) = self.ways.get_mut(index * ways..(index + 1) * ways) {
+                    numbers[way..].rotate_left(1);
+                }
             }
             State::Random { .. } | State::Srrip { .. } | State::TreePlru { .. } => set[way] = EMPTY,
             State::Nehalem { accessed, .. } => {
@@ -226,13 +293,16 @@ fn point_away(nodes: &mut u64, way: usize, ways: usize) {
     }
 }
 
-/// The way that the nodes lead to.
+/// The way of those `allowed` that the nodes lead to: halves without one are passed over.
 #[inline]
-fn pointed_to(nodes: u64, ways: usize) -> usize {
+fn pointed_to(nodes: u64, ways: usize, allowed: u64) -> usize {
+    let allowed = allowed & (u64::MAX >> (64 - ways));
+    let has = |first: usize, ways: usize| allowed >> first & ((1 << ways) - 1) != 0;
     let (mut node, mut way) = (1, 0);
     for level in (0..ways.next_power_of_two().trailing_zeros()).rev() {
         let half = 1 << level;
-        let right = nodes >> node & 1 == 1 && way + half < ways;
+        let right =
+            if nodes >> node & 1 == 1 { way + half < ways && has(way + half, half) } else { !has(way, half) };
         node = 2 * node + usize::from(right);
         way += if right { half } else { 0 };
     }

@@ -49,9 +49,10 @@ pub(super) struct Core<P> {
     pub counters: Counters,
     pub activity: Activity,
     pub restarts: bool,
-    pub lines: u64,  // held in the shared cache
-    skipped: f64,    // cycles of the clock that were spent suspended, or before the start
-    pass_began: u64, // accesses made when the present pass began
+    pub lines: u64,           // held in the shared cache
+    pub allowed: Option<u64>, // ways of the shared cache that its lines come in at; all if `None`
+    skipped: f64,             // cycles of the clock that were spent suspended, or before the start
+    pass_began: u64,          // accesses made when the present pass began
 }
 
 impl<P: Program> Core<P> {
@@ -67,6 +68,7 @@ impl<P: Program> Core<P> {
             activity: Activity::Running,
             restarts: settings.restarts,
             lines: 0,
+            allowed: None,
             skipped: settings.start,
             pass_began: 0,
         }

@@ -47,6 +47,14 @@ pub enum ChipError {
         /// What it must be.
         remedy: &'static str,
     },
+    /// An allocation of no way of the shared cache.
+    #[error("an allocation of ways {mask:#x} in a cache of {ways}: give at least one of them")]
+    Allocation {
+        /// The ways asked for, a bit each.
+        mask: u64,
+        /// Ways of the cache.
+        ways: u64,
+    },
     /// A recording without any access cannot be played.
     #[error("a program without memory accesses cannot be played: give at least one access")]
     NoAccesses,

@@ -147,6 +147,20 @@ impl<P: Program> Chip<P> {
         }
     }
 
+    /// Lets the lines of a core's program come in only at these ways of the shared cache, from now on; those that are
+    /// there stay, and are found in any way.
+    ///
+    /// # Errors
+    /// [`ChipError::Allocation`] if none of them is a way of the cache.
+    pub fn allow(&mut self, core: usize, ways: u64) -> Result<(), ChipError> {
+        let all = u64::MAX >> (64 - self.shared.cache.geometry().ways());
+        if ways & all == 0 {
+            return Err(ChipError::Allocation { mask: ways, ways: self.shared.cache.geometry().ways() });
+        }
+        self.cores[core].allowed = Some(ways & all);
+        Ok(())
+    }
+
     /// Counts of a core.
     #[must_use]
     pub fn counters(&self, core: usize) -> Counters {
@@ -322,7 +336,11 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
 /// Brings a line into the shared cache and settles what leaves for it.
 fn fetch<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u64) {
     cores[index].lines += 1;
-    let Some(victim) = shared.cache.insert(tag) else { return };
+    let victim = match cores[index].allowed {
+        None => shared.cache.insert(tag),
+        Some(ways) => shared.cache.insert_within(tag, ways),
+    };
+    let Some(victim) = victim else { return };
     let owner = &mut cores[shared.owners.owner(victim)];
     owner.lines -= 1;
     if shared.inclusion == Inclusion::Inclusive {
