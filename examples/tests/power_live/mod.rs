@@ -1,6 +1,7 @@
 //! Programs counted by a machine's own counters, with the reference core's run in place of the machine: what it shows
 //! on its counters is known, and what is true at other frequencies too.
 
+mod applied;
 mod calibrated;
 mod chosen;
 mod studied;

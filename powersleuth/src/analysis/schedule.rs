@@ -84,6 +84,12 @@ impl<P: Clone + Eq + Hash + Ord> Schedule<P> {
         &self.choices
     }
 
+    /// The highest frequency that it could have chosen.
+    #[must_use]
+    pub fn fastest(&self) -> Option<Hertz> {
+        self.frequencies.last().copied()
+    }
+
     /// The level of a phase; `None` if the analysis does not have the phase.
     #[must_use]
     pub fn level(&self, phase: &P) -> Option<Level> {

@@ -6,6 +6,7 @@
 //!
 //! - [`policies`]: the frequencies that each group of cores can run at;
 //! - [`Pin`]: sets them, and puts everything back as it was, even if the process is killed;
+//! - [`Follower`]: sets the frequencies of a schedule as phases come;
 //! - [`voltages`]: voltage of each frequency, where the device tree or debugfs has it;
 //! - [`energy_zones`], [`package_zones`], [`EnergyMeter`]: energy counters (RAPL) through powercap;
 //! - [`PowerMeter`]: those, else sensors of a processor's supply, else the battery;
@@ -14,6 +15,7 @@
 
 mod cpufreq;
 mod files;
+mod follower;
 #[cfg(unix)]
 mod guard;
 mod machine;
@@ -26,6 +28,7 @@ mod temperature;
 
 pub use cpufreq::{Policy, policies};
 pub use files::{Files, Tree};
+pub use follower::Follower;
 pub use machine::machine_name;
 pub use meter::PowerMeter;
 pub use opp::voltages;

@@ -60,9 +60,14 @@ impl<F: Files + Clone> Pin<F> {
     /// cannot be written, and [`Error::Malformed`] if a limit cannot be understood: some policies may be set
     /// then; dropping restores them.
     pub fn set(&mut self, frequency: Hertz) -> Result<(), Error> {
-        self.policies.iter().try_for_each(|policy| policy.check(frequency))?;
+        self.check(frequency)?;
         let files = &self.restorer.files;
         self.policies.iter().try_for_each(|policy| set_limits(files, policy.number, frequency, frequency))
+    }
+
+    /// Refuses a frequency that one of the policies does not offer.
+    pub(super) fn check(&self, frequency: Hertz) -> Result<(), Error> {
+        self.policies.iter().try_for_each(|policy| policy.check(frequency))
     }
 
     /// Something that restores the limits as they were found, from a signal handler's thread for example.
