@@ -25,6 +25,9 @@ pub struct TargetCounts {
     pub time: f64,
     /// Memory counters, where there are any.
     pub memory: Option<MemoryCounts>,
+    /// Bytes moved between the shared cache and memory on its behalf, as the processor's bandwidth monitoring counts
+    /// them: reads, and on some processors writes too. `None` where that is not counted.
+    pub traffic: Option<f64>,
 }
 
 /// What the pirate did, all its threads together.
@@ -125,7 +128,8 @@ impl Sub for TargetCounts {
 
     fn sub(self, earlier: Self) -> Self {
         let memory = self.memory.zip(earlier.memory).map(|(now, before)| now - before);
-        Self { work: self.work - earlier.work, time: self.time - earlier.time, memory }
+        let traffic = self.traffic.zip(earlier.traffic).map(|(now, before)| now - before);
+        Self { work: self.work - earlier.work, time: self.time - earlier.time, memory, traffic }
     }
 }
 
@@ -135,7 +139,8 @@ impl Add for TargetCounts {
     /// Sums; without memory counters where one side has none.
     fn add(self, other: Self) -> Self {
         let memory = self.memory.zip(other.memory).map(|(one, two)| one + two);
-        Self { work: self.work + other.work, time: self.time + other.time, memory }
+        let traffic = self.traffic.zip(other.traffic).map(|(one, two)| one + two);
+        Self { work: self.work + other.work, time: self.time + other.time, memory, traffic }
     }
 }
 
@@ -145,7 +150,12 @@ impl Mul<f64> for TargetCounts {
     /// Everything times a factor.
     fn mul(self, by: f64) -> Self {
         let memory = self.memory.map(|memory| memory.with(memory, |count, _| count * by));
-        Self { work: self.work * by, time: self.time * by, memory }
+        Self {
+            work: self.work * by,
+            time: self.time * by,
+            memory,
+            traffic: self.traffic.map(|bytes| bytes * by),
+        }
     }
 }
 

@@ -27,6 +27,21 @@ pub enum PirateError {
         /// Size of the shared cache.
         cache_bytes: u64,
     },
+    /// A size that is not a number of ways to which the hardware can confine a program.
+    #[error(
+        "a size of {bytes} bytes is not a number of ways: give a multiple of {way} from {least} on that leaves as much \
+         to the others, or the whole of {whole}"
+    )]
+    Ways {
+        /// The size.
+        bytes: u64,
+        /// Bytes of a way.
+        way: u64,
+        /// Fewest bytes that the processor allows.
+        least: u64,
+        /// Bytes of all ways.
+        whole: u64,
+    },
     /// A shared cache of no bytes, or lines that do not fit.
     #[error(
         "a shared cache of {bytes} bytes with lines of {line_size}: give a line size that is a power of two, \

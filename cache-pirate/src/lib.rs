@@ -13,6 +13,7 @@ pub mod measure;
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 pub mod native;
 mod plan;
+pub mod resctrl;
 pub mod simple;
 mod testbed;
 pub mod trust;

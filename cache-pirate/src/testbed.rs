@@ -98,6 +98,9 @@ pub enum Evidence {
     /// They were inferred from the pirate's time per line: coarse, and judged by a limit of its own
     /// ([`PirateParams::timed_limit`](crate::PirateParams::timed_limit)).
     Timed,
+    /// They do not matter: the hardware keeps the target out of the others' part of the cache. What is counted as
+    /// fetched are lines of the target that are still in it ([`resctrl`](crate::resctrl)).
+    Confined,
 }
 
 /// A machine on which a target runs beside a pirate.

@@ -54,6 +54,13 @@ pub enum Distrust {
         /// Share of the pirate's lines that outlived as many other lines as fill the cache.
         kept: f64,
     },
+    /// The target was confined to its part of the cache, but still had lines of its own in the rest.
+    OldLines {
+        /// Share of the rest's lines that were the target's.
+        share: f64,
+        /// Limit.
+        limit: f64,
+    },
     /// The two sides did not share a cache before or after the interval.
     NotShared,
     /// The target ended before half of the interval's work was done.
@@ -93,7 +100,7 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) const fn of(self, evidence: Evidence) -> f64 {
         match evidence {
-            Evidence::Counted => self.counted,
+            Evidence::Counted | Evidence::Confined => self.counted,
             Evidence::Timed => self.timed,
         }
     }

@@ -49,7 +49,8 @@ impl Testbed for Formula {
         let misses = work * (0.1 * (1.0 - left / DATA)).max(0.0);
         let time = work + 100.0 * misses;
         let memory = MemoryCounts { accesses: work, shared_accesses: work, misses, fetches: Some(misses) };
-        self.seen.target = self.seen.target + TargetCounts { work, time, memory: Some(memory) };
+        self.seen.target =
+            self.seen.target + TargetCounts { work, time, memory: Some(memory), traffic: None };
         self.seen.elapsed += time;
         if who == Who::Both {
             self.seen.pirate = self.seen.pirate + PirateCounts { touches: time, fetches: 0.0 };

@@ -32,6 +32,9 @@ mod power_frequency;
 mod power_live;
 mod presentation;
 mod program_output;
+mod resctrl;
+#[cfg(target_os = "linux")]
+mod resctrl_mounted;
 mod statcc_accuracy;
 mod support;
 mod trees;

@@ -103,9 +103,23 @@ fn files_hold_what_is_printed() {
     assert!(csv.starts_with("bytes,cpi,miss_ratio,fetch_ratio,"));
     let picture = fs::read_to_string(out.join("curves.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("bytes per cycle"));
-    // Half of a set's 8 lines of 16: a pirate cannot hold 15.5 ways of 16, and the picture is grey there.
+    // Half of a set's 8 lines of 16: a pirate cannot hold 15.5 ways of 16, and the points are hollow there.
     assert_eq!(object["points"][0]["trusted"], false);
-    assert!(object["points"][0]["reason"].as_str().unwrap().contains("the pirate"));
+    let reason = object["points"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("the pirate"));
+    let trusted =
+        object["points"].as_array().unwrap().iter().filter(|point| point["trusted"] == true).count();
+    let circles = |filled: bool| {
+        let circles = picture.split("<circle").skip(1).filter_map(|rest| rest.split_once('>'));
+        circles
+            .filter(|(circle, _)| circle.contains("fill=\"none\"") != filled && !circle.contains("#FFFFFF"))
+            .count()
+    };
+    // CPI, bandwidth, misses and fetches.
+    assert_eq!((circles(true), circles(false)), (4 * trusted, 4 * (3 - trusted)), "{picture}");
+    assert!(picture.contains("16 KiB") && !picture.contains("15.6 KiB"), "sizes are round in binary units");
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains(&format!("not trusted: {reason}")), "{page}");
     let table = run_with(&arguments, false);
     assert!(
         table.out.contains("not trusted: the pirate") && table.out.contains("could be stolen"),
@@ -113,6 +127,29 @@ fn files_hold_what_is_printed() {
         table.out
     );
     assert_eq!(run_with(&arguments, false).out, table.out, "the same every time");
+}
+
+#[test]
+fn a_program_can_be_confined_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walk.din");
+    fs::write(&path, walk(400, 1)).unwrap();
+    let common = ["--trace", path.to_str().unwrap(), "--mix", "0.5", "--cache", "64KiB"];
+    let object = json(&[&common[..], &["--mechanism", "cat"]].concat());
+    assert_eq!(object["mechanism"], "cat");
+    let points = object["points"].as_array().unwrap();
+    assert_eq!(points.len(), 16);
+    for (ways, point) in (1..).zip(points) {
+        assert_eq!((&point["bytes"], &point["trusted"]), (&Value::from(ways * 4096), &Value::from(true)));
+        let expected = match ways {
+            1..=5 => 1.0,
+            6 => 16.0 * 7.0 / 400.0,
+            _ => 0.0,
+        };
+        assert!((point["fetch_ratio"].as_f64().unwrap() - expected).abs() < 5e-3, "{ways}: {point}");
+    }
+    let ended = run_with(&[&common[..], &["--mechanism", "cat", "--sizes", "5KiB"]].concat(), false);
+    assert!(ended.messages.contains("is not a number of ways"), "{}", ended.messages);
 }
 
 #[test]

@@ -17,6 +17,12 @@ pub struct CurvePoint {
     pub cpi: f64,
     /// Standard error of the CPI from the differences between intervals; `None` with fewer than two.
     pub cpi_error: Option<f64>,
+    /// Standard error of the miss ratio, likewise.
+    pub miss_ratio_error: Option<f64>,
+    /// Standard error of the fetch ratio, likewise.
+    pub fetch_ratio_error: Option<f64>,
+    /// Standard error of the bandwidth, likewise.
+    pub bandwidth_error: Option<f64>,
     /// Accesses per unit of work.
     pub mix: Option<f64>,
     /// Accesses that waited for memory, per access.
@@ -25,7 +31,8 @@ pub struct CurvePoint {
     pub fetch_ratio: Option<f64>,
     /// Accesses that reached the shared cache and hit it, per unit of time.
     pub hit_rate: Option<f64>,
-    /// Bytes read from memory per unit of time; `None` as for the fetch ratio.
+    /// Bytes read from memory per unit of time; where fetches are not counted, the monitored traffic, which on some
+    /// processors includes writes; `None` where there is neither.
     pub bandwidth: Option<f64>,
     /// Most by which the fetch ratio can be too low: the pirate's fetches per access, each of which may have spared
     /// the target one. Proved for LRU; nothing like it holds for how accessed bits are cleared.
@@ -74,16 +81,27 @@ impl CurvePoint {
         let effective_bytes = (least.min(from), most.max(to));
         let memory = target.memory.filter(|memory| memory.accesses > 0.0);
         let line = f64::from(cache.line_size);
+        let bytes =
+            |target: &TargetCounts| target.memory.and_then(|m| Some(m.fetches? * line)).or(target.traffic);
+        let error = |numerator: &dyn Fn(&TargetCounts) -> Option<f64>,
+                     denominator: &dyn Fn(&TargetCounts) -> f64| {
+            let pair = |counts: TargetCounts| Some((numerator(&counts)?, denominator(&counts)));
+            standard_error(used.clone().map(|i| pair(i.counts.target * i.weight)))
+        };
+        let accesses = |target: &TargetCounts| target.memory.map_or(0.0, |m| m.accesses);
         let point = Self {
             bytes: whole - stolen,
             effective_bytes,
             cpi: target.cpi(),
-            cpi_error: standard_error(used.clone().map(|i| i.counts.target * i.weight), target),
+            cpi_error: error(&|target| Some(target.time), &|target| target.work),
+            miss_ratio_error: error(&|target| Some(target.memory?.misses), &accesses),
+            fetch_ratio_error: error(&|target| target.memory?.fetches, &accesses),
+            bandwidth_error: error(&bytes, &|target| target.time),
             mix: memory.map(|m| m.accesses / target.work),
             miss_ratio: memory.map(|m| m.misses / m.accesses),
             fetch_ratio: memory.and_then(|m| Some(m.fetches? / m.accesses)),
             hit_rate: memory.map(|m| (m.shared_accesses - m.misses).max(0.0) / target.time),
-            bandwidth: memory.and_then(|m| Some(m.fetches? * line / target.time)),
+            bandwidth: bytes(&target).map(|bytes| bytes / target.time),
             spared: spared(pirate, plain),
             pirate_fetch_ratio: pirate.fetch_ratio(),
             intervals: used.count() as u64,
@@ -107,6 +125,9 @@ impl CurvePoint {
             ("hit rate", self.hit_rate),
             ("bandwidth", self.bandwidth),
             ("standard error of the CPI", self.cpi_error),
+            ("standard error of the miss ratio", self.miss_ratio_error),
+            ("standard error of the fetch ratio", self.fetch_ratio_error),
+            ("standard error of the bandwidth", self.bandwidth_error),
             ("spared fetch ratio", self.spared),
             ("pirate's fetch ratio", Some(self.pirate_fetch_ratio)),
         ];
@@ -120,19 +141,17 @@ impl CurvePoint {
     }
 }
 
-/// Standard error of the ratio time / work over `n` intervals.
+/// Standard error of a ratio of sums over `n` intervals; `None` with fewer than two, or where one lacks a part.
 ///
 /// # Formula
 /// With residuals `d_i = t_i - r w_i` from the ratio `r = sum t / sum w`: `sqrt(n / (n - 1) * sum d_i^2) / sum w`.
 ///
 /// # References
 /// Cochran, *Sampling Techniques*, third edition, section 6.4 (ratio estimates).
-fn standard_error(intervals: impl Iterator<Item = TargetCounts>, sum: TargetCounts) -> Option<f64> {
-    let ratio = sum.cpi();
-    let (mut n, mut squares) = (0.0, 0.0);
-    for counts in intervals {
-        n += 1.0;
-        squares += (counts.time - ratio * counts.work).powi(2);
-    }
-    (n > 1.0).then(|| (n / (n - 1.0) * squares).sqrt() / sum.work)
+fn standard_error(intervals: impl Iterator<Item = Option<(f64, f64)>>) -> Option<f64> {
+    let pairs = intervals.collect::<Option<Vec<_>>>()?;
+    let (above, below) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let n = pairs.len() as f64;
+    let squares: f64 = pairs.iter().map(|(t, w)| (t - above / below * w).powi(2)).sum();
+    (n > 1.0 && below > 0.0).then(|| (n / (n - 1.0) * squares).sqrt() / below)
 }

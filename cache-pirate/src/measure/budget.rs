@@ -97,7 +97,7 @@ mod tests {
     use crate::counts::TargetCounts;
 
     fn reading(elapsed: f64, work: f64) -> Reading {
-        let target = TargetCounts { work, time: elapsed, memory: None };
+        let target = TargetCounts { work, time: elapsed, ..TargetCounts::default() };
         Reading { elapsed, target, ..Reading::default() }
     }
 

@@ -77,7 +77,8 @@ impl<'a, T: Testbed> Session<'a, T> {
         if stolen > pirate_had {
             self.warm_pirate(stolen - pirate_had)?;
         }
-        if self.plan.whole() - stolen > target_had {
+        // Ways are taken from a confined target with whatever is in them, not its oldest lines first.
+        if self.plan.whole() - stolen > target_had || self.testbed.evidence() == Evidence::Confined {
             return self.warm_target(&mut ran);
         }
         Ok(Next::Continue)
@@ -143,10 +144,15 @@ impl<'a, T: Testbed> Session<'a, T> {
             return alone;
         }
         let verdict = judge_pirate(counts.pirate, self.stolen(), self.plan.cache, self.limit);
-        if verdict.is_trusted() && self.testbed.evidence() == Evidence::Counted {
-            return judge_target(counts.pirate, target, self.plan.limits.spared);
+        match (self.testbed.evidence(), verdict) {
+            (Evidence::Counted, Trust::Trusted) => {
+                judge_target(counts.pirate, target, self.plan.limits.spared)
+            }
+            (Evidence::Confined, Trust::Untrusted(Distrust::LostLines { fetch_ratio, limit })) => {
+                Trust::Untrusted(Distrust::OldLines { share: fetch_ratio, limit })
+            }
+            _ => verdict,
         }
-        verdict
     }
 
     /// Lets the pirate walk alone until it has all its lines, `gained` bytes of which are new to it.
@@ -163,7 +169,9 @@ impl<'a, T: Testbed> Session<'a, T> {
             let made = self.testbed.read()? - before;
             self.suspended += made.elapsed;
             let PirateCounts { touches, fetches } = made.pirate;
-            let new = if walk == 0 { gained as f64 / line } else { 0.0 };
+            // Where the target is confined, no line of its own may be left over.
+            let is_new = walk == 0 && self.testbed.evidence() != Evidence::Confined;
+            let new = if is_new { gained as f64 / line } else { 0.0 };
             if fetches <= new + self.limit * touches {
                 break;
             }

@@ -1,12 +1,14 @@
 //! The native testbed where there is no Linux: it can be named, and says that it cannot be had.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::process::Command;
 
 use super::topology::Warning;
-use super::{NativeParams, Pages, Progress};
+use super::{NativeParams, Pages, Progress, RootFiles};
 use crate::counts::Reading;
 use crate::error::PirateError;
+use crate::resctrl::Confined;
 use crate::testbed::{Evidence, Outcome, SharedCache, Testbed, Until, Who};
 
 /// A program on this machine beside a pirate: on Linux. Here there is none, and making one is refused.
@@ -115,6 +117,14 @@ impl Testbed for NativeTestbed {
     fn shares_cache(&mut self) -> Result<Option<bool>, PirateError> {
         match self.0 {}
     }
+}
+
+/// Refused here.
+///
+/// # Errors
+/// None: it is never called.
+pub fn confine(testbed: NativeTestbed, _: &Path) -> Result<Confined<NativeTestbed, RootFiles>, PirateError> {
+    match testbed.0 {}
 }
 
 /// Nobody can be pinned to a processor here.

@@ -1,4 +1,4 @@
-//! A process that outlives this one and sets the target free.
+//! A process that outlives this one, sets the target free and puts back what was changed.
 //!
 //! Destructors run on return and on panic, but not on SIGKILL, on an abort or on a signal that nobody handles.
 //! So before a target is first suspended a small process is forked that waits on a pipe. When this process
@@ -6,8 +6,11 @@
 //! processors back and lets it continue (and asks it to end, if this process had started it).
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -18,18 +21,133 @@ use nix::unistd::{ForkResult, Pid, fork, pipe2, write};
 
 use super::target::Pinned;
 use crate::error::PirateError;
+use crate::resctrl::{Step, Undo};
 
 /// What the guardian does when this process is gone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Duty {
-    /// Process, or process group where negative.
-    pub signal_to: i32,
+    /// Process, or process group where negative; nobody if `None`.
+    pub signal_to: Option<i32>,
     /// Whether it is to end as well.
     pub terminate: bool,
     /// A file to write first, to thaw a frozen cgroup: descriptor and text.
     pub thaw: Option<(RawFd, &'static [u8])>,
     /// Where the target's threads ran before.
     pub pinned: Option<Pinned>,
+    /// What else is to be put back.
+    pub undo: Option<PreparedUndo>,
+}
+
+/// [`Undo`] with whole paths, such that performing it needs no memory.
+#[derive(Clone, Debug)]
+pub(super) struct PreparedUndo {
+    steps: Vec<PreparedStep>,
+    journal: CString,
+}
+
+#[derive(Clone, Debug)]
+enum PreparedStep {
+    Write { path: CString, line: Vec<u8> },
+    Move { from: CString, to: CString },
+    RemoveFolder { path: CString },
+}
+
+impl PreparedUndo {
+    pub(super) fn new(root: &Path, undo: &Undo) -> Self {
+        // Paths and texts of the kernel hold no 0.
+        let whole =
+            |path: &str| CString::new(root.join(path).into_os_string().into_vec()).unwrap_or_default();
+        let prepare = |step: &Step| match step {
+            Step::Write { path, line } => {
+                PreparedStep::Write { path: whole(path), line: format!("{line}\n").into_bytes() }
+            }
+            Step::Move { from, to } => PreparedStep::Move { from: whole(from), to: whole(to) },
+            Step::RemoveFolder { path } => PreparedStep::RemoveFolder { path: whole(path) },
+        };
+        Self { steps: undo.steps.iter().map(prepare).collect(), journal: whole(&undo.journal) }
+    }
+
+    /// Takes the steps, and forgets the journal if none failed.
+    fn perform(&self) {
+        let mut done = true;
+        for step in &self.steps {
+            done &= match step {
+                PreparedStep::Write { path, line } => write_to(path, line),
+                PreparedStep::Move { from, to } => move_all(from, to),
+                // SAFETY: the path ends with a 0.
+                PreparedStep::RemoveFolder { path } => fine(unsafe { libc::rmdir(path.as_ptr()) } as isize),
+            };
+        }
+        if done {
+            // SAFETY: as above.
+            unsafe { libc::unlink(self.journal.as_ptr()) };
+        }
+    }
+}
+
+/// Whether a call worked, or what it was about has gone.
+fn fine(result: isize) -> bool {
+    result >= 0 || matches!(Errno::last(), Errno::ENOENT | Errno::ESRCH)
+}
+
+fn write_to(path: &CStr, text: &[u8]) -> bool {
+    // SAFETY: the path ends with a 0; the text is read as far as it goes.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_TRUNC);
+        if file < 0 {
+            return fine(-1);
+        }
+        let written = fine(libc::write(file, text.as_ptr().cast(), text.len()));
+        libc::close(file);
+        written
+    }
+}
+
+/// Moves the numbers in `from` to `to` until none are left: what is moved vanishes from a list that is being read.
+fn move_all(from: &CStr, to: &CStr) -> bool {
+    for _ in 0..64 {
+        match move_numbers(from, to) {
+            (done, 0) => return done,
+            (false, _) => return false,
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Writes each line of one file to another, in a call of its own. Whether all were taken, and how many there were.
+fn move_numbers(from: &CStr, to: &CStr) -> (bool, u32) {
+    let mut lines = 0;
+    let (mut line, mut length) = ([0_u8; 24], 0);
+    let mut done = true;
+    // SAFETY: the path ends with a 0; the buffer is as large as is said.
+    unsafe {
+        let file = libc::open(from.as_ptr(), libc::O_RDONLY);
+        if file < 0 {
+            return (fine(-1), 0);
+        }
+        let mut block = [0_u8; 1024];
+        loop {
+            let got = libc::read(file, block.as_mut_ptr().cast(), block.len());
+            let Some(read) = usize::try_from(got).ok().and_then(|got| block.get(..got)) else { break };
+            if read.is_empty() {
+                break;
+            }
+            for &byte in read {
+                if let Some(place) = line.get_mut(length) {
+                    *place = byte;
+                    length += 1;
+                }
+                if byte == b'\n' {
+                    done &= write_to(to, line.get(..length).unwrap_or(&[]));
+                    lines += 1;
+                    length = 0;
+                }
+            }
+        }
+        libc::close(file);
+    }
+    (done, lines)
 }
 
 /// The guardian, as seen from the process it watches.
@@ -96,10 +214,15 @@ fn watch(pipe: RawFd, duty: &Duty) -> ! {
         if let Some((file, text)) = duty.thaw {
             libc::write(file, text.as_ptr().cast(), text.len());
         }
-        if duty.terminate {
-            libc::kill(duty.signal_to, libc::SIGTERM);
+        if let Some(undo) = &duty.undo {
+            undo.perform();
         }
-        libc::kill(duty.signal_to, libc::SIGCONT);
+        if let Some(target) = duty.signal_to {
+            if duty.terminate {
+                libc::kill(target, libc::SIGTERM);
+            }
+            libc::kill(target, libc::SIGCONT);
+        }
         libc::_exit(0)
     }
 }

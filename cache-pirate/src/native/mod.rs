@@ -8,6 +8,7 @@
 //! Hardware counters are used where the kernel gives them. Without them the target's time is its processor time
 //! per unit of [`Progress`], and the pirate judges itself by its time per line.
 //!
+//! - [`confine`]: the target confined to ways of the cache by the hardware, without a pirate;
 //! - [`topology`]: which processors share which caches, and what may spoil a measurement;
 //! - [`ping_pong`]: whether two processors share a cache at this moment.
 //!
@@ -19,6 +20,7 @@
 mod affinity;
 #[cfg(target_os = "linux")]
 mod crew;
+mod divided;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
@@ -43,8 +45,11 @@ mod threads;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub mod topology;
 
+pub use self::divided::RootFiles;
+#[cfg(target_os = "linux")]
+pub use self::divided::confine;
 #[cfg(not(target_os = "linux"))]
-pub use self::elsewhere::{NativeTestbed, ping_pong};
+pub use self::elsewhere::{NativeTestbed, confine, ping_pong};
 pub use self::params::{NativeParams, Pages, Placement, Suspension};
 #[cfg(target_os = "linux")]
 pub use self::probe::ping_pong;

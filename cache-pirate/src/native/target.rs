@@ -119,7 +119,13 @@ impl Target {
         }
         let thaw = target.freezer.as_ref().map(Freezer::thaw_by);
         let pinned = target.pinned.clone();
-        let duty = Duty { signal_to: target.signal_to(), terminate: target.child.is_some(), thaw, pinned };
+        let duty = Duty {
+            signal_to: Some(target.signal_to()),
+            terminate: target.child.is_some(),
+            thaw,
+            pinned,
+            undo: None,
+        };
         target.guardian = Some(Guardian::post(&duty)?);
         target.suspend()?;
         Ok(target)

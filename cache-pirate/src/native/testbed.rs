@@ -372,12 +372,14 @@ impl Testbed for NativeTestbed {
                 let (work, cycles, memory) = counters.read().map_err(unreadable)?;
                 // The wall's time in the target's cycles.
                 let rate = if cpu_time > 0.0 { cycles / cpu_time } else { 1.0 };
-                (TargetCounts { work, time: cycles, memory }, wall * rate)
+                (TargetCounts { work, time: cycles, memory, traffic: None }, wall * rate)
             }
-            Work::TaskClock => (TargetCounts { work: cpu_time, time: cpu_time, memory: None }, wall),
+            Work::TaskClock => {
+                (TargetCounts { work: cpu_time, time: cpu_time, ..TargetCounts::default() }, wall)
+            }
             Work::Counter(counter) => {
                 let work = counter.read().map_err(unreadable)? as f64;
-                (TargetCounts { work, time: cpu_time, memory: None }, wall)
+                (TargetCounts { work, time: cpu_time, ..TargetCounts::default() }, wall)
             }
         };
         let fetches = match &mut self.fetches {

@@ -5,4 +5,5 @@ pub mod chip;
 pub mod host;
 pub mod ooo;
 mod random;
+pub mod resctrl;
 pub mod testbed;

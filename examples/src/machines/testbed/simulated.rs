@@ -102,6 +102,20 @@ impl<P: Program> SimulatedTestbed<P> {
         (1..self.chip.cores()).map(|core| self.chip.occupancy(core).0).sum()
     }
 
+    /// Confines the target's lines to some ways of the shared cache, and the pirate's to others, a bit each.
+    pub(super) fn allow(&mut self, target: u64, pirate: u64) -> Result<(), ChipError> {
+        for core in 0..self.chip.cores() {
+            self.chip.allow(core, if core == TARGET { target } else { pirate })?;
+        }
+        Ok(())
+    }
+
+    /// Lines of the shared cache that hold the target's data.
+    #[must_use]
+    pub fn lines_of_target(&self) -> u64 {
+        self.chip.occupancy(TARGET).0
+    }
+
     fn now(&self) -> f64 {
         (0..self.chip.cores()).map(|core| self.chip.time(core)).fold(0.0, f64::max)
     }
@@ -247,7 +261,12 @@ impl<P: Program> Testbed for SimulatedTestbed<P> {
             misses: target.shared_misses as f64,
             fetches: Some(target.fetches() as f64),
         };
-        let target = TargetCounts { work: target.instructions, time: target.cycles, memory: Some(memory) };
+        let target = TargetCounts {
+            work: target.instructions,
+            time: target.cycles,
+            memory: Some(memory),
+            ..TargetCounts::default()
+        };
         Ok(Reading { elapsed: self.now(), target, pirate })
     }
 }

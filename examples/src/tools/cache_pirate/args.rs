@@ -53,6 +53,10 @@ pub struct Args {
     /// Mean work between two cycles, drawn at random, whatever that costs
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "overhead")]
     gap: Option<f64>,
+    /// How the program's cache is limited: by a pirate; by the processor's cache allocation (cat: through resctrl, as
+    /// root, whole ways only); or by allocation where there is any (auto)
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Mechanism::Pirate)]
+    pub(super) mechanism: Mechanism,
     /// Threads of the pirate, or auto: as many as the program does not notice
     #[arg(long, value_name = "N", default_value = "auto", value_parser = threads)]
     pub(super) threads: Threads,
@@ -66,7 +70,7 @@ pub struct Args {
     /// commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME",
           conflicts_with_all = ["program", "pid", "trace", "workload", "sizes", "interval", "cycles", "overhead",
-                                "gap", "threads", "limit", "policy", "prefetch", "bandwidth"])]
+                                "gap", "threads", "limit", "mechanism", "policy", "prefetch", "bandwidth"])]
     pub(super) experiment: Vec<Experiment>,
     #[command(flatten)]
     chip: Chip,
@@ -147,6 +151,17 @@ pub(super) enum Work {
     CpuTime,
     Io,
     File(PathBuf),
+}
+
+/// How the program's cache is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mechanism {
+    /// A co-runner walks the rest
+    Pirate,
+    /// The processor keeps the program to its ways
+    Cat,
+    /// Cat where there is any
+    Auto,
 }
 
 /// The Cache Pirating paper's experiments.

@@ -14,10 +14,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cache_pirate::{CacheCurve, Measurements, PirateError};
+use cache_pirate::resctrl::{Confined, ResctrlFiles, UNMONITORED_WALKS};
+use cache_pirate::{CacheCurve, Evidence, Measurements, PirateError, Testbed};
 
 use self::report::Report;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::report::bytes;
 
 /// A curve and where it comes from.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ struct Measured {
     source: String,
     curve: CacheCurve,
     run: Option<Measurements>, // one run for all sizes; none where each size had its own
+    mechanism: &'static str,
     work: &'static str,
     time: &'static str,
     notes: Vec<String>,
@@ -35,6 +38,32 @@ impl Measured {
     fn threads(&self) -> usize {
         self.run.as_ref().and_then(|run| run.intervals.first()).map_or(1, |interval| interval.threads)
     }
+}
+
+/// How a testbed limits the target's cache: as on the command line.
+const MECHANISMS: [&str; 2] = ["pirate", "cat"];
+
+fn mechanism(testbed: &(impl Testbed + ?Sized)) -> &'static str {
+    MECHANISMS[usize::from(testbed.evidence() == Evidence::Confined)]
+}
+
+/// What the reader of a curve by allocation should know.
+fn confined_remarks<T: Testbed<Error: From<PirateError>>, F: ResctrlFiles>(
+    testbed: &Confined<T, F>,
+) -> Vec<String> {
+    let partition = testbed.partition();
+    let mut remarks =
+        vec![format!("confined by cache allocation, in steps of {}", bytes(partition.way_bytes()))];
+    if !partition.counts_occupancy() {
+        remarks.push(format!(
+            "the kernel does not count the program's lines: those in ways it lost are taken to be gone after \
+             {UNMONITORED_WALKS} sweeps"
+        ));
+    }
+    if let Some(size) = partition.sizes().find(|&size| partition.shared_with_hardware(size) > 0) {
+        remarks.push(format!("from {} on, devices may use some of the program's ways", bytes(size)));
+    }
+    remarks
 }
 
 /// Why there is no curve.

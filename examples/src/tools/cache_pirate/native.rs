@@ -1,22 +1,24 @@
 //! A real program on the machine at hand.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cache_pirate::native::{
-    FileCounter, IoBytes, NativeParams, NativeTestbed, Pages, Placement, Progress, Suspension,
+    FileCounter, IoBytes, NativeParams, NativeTestbed, Pages, Placement, Progress, Suspension, confine,
 };
+use cache_pirate::resctrl::{Confined, ResctrlFiles};
 use cache_pirate::{
     CacheCurve, CurvePoint, Distrust, Evidence, Interval, Measurements, PirateError, PirateParams,
     SharedCache, Testbed, Trust, measure, measure_fixed,
 };
 
-use super::args::{Args, Work};
+use super::args::{Args, Mechanism, Work};
 use super::watched::Watched;
-use super::{Measured, nothing, show_progress};
+use super::{Measured, confined_remarks, mechanism, nothing, show_progress};
 use crate::cli::{Failure, Watch};
 use crate::target::command_name;
 
@@ -37,7 +39,7 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
         Subject::Program(..) => command_name(&args.program),
     };
     let work = args.machine.progress.clone();
-    match testbed(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {
+    match divided_or_not(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {
         Ok(testbed) => one_run(args, source, testbed, &work.unwrap_or(Work::Instructions), watch),
         // Without counters or a progress file, only the time of a whole run can be measured.
         Err(PirateError::System { operation: "count", .. })
@@ -54,6 +56,62 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
 enum Subject<'a> {
     Process(i32),
     Program(&'a OsStr, &'a [OsString]),
+}
+
+/// A program of this machine, beside a pirate or confined to its ways.
+trait Native: Testbed<Error = PirateError> {
+    fn machine(&mut self) -> &mut NativeTestbed;
+
+    /// Sizes that can be measured, where that is not any.
+    fn sizes(&self) -> Option<Vec<u64>> {
+        None
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Native for NativeTestbed {
+    fn machine(&mut self) -> &mut NativeTestbed {
+        self
+    }
+}
+
+impl<F: ResctrlFiles> Native for Confined<NativeTestbed, F> {
+    fn machine(&mut self) -> &mut NativeTestbed {
+        self.inner_mut()
+    }
+
+    fn sizes(&self) -> Option<Vec<u64>> {
+        Some(self.partition().sizes().collect())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        confined_remarks(self)
+    }
+}
+
+/// The mechanism that the command line asks for, and why not the one that it would prefer.
+fn divided_or_not(
+    args: &Args,
+    subject: Subject<'_>,
+    stop: &Arc<AtomicBool>,
+    work: &Work,
+) -> Result<(Box<dyn Native>, Option<String>), PirateError> {
+    let pirate = || testbed(args, subject, stop, work);
+    let root = Path::new("/");
+    let refusal = match args.mechanism {
+        Mechanism::Pirate => None,
+        Mechanism::Cat => return Ok((Box::new(confine(pirate()?, root)?), None)),
+        Mechanism::Auto if root.join("sys/fs/resctrl/schemata").exists() => match confine(pirate()?, root) {
+            Ok(confined) => return Ok((Box::new(confined), None)),
+            Err(error) => Some(error.to_string()),
+        },
+        Mechanism::Auto => Some("resctrl is not mounted".to_owned()),
+    };
+    let note = refusal.map(|why| format!("measured by a pirate, since the cache cannot be divided: {why}"));
+    Ok((Box::new(pirate()?), note))
 }
 
 /// The program started, or the process taken over, and suspended.
@@ -105,22 +163,23 @@ fn testbed(
 fn one_run(
     args: &Args,
     source: String,
-    testbed: NativeTestbed,
+    (mut testbed, note): (Box<dyn Native>, Option<String>),
     work: &Work,
     watch: &Watch<'_>,
 ) -> Result<Measured, Failure> {
     let cache = testbed.cache();
     let mut params = args.params();
+    params.sizes = params.sizes.or_else(|| testbed.sizes());
     if *work == Work::CpuTime {
         params.interval = params.interval.or(Some(CPU_TIME_INTERVAL));
     }
     let plan = params.check(cache).map_err(Failure::usage)?;
-    let mut testbed = Watched { inner: testbed, watch, piece: f64::INFINITY, runs: 0 };
-    let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
-    let notes = notes(&testbed.inner, work);
+    let mut watched = Watched { inner: &mut *testbed, watch, piece: f64::INFINITY, runs: 0 };
+    let run = measure(&mut watched, &plan).map_err(Failure::run)?;
+    let notes = notes(&mut *testbed, note, work);
     if !run.ended && args.machine.pid.is_none() {
         // The measurement has had enough; the program has not.
-        testbed.inner.wait().map_err(Failure::run)?;
+        testbed.machine().wait().map_err(Failure::run)?;
     }
     let curve = run.curve().map_err(|error| nothing(watch, &error))?;
     let (work, time) = match work {
@@ -129,7 +188,8 @@ fn one_run(
         Work::Io => ("byte", "nanosecond"),
         Work::File(_) => ("progress", "nanosecond"),
     };
-    Ok(Measured { source, curve, run: Some(run), work, time, notes })
+    let mechanism = mechanism(&*testbed);
+    Ok(Measured { source, curve, run: Some(run), mechanism, work, time, notes })
 }
 
 /// The program once per size, from beginning to end: its CPI is the processor time of the run.
@@ -146,8 +206,11 @@ fn run_per_size(
     let mut cache = None;
     let mut sizes: Option<Vec<u64>> = None;
     let mut number = 0;
+    let mut used;
     loop {
-        let mut testbed = testbed(args, subject, stop, &Work::CpuTime).map_err(Failure::run)?;
+        let (mut testbed, note) =
+            divided_or_not(args, subject, stop, &Work::CpuTime).map_err(Failure::run)?;
+        used = mechanism(&*testbed);
         let here = *cache.get_or_insert(testbed.cache());
         let params = PirateParams {
             interval: Some(args.interval.unwrap_or(CPU_TIME_INTERVAL)),
@@ -155,19 +218,20 @@ fn run_per_size(
             cycles: None,
             ..args.params()
         };
-        let plan = params.check(here).map_err(Failure::usage)?;
+        let sizes_here = params.sizes.clone().or_else(|| testbed.sizes());
+        let plan = PirateParams { sizes: sizes_here, ..params }.check(here).map_err(Failure::usage)?;
         let sizes = sizes.get_or_insert_with(|| {
-            notes.extend(self::notes(&testbed, &Work::Instructions));
+            notes.extend(self::notes(&mut *testbed, note, &Work::Instructions));
             plan.sizes().collect()
         });
         let Some(&bytes) = sizes.get(number) else { break };
         number += 1;
         show_progress(watch, number as u64);
-        let run = measure_fixed(&mut testbed, &plan, bytes).map_err(Failure::run)?;
+        let run = measure_fixed(&mut &mut *testbed, &plan, bytes).map_err(Failure::run)?;
         if watch.is_interrupted() {
             break;
         }
-        testbed.wait().map_err(Failure::run)?;
+        testbed.machine().wait().map_err(Failure::run)?;
         points.push(whole_run(here, bytes, &run));
         if number == sizes.len() {
             break;
@@ -176,7 +240,7 @@ fn run_per_size(
     points.sort_by_key(|point| point.bytes);
     let cache = cache.ok_or_else(|| Failure::run("nothing was measured"))?;
     let curve = CacheCurve::from_points(cache, points).map_err(|error| nothing(watch, &error))?;
-    Ok(Measured { source, curve, run: None, work: "run", time: "nanosecond", notes })
+    Ok(Measured { source, curve, run: None, mechanism: used, work: "run", time: "nanosecond", notes })
 }
 
 /// The point of a whole run at one size.
@@ -201,11 +265,14 @@ fn whole_run(cache: SharedCache, bytes: u64, run: &Measurements) -> CurvePoint {
         effective_bytes: cache_pirate::trust::effective_size(cache, stolen, fetch_ratio),
         cpi: run.total.target.time.max(1.0),
         cpi_error: None,
+        miss_ratio_error: None,
+        fetch_ratio_error: None,
+        bandwidth_error: None,
         mix: None,
         miss_ratio: None,
         fetch_ratio: None,
         hit_rate: None,
-        bandwidth: None,
+        bandwidth: run.total.target.traffic.map(|bytes| bytes / run.total.target.time.max(1.0)),
         spared: None,
         pirate_fetch_ratio: fetch_ratio,
         intervals: complete.len() as u64,
@@ -214,7 +281,11 @@ fn whole_run(cache: SharedCache, bytes: u64, run: &Measurements) -> CurvePoint {
 }
 
 /// What the user should know about this machine.
-fn notes(testbed: &NativeTestbed, work: &Work) -> Vec<String> {
+fn notes(native: &mut dyn Native, note: Option<String>, work: &Work) -> Vec<String> {
+    let is_confined = native.evidence() == Evidence::Confined;
+    let mut notes: Vec<String> = note.into_iter().collect();
+    notes.extend(native.remarks());
+    let testbed = &*native.machine();
     let (cpu, pirate) = testbed.processors();
     let pages = match testbed.pages() {
         Pages::Huge => "huge pages",
@@ -222,11 +293,11 @@ fn notes(testbed: &NativeTestbed, work: &Work) -> Vec<String> {
         Pages::Small => "small pages",
         _ => "other pages",
     };
-    let mut notes = vec![format!("program on processor {cpu}, pirate on {pirate:?} in {pages}")];
+    notes.push(format!("program on processor {cpu}, pirate on {pirate:?} in {pages}"));
     if let Some(time) = testbed.round_trip() {
         notes.push(format!("a line goes to the pirate's core and back in {time:.0} ns"));
     }
-    if testbed.evidence() == Evidence::Timed {
+    if !is_confined && testbed.evidence() == Evidence::Timed {
         notes.push("the pirate's fetches are inferred from its time per line".to_owned());
     }
     if *work == Work::CpuTime {

@@ -6,11 +6,11 @@ use cache_pirate::{CurvePoint, Distrust, Trust};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Measured;
 use super::figure::draw;
+use super::{MECHANISMS, Measured};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{bytes, percent};
+use crate::report::{Cell, Table, bytes, escape, percent, write_document};
 
 /// The result, in each of its forms.
 pub struct Report<'a> {
@@ -28,6 +28,7 @@ struct Object<'a> {
     name: &'a str,
     work: &'static str,
     time: &'static str,
+    mechanism: &'static str,
     line_size: u32,
     mix: f64,
     cache_bytes: u64,
@@ -54,6 +55,9 @@ struct Point {
     bytes_at_least: u64,
     bytes_at_most: u64,
     cpi_error: Option<f64>,
+    miss_ratio_error: Option<f64>,
+    fetch_ratio_error: Option<f64>,
+    bandwidth_error: Option<f64>,
     spared: Option<f64>,
     pirate_fetch_ratio: f64,
     intervals: u64,
@@ -71,6 +75,7 @@ impl Report<'_> {
             name: &self.measured.source,
             work: self.measured.work,
             time: self.measured.time,
+            mechanism: self.measured.mechanism,
             line_size: curve.cache().line_size,
             mix: curve.points().iter().rev().find_map(|point| point.mix).unwrap_or(1.0),
             cache_bytes: curve.cache().bytes,
@@ -120,6 +125,9 @@ impl Report<'_> {
                 percent(point.pirate_fetch_ratio),
             )?;
         }
+        if measured.mechanism == MECHANISMS[1] {
+            return Ok(());
+        }
         let stolen = bytes(measured.curve.stealable());
         let threads = measured.threads();
         let plural = if threads == 1 { "" } else { "s" };
@@ -134,10 +142,64 @@ impl Report<'_> {
         csv.flush()
     }
 
-    /// `curves.svg`, `curve.csv`, and `curve.json` in the cache-curve format.
+    /// The curves, the table with what may be off, and the reasons of what is not trusted, on a page.
+    fn write_page(&self, picture: &str, out: &mut dyn Write) -> io::Result<()> {
+        let measured = self.measured;
+        let mut table = Table {
+            columns: ["cache", "left to the program", "CPI", "misses", "fetches", "bytes/time", "verdict"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..Table::default()
+        };
+        let with = |value: Option<f64>, error: Option<f64>, shown: &dyn Fn(f64) -> String| {
+            let text = value.map(|value| match error {
+                Some(error) => format!("{} +- {}", shown(value), shown(error)),
+                None => shown(value),
+            });
+            text.map_or(Cell::None, Cell::Figure)
+        };
+        for point in measured.curve.points() {
+            let (from, to) = point.effective_bytes;
+            table.rows.push(vec![
+                Cell::Figure(bytes(point.bytes)),
+                Cell::Figure(if from == to {
+                    bytes(from)
+                } else {
+                    format!("{} to {}", bytes(from), bytes(to))
+                }),
+                with(Some(point.cpi), point.cpi_error, &figures),
+                with(point.miss_ratio, point.miss_ratio_error, &percent),
+                with(point.fetch_ratio, point.fetch_ratio_error, &percent),
+                with(point.bandwidth, point.bandwidth_error, &figures),
+                Cell::Text(
+                    reason(point).map_or_else(|| "trusted".to_owned(), |why| format!("not trusted: {why}")),
+                ),
+            ]);
+        }
+        let mut body = String::new();
+        if self.incomplete {
+            body += "<p class=\"incomplete\">The run was interrupted: this is what was measured until then.</p>\n";
+        }
+        for note in &measured.notes {
+            body += &format!("<p>Note: {}</p>\n", escape(note));
+        }
+        body += &format!(
+            "<figure>{picture}</figure>\n<p>CPI is in {}s per {}, bandwidth in bytes per {}. Bars are two standard \
+             errors each way, from the differences between intervals; a bar to the right or left shows what may really \
+             have been left to the program. Hollow points are not trusted, for the reason in the table.</p>\n{}",
+            measured.time,
+            measured.work,
+            measured.time,
+            table.html()
+        );
+        write_document(&format!("Performance over cache size: {}", measured.source), &body, out)
+    }
+
+    /// `report.html`, `curves.svg`, `curve.csv`, and `curve.json` in the cache-curve format.
     pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
         let picture = draw(self.measured, self.incomplete).map_err(Failure::run)?;
         folder.write("curves.svg", |out| out.write_all(picture.as_bytes())).map_err(Failure::run)?;
+        folder.write("report.html", |out| self.write_page(&picture, out)).map_err(Failure::run)?;
         folder.write("curve.csv", |out| self.write_csv(out)).map_err(Failure::run)?;
         folder.write("curve.json", |out| self.write_json(out)).map_err(Failure::run)
     }
@@ -165,6 +227,9 @@ fn point(point: &CurvePoint) -> Point {
         bytes_at_least: point.effective_bytes.0,
         bytes_at_most: point.effective_bytes.1,
         cpi_error: point.cpi_error,
+        miss_ratio_error: point.miss_ratio_error,
+        fetch_ratio_error: point.fetch_ratio_error,
+        bandwidth_error: point.bandwidth_error,
         spared: point.spared,
         pirate_fetch_ratio: point.pirate_fetch_ratio,
         intervals: point.intervals,
@@ -200,6 +265,11 @@ fn reason(point: &CurvePoint) -> Option<String> {
         Distrust::ScanResistant { kept } => format!(
             "the cache favours lines that are touched often, such as the pirate's: it kept {} of them through a scan",
             percent(kept)
+        ),
+        Distrust::OldLines { share, limit } => format!(
+            "{} of the ways that are not the program's still held lines of its own, more than {}",
+            percent(share),
+            percent(limit)
         ),
         Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
         Distrust::Truncated { .. } => "the program ended too soon".to_owned(),

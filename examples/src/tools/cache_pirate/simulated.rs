@@ -6,13 +6,14 @@ use cache_pirate::{SharedCache, Testbed, Threads, measure};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{Access, LineSize};
 
-use super::args::Args;
+use super::args::{Args, Mechanism};
 use super::watched::Watched;
-use super::{Measured, nothing};
+use super::{Measured, confined_remarks, mechanism, nothing};
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::CoreSettings;
+use crate::machines::resctrl::{Features, Kernel};
 use crate::machines::testbed::programs::Recorded;
-use crate::machines::testbed::{PirateCore, SimulatedTestbed};
+use crate::machines::testbed::{PirateCore, SimulatedTestbed, divided};
 use crate::traces::{TraceFile, format_of};
 use crate::workloads::{NAMES, Workload};
 
@@ -36,11 +37,28 @@ pub fn simulate(args: &Args, watch: &Watch<'_>) -> Result<Measured, Failure> {
     let target = CoreSettings::new(program.player().map_err(Failure::run)?);
     let testbed = SimulatedTestbed::new(&settings, target, u64::MAX, threads, PirateCore::default());
     let inner = testbed.map_err(Failure::usage)?;
-    let cache = inner.cache();
+    if args.mechanism == Mechanism::Pirate {
+        return measured(args, source, &program, Watched { inner, watch, piece: PIECE, runs: 0 }, None, &[]);
+    }
+    let inner = divided(inner, &Kernel::new(Features::default())).map_err(Failure::run)?;
+    let (sizes, remarks) = (inner.partition().sizes().collect(), confined_remarks(&inner));
+    measured(args, source, &program, Watched { inner, watch, piece: PIECE, runs: 0 }, Some(sizes), &remarks)
+}
+
+fn measured<T: Testbed>(
+    args: &Args,
+    source: String,
+    program: &Recorded,
+    mut testbed: Watched<'_, T>,
+    sizes: Option<Vec<u64>>,
+    remarks: &[String],
+) -> Result<Measured, Failure> {
+    let cache = testbed.cache();
 
     let mut params = args.params();
+    params.sizes = params.sizes.or(sizes);
     let pass = program.recording.references();
-    let interval = args.interval.unwrap_or_else(|| interval(&program, cache));
+    let interval = args.interval.unwrap_or_else(|| interval(program, cache));
     params.interval = Some(interval);
     // After one pass an LRU cache is as every later pass finds it; longer programs fill it sooner.
     params.target_warm_up = Some(program.instructions().min(LONGEST as f64 / program.mix).max(interval));
@@ -49,16 +67,16 @@ pub fn simulate(args: &Args, watch: &Watch<'_>) -> Result<Measured, Failure> {
     let covering = pass as f64 / program.mix / (interval * sizes);
     params.cycles = Some(args.cycles.unwrap_or(covering.ceil().max(1.0) as u64));
     let plan = params.check(cache).map_err(Failure::usage)?;
-    let mut testbed = Watched { inner, watch, piece: PIECE, runs: 0 };
     let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
-    let curve = run.curve().map_err(|error| nothing(watch, &error))?;
-    let mut notes = Vec::new();
+    let curve = run.curve().map_err(|error| nothing(testbed.watch, &error))?;
+    let mut notes = remarks.to_vec();
     if let Some(choice) = run.threads.as_ref().filter(|choice| !choice.one_thread_holds) {
         notes.push("one pirate thread could not hold even a little of the cache".to_owned());
         debug_assert_eq!(choice.threads, 1);
     }
     // The target restarts until all is measured: it ends only by interruption.
-    Ok(Measured { source, curve, run: Some(run), work: "instruction", time: "cycle", notes })
+    let mechanism = mechanism(&testbed);
+    Ok(Measured { source, curve, run: Some(run), mechanism, work: "instruction", time: "cycle", notes })
 }
 
 /// Whole passes over at least so many accesses that every line of the cache could be used a few times.
