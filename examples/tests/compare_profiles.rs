@@ -110,6 +110,14 @@ fn a_change_counts_where_it_exceeds_what_is_left_open() {
     assert_eq!((verdict(&ended).as_str(), ended.status), ("better", 0), "{level}");
     assert!((level["change"]["value"].as_f64().unwrap() - 0.02).abs() < 1e-9, "{level}");
     assert!((level["misses"].as_f64().unwrap() + 0.8).abs() < 1e-9, "{level}");
+    // What other phases stand in for is said.
+    let borrowed = std::fs::read_to_string(&worse).unwrap();
+    let borrowed = borrowed.replacen("\"borrows_from\":null", "\"borrows_from\":\"B\"", 1);
+    let borrowed = folder.file("g.json", borrowed);
+    let comparison = &object(&with(&before, &borrowed))["comparison"];
+    assert_eq!(comparison["borrowed"], serde_json::json!([0.0, 0.5]));
+    let said = compare(&["--sizes", "32KiB", &before, &borrowed]).out;
+    assert!(said.contains("Of the instructions 0.00 % before and 50.00 % after are in phases"), "{said}");
     // Several runs that agree show the small change, too.
     let others = format!("{small},{small}");
     let sure = file("e.json", 0.02, 0.0001);

@@ -1,5 +1,6 @@
 //! What changed from one side to the other, and whether that is more than the runs leave open.
 
+use reuse_sampler::file::ProfiledPhase;
 use serde::Serialize;
 
 use super::Run;
@@ -67,6 +68,9 @@ pub(super) struct PhaseChange {
 pub(super) struct Change {
     pub runs: (usize, usize),
     pub incomplete: bool,
+    /// Share of the instructions in phases that were never profiled, before and after: the miss ratio of another phase
+    /// stands in there, and no margin says by how much it may be wrong.
+    pub borrowed: (f64, f64),
     /// Changes of less do not count.
     pub tolerance: f64,
     /// Relative, after to before.
@@ -170,6 +174,7 @@ impl Change {
         Self {
             runs: (before.runs.len(), after.runs.len()),
             incomplete,
+            borrowed: (before.mean(borrowed), after.mean(borrowed)),
             tolerance,
             instructions: relative(&|run| run.profile.windows.iter().map(|w| w.instructions as f64).sum()),
             accesses,
@@ -192,6 +197,24 @@ impl Change {
     }
 }
 
+/// How much of a run a phase is: instructions, or windows where none are counted.
+fn weight(phase: &ProfiledPhase) -> f64 {
+    match phase.instructions {
+        0 => phase.windows as f64,
+        counted => counted as f64,
+    }
+}
+
+fn weights(run: &Run) -> f64 {
+    run.profile.phases.iter().map(weight).sum()
+}
+
+/// The share of a run in phases for which another one stands in.
+fn borrowed(run: &Run) -> f64 {
+    let lent = run.profile.phases.iter().filter(|phase| phase.borrows_from.is_some());
+    lent.map(weight).sum::<f64>() / weights(run).max(1.0)
+}
+
 /// The phases of the first run of each side, matched by code; those with most instructions first.
 fn phases(before: &Run, after: &Run, levels: &[CacheLevel], tolerance: f64) -> Vec<PhaseChange> {
     let (ours, theirs) = (&before.profile.phases, &after.profile.phases);
@@ -202,12 +225,7 @@ fn phases(before: &Run, after: &Run, levels: &[CacheLevel], tolerance: f64) -> V
     let new = (0..theirs.len()).filter(|&j| alone(j, &|p| p.1)).map(|j| (None, Some(j)));
     let matched = pairs.iter().map(|&(i, j)| (Some(i), Some(j)));
     let share = |run: &Run, index: Option<usize>| {
-        let weight = |phase: &reuse_sampler::file::ProfiledPhase| match phase.instructions {
-            0 => phase.windows as f64,
-            counted => counted as f64,
-        };
-        let all: f64 = run.profile.phases.iter().map(weight).sum();
-        index.map_or(0.0, |i| weight(&run.profile.phases[i]) / all.max(1.0))
+        index.map_or(0.0, |i| weight(&run.profile.phases[i]) / weights(run).max(1.0))
     };
     let mut changes: Vec<PhaseChange> = matched
         .chain(gone)

@@ -9,6 +9,8 @@ use crate::report::{Table, bytes, percent};
 
 /// Phases shown; the others have less of the run.
 const ROWS: usize = 12;
+/// A share of instructions that may matter to miss ratios in points.
+const WORTH_SAYING: f64 = 0.01;
 
 pub(super) fn json(change: &Change, names: &(String, String), out: &mut dyn Write) -> io::Result<()> {
     let object = json!({
@@ -57,6 +59,16 @@ pub(super) fn table(change: &Change, names: &(String, String), out: &mut dyn Wri
         Verdict::None => "No difference beyond what the runs leave open.",
     };
     writeln!(out, "\n{verdict}")?;
+    let (before, after) = change.borrowed;
+    if before.max(after) > WORTH_SAYING {
+        writeln!(
+            out,
+            "Of the instructions {} before and {} after are in phases that were never profiled: the miss ratio of another \
+             phase stands in there, and the margins do not cover that. Record with shorter windows to be sure.",
+            percent(before),
+            percent(after)
+        )?;
+    }
     let points = 100.0 * change.tolerance;
     if change.runs.0.min(change.runs.1) < 2 {
         writeln!(
