@@ -17,7 +17,7 @@ const ROUNDS: u64 = 40_000_000;
 /// Instructions, or nanoseconds, between two that are chosen.
 const GAP: f64 = 100_000.0;
 
-/// Loads one word of each of [`LINES`] lines, in turn, one load a round: the reuse distance is 511 accesses.
+/// Loads one word of each of `LINES` lines, in turn, one load a round: the reuse distance is 511 accesses.
 pub fn walk() {
     let mut next = vec![0_usize; LINES * 8 + 8];
     let first = (64 - next.as_ptr() as usize % 64) / 8 % 8;
