@@ -134,6 +134,9 @@ pub mod shared {
     pub const TID: u32 = 0x1_01C8; // of a new thread
     pub const NEW: u32 = 0x1_01B8; // address of the block of the thread that is being created
     pub const SCRATCH: u32 = 0x1_0300; // for arguments of the observer's calls
+    /// What the thread makes of a signal's frame: 23 words of its context, the mask in it, the restorer; then its own 16
+    /// registers, flags, mask and place.
+    pub const FRAME: u32 = 0x1_0400;
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
     pub const CALLS: u32 = 512;
 

@@ -38,6 +38,7 @@ core::arch::global_asm!(
     MASKED = const shared::MASKED,
     MASK = const shared::MASK,
     ASIDE = const shared::ASIDE,
+    FRAME = const shared::FRAME,
     NEW = const shared::NEW,
     ASK_FIRST = const shared::ASK_FIRST,
     CALLS = const shared::CALLS,

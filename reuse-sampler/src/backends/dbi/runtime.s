@@ -481,7 +481,30 @@ reuse_sampler_dbi_runtime:
 .Ldbi_restorer:
     mov eax, 15
     syscall
-1:  mov rsp, gs:[{STACK}]
+1:  mov rsi, gs:[{SELF}] # the frame becomes the program's here and not in the observer, which may die halfway
+    lea rdi, [rsi+{REGISTERS}]
+    add rsi, {FRAME}
+    mov rbx, rdi
+    mov rdx, gs:[{SIGNAL_CONTEXT}]
+    lea rdi, [rdx+40]
+    mov ecx, 23
+    rep movsq
+    lodsq
+    mov [rdx+0x128], rax
+    lodsq
+    mov rdx, gs:[{SIGNAL_STACK}]
+    mov [rdx], rax
+    mov rdi, rbx
+    mov ecx, 16
+    rep movsq
+    lodsq
+    mov gs:[{FLAGS}], rax
+    lodsq
+    mov gs:[{MASK}], rax
+    lodsq
+    mov gs:[{PC}], rax
+    mov dword ptr gs:[{MASKED}], 1
+    mov rsp, gs:[{STACK}]
     mov dword ptr gs:[{EXIT}], 0
     mov dword ptr gs:[{REASON}], 10
     jmp .Ldbi_ring
@@ -505,10 +528,12 @@ reuse_sampler_dbi_runtime:
     mov [rdx+0xA0], rax
 1:  lea rax, [rip + .Ldbi_exit]
     mov [rdx+0xA8], rax
-3:  mov rax, [rdx+0x128]
+3:  cmp dword ptr gs:[{MASKED}], 0
+    jne 4f # the observer had begun, and the frame's mask may be its own
+    mov rax, [rdx+0x128]
     mov gs:[{MASK}], rax
     mov dword ptr gs:[{MASKED}], 1
-    mov qword ptr [rdx+0x128], -1
+4:  mov qword ptr [rdx+0x128], -1
     mov eax, 39
     syscall
     mov r12, rax

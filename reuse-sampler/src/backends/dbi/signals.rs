@@ -136,7 +136,7 @@ impl Observer {
             }
             gregs[RIP] = pc;
             gregs[EFLAGS] = self.get(shared::FLAGS);
-            self.enter(signal, info, context, stack, &gregs, mask);
+            self.enter([signal, info, context, stack], &gregs, mask);
             return 1;
         }
         let mask = match self.memory.word(context + MASK) {
@@ -156,16 +156,17 @@ impl Observer {
                 }
                 self.restore(&mut gregs, &mark);
                 self.note_fault(block, mark.pc);
-                self.enter(signal, info, context, stack, &gregs, mask);
+                self.enter([signal, info, context, stack], &gregs, mask);
                 return 1;
             }
         }
+        // Its own mask is known before the frame has another: the thread may be without us at any moment.
+        self.set(shared::MASK, mask);
+        self.set_half(shared::MASKED, 1);
         self.rewind(&mut gregs);
         let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.memory.write(context + GREGS, &bytes);
         self.memory.write(context + MASK, &ASIDE.to_le_bytes());
-        self.set(shared::MASK, mask);
-        self.set_half(shared::MASKED, 1);
         self.set_half(shared::PENDING, 1);
         self.own().signals.aside = mask;
         self.set(shared::ASIDE, self.get(shared::ASIDE) | 1 << (signal - 1));
@@ -218,18 +219,14 @@ impl Observer {
         self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(rest));
     }
 
-    /// Makes the frame at `context` what the program expects, and its registers those of the handler's first
-    /// instruction.
-    fn enter(&mut self, signal: u64, info: u64, context: u64, stack: u64, gregs: &[u64; 23], mask: u64) {
+    /// Has the thread make the frame at `context` what the program expects, and its registers those of the handler's
+    /// first instruction.
+    fn enter(&mut self, [signal, info, context, stack]: [u64; 4], gregs: &[u64; 23], mask: u64) {
         let action = self.own_actions()[(signal as usize).min(64)];
         let [handler, flags, restorer, blocked] = action;
-        let bytes: Vec<u8> = gregs.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.memory.write(context + GREGS, &bytes);
-        self.memory.write(context + MASK, &mask.to_le_bytes());
-        self.memory.write(stack, &restorer.to_le_bytes());
-        for number in 0..16 {
-            self.set_register(number, gregs[PLACES[number as usize]]);
-        }
+        let own = if flags & libc::SA_NODEFER as u64 == 0 { 1 << (signal - 1) } else { 0 };
+        let with = mask | blocked | own;
+        let mut registers = PLACES.map(|place| gregs[place]);
         for (number, value) in [
             (register::RAX, 0),
             (register::RDI, signal),
@@ -237,15 +234,15 @@ impl Observer {
             (register::RDX, context),
             (register::RSP, stack),
         ] {
-            self.set_register(number, value);
+            registers[number as usize] = value;
         }
-        self.set(shared::FLAGS, gregs[EFLAGS] & !CLEARED);
-        let own = if flags & libc::SA_NODEFER as u64 == 0 { 1 << (signal - 1) } else { 0 };
-        let mask = mask | blocked | own;
-        self.set(shared::MASK, mask);
-        self.set_half(shared::MASKED, 1);
-        self.set(shared::PC, handler);
-        self.own().signals.entered = Some((handler, mask));
+        let ends = [gregs[EFLAGS] & !CLEARED, with, handler];
+        let middle = [mask, restorer];
+        let frame = gregs.iter().chain(&middle).chain(&registers).chain(&ends);
+        for (index, &word) in (0..).zip(frame) {
+            self.set(shared::FRAME + 8 * index, word);
+        }
+        self.own().signals.entered = Some((handler, with));
         if flags & libc::SA_RESETHAND as u64 != 0 {
             self.keep_action(signal, [0; 4]);
             self.own().signals.reset = Some(signal);
