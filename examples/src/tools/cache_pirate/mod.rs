@@ -54,6 +54,11 @@ fn confined_remarks<T: Testbed<Error: From<PirateError>>, F: ResctrlFiles>(
     let partition = testbed.partition();
     let mut remarks =
         vec![format!("confined by cache allocation, in steps of {}", bytes(partition.way_bytes()))];
+    remarks.push(
+        "these are the ways that an allocation gives: where the replacement policy has one state for all ways of a set, \
+         a cache of this size can miss much less or more"
+            .to_owned(),
+    );
     if !partition.counts_occupancy() {
         remarks.push(format!(
             "the kernel does not count the program's lines: those in ways it lost are taken to be gone after \
