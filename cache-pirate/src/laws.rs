@@ -6,6 +6,7 @@ use crate::testbed::{Evidence, Outcome, Testbed, Until, Who};
 /// A law that a testbed broke.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{law}: {found}")]
+#[non_exhaustive]
 pub struct Violation {
     /// The law.
     pub law: &'static str,

@@ -83,6 +83,7 @@ pub enum Until {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// As asked for.
     Done,
@@ -92,6 +93,7 @@ pub enum Outcome {
 
 /// What the pirate's fetches are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Evidence {
     /// They were counted.
     Counted,

@@ -90,6 +90,7 @@ pub struct MemoryLimit {
 
 /// Which programs wait for memory if their demand exceeds its bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waiting {
     /// Every line fetched waits equally long, just so long that the limit is kept: a queue in order of arrival.
     /// A program that fetches nothing is not slowed down.

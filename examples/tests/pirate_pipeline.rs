@@ -149,7 +149,10 @@ fn a_program_can_be_confined_instead() {
         assert!((point["fetch_ratio"].as_f64().unwrap() - expected).abs() < 5e-3, "{ways}: {point}");
     }
     let notes = object["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("a cache of this size can miss")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.as_str().unwrap().contains("a cache of this size can miss")),
+        "{notes:?}"
+    );
     let ended = run_with(&[&common[..], &["--mechanism", "cat", "--sizes", "5KiB"]].concat(), false);
     assert!(ended.messages.contains("is not a number of ways"), "{}", ended.messages);
 }

@@ -34,6 +34,7 @@ use crate::{
 /// A law that an implementation breaks, and where.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{law}: {case}")]
+#[non_exhaustive]
 pub struct Violation {
     /// The law.
     pub law: &'static str,

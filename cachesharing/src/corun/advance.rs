@@ -10,6 +10,7 @@ use crate::{Probes, Share, Sharing, SharingModel};
 
 /// When a run is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Until {
     /// The target has come to its end; the others start over as often as it takes.
     #[default]

@@ -29,6 +29,7 @@ use timeline::Timeline;
 
 /// How time is cut into windows, and whether solutions are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Method {
     /// Every window as it is; the model is solved for each set of windows that meet.
     Window,

@@ -58,6 +58,7 @@ impl CurvePoint {
 
 /// Events in the shared cache per unit of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Rates {
     /// Misses per unit of time.
     pub miss_rate: f64,

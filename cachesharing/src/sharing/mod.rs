@@ -27,6 +27,7 @@ use crate::{CacheCurve, SharedCache};
 
 /// Where the search for a stable state begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Start {
     /// Every program as slow as with no cache at all.
     #[default]

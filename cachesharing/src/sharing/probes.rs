@@ -8,6 +8,7 @@ use crate::{CacheCurve, SharedCache};
 
 /// How thoroughly other stable states are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Probes {
     /// One solution, from the slow start: no other is looked for and no cliff is seen.
     One,
@@ -37,6 +38,7 @@ pub(crate) fn margin(cache: &SharedCache) -> f64 {
 /// What one program gets of a shared cache, and what that makes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Share {
     /// Bytes of the cache. The shares of all programs add up to it.
     pub bytes: f64,

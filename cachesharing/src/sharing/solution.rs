@@ -25,6 +25,7 @@ pub struct Allocation {
 
 /// How programs divide a cache when nothing changes any more.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Solution {
     /// Per program what it has, in the order of the curves.
     pub allocations: Vec<Allocation>,

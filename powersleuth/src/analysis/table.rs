@@ -38,6 +38,7 @@ pub struct Analysis<P> {
 
 /// Successive intervals of one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Instance<P> {
     /// The phase.
     pub phase: P,
@@ -48,6 +49,7 @@ pub struct Instance<P> {
 /// All intervals of one phase.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Phase<P> {
     /// The phase.
     pub phase: P,
@@ -63,6 +65,7 @@ pub struct Phase<P> {
 
 /// What to rank by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Quantity {
     /// Time.
     Time,

@@ -11,6 +11,7 @@ use crate::{Cycles, Error, Hertz, Seconds};
 /// Errors of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Accuracy {
     /// Mean size of the errors, relative.
     pub mean: f64,
@@ -22,6 +23,7 @@ pub struct Accuracy {
 /// Errors of predictions from profiles taken at one frequency for another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Route {
     /// Frequency of the profile.
     pub from: Hertz,

@@ -74,6 +74,7 @@ impl PerformanceModel for TimeModel {
 /// The model for profiles taken at one frequency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct TimeFit {
     /// The frequency of the profile.
     pub at: Hertz,

@@ -8,6 +8,7 @@ use crate::{Cycles, Error, Hertz};
 /// Where a value comes from: the four steps, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Step {
     /// Counted in this interval.
     Interval,

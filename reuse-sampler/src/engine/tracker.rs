@@ -244,6 +244,7 @@ impl Tracker {
 
     /// Whether the next `accesses` start no sample, and can only end one where [`may_hold`](Self::may_hold) says so. Never
     /// where strides are sampled.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
     #[inline]
     #[must_use]
     pub const fn starts_none_in(&self, accesses: u64) -> bool {
@@ -251,6 +252,7 @@ impl Tracker {
     }
 
     /// Shows that many accesses, which neither start nor end a sample.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
     #[inline]
     pub const fn pass(&mut self, accesses: u64) {
         self.now += accesses;

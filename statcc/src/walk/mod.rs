@@ -32,6 +32,7 @@ pub enum Replacement {
 
 /// When a walk is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Until {
     /// Every program has ended at least once; the others start over.
     AllEnded,

@@ -109,7 +109,7 @@ impl Question<'_> {
         // Windows are many and each is solved once for each meeting: other states are looked for by phase only.
         let probes = match method {
             Method::Phase | Method::Oblivious => Probes::Cliffs,
-            Method::Window | Method::DynamicWindow => Probes::One,
+            _ => Probes::One,
         };
         Settings { method, probes, extrapolate: self.extrapolate }
     }

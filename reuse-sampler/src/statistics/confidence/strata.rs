@@ -49,6 +49,7 @@ impl<'a> Stratum<'a> {
 /// Intervals of all parts of a run and of the whole.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Stratified {
     /// Of each stratum, at each size; `None` where a single window out of several leaves everything open, and
     /// where there is no sample.

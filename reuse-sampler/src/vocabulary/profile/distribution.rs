@@ -7,6 +7,7 @@ use crate::engine::bins;
 /// probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DistanceMass {
     /// Smallest distance of the piece.
     pub low: u64,

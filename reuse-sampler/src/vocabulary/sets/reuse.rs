@@ -28,6 +28,7 @@ pub struct SetReuse {
 
 /// What was counted in a stretch of a program.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SetUse {
     /// Reuses at distances below the ways of the cache, by time, then distance.
     pub reuses: Vec<SetReuse>,
