@@ -1,19 +1,18 @@
 //! A few accesses put by, to be looked at together: memory is waited for once, not once for each.
 
 /// Accesses in a full batch.
-pub const SIZE: usize = 128;
+pub const SIZE: usize = 256;
 
 /// Lines and kinds of accesses, in their order.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    lines: [u64; SIZE],
-    stores: [bool; SIZE],
+    entries: [(u64, bool); SIZE],
     len: usize, // at most SIZE
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { lines: [0; SIZE], stores: [false; SIZE], len: 0 }
+        Self { entries: [(0, false); SIZE], len: 0 }
     }
 }
 
@@ -23,29 +22,30 @@ impl Batch {
     pub fn push(&mut self, line: u64, store: bool) -> bool {
         let len = self.len;
         if len < SIZE {
-            self.lines[len] = line;
-            self.stores[len] = store;
+            self.entries[len] = (line, store);
             self.len = len + 1;
         }
         len + 1 >= SIZE
     }
 
-    /// Their lines.
-    #[must_use]
-    pub fn lines(&self) -> &[u64] {
-        &self.lines[..self.len]
+    /// Where the next accesses go, until [`took`](Self::took) says how many they were.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    pub fn room(&mut self) -> &mut [(u64, bool)] {
+        &mut self.entries[self.len..]
     }
 
-    /// Which of them are stores; what follows them is of no interest.
-    #[must_use]
-    pub const fn stores(&self) -> &[bool; SIZE] {
-        &self.stores
+    /// That many accesses were put where [`room`](Self::room) was.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    pub fn took(&mut self, more: usize) {
+        self.len = SIZE.min(self.len + more);
     }
 
-    /// How many they are.
+    /// Their lines, and which of them are stores.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.len
+    pub fn entries(&self) -> &[(u64, bool)] {
+        &self.entries[..self.len]
     }
 
     /// Forgets them.

@@ -14,6 +14,8 @@ use super::bins;
 use super::hash::FastMap;
 
 const BITS: usize = 64;
+/// Words at the end that the tree does not hold yet: most samples end soon, and are counted without it.
+const RECENT: usize = 4;
 const FIRST_CAPACITY: usize = 1 << 12;
 
 /// Sums over samples of similar distance that were started in one window.
@@ -39,7 +41,7 @@ pub struct Overlaps {
     starts: Vec<u64>, // of samples open or ended, ascending
     firsts: Vec<u64>, // every BITS-th of them: what a search looks at is near
     words: Vec<u64>,  // which of them are open, by position in `starts`
-    tree: Vec<u32>,   // Fenwick tree over the numbers of open ones in each word; index 0 unused
+    tree: Vec<u32>, // Fenwick tree over the numbers of open ones in each word but the last RECENT; index 0 unused
     open: u64,
     window: u64,                    // the present one
     near: Vec<Sums>,                // by coarse bin, of samples started in it
@@ -88,10 +90,12 @@ impl Overlaps {
         self.starts.push(at);
         if position % BITS == 0 {
             self.firsts.push(at);
+            if let Some(word) = (position / BITS).checked_sub(RECENT) {
+                self.add(word, self.words[word].count_ones());
+            }
         }
         self.words[position / BITS] |= 1 << (position % BITS);
         self.open += 1;
-        self.add(position / BITS, 1);
     }
 
     /// The sample started by access number `at` in `window` ends after `distance` accesses.
@@ -135,23 +139,37 @@ impl Overlaps {
     }
 
     /// How many of the open samples were started after `at`, which is open no more.
+    #[inline]
     fn remove(&mut self, at: u64) -> Option<u64> {
-        let word = self.firsts.partition_point(|&first| first <= at).checked_sub(1)?;
+        let recent = self.firsts.len().saturating_sub(RECENT);
+        let later = self.firsts[recent..].iter().filter(|&&first| first <= at).count();
+        let word = match later {
+            0 => self.firsts[..recent].partition_point(|&first| first <= at).checked_sub(1)?,
+            later => recent + later - 1,
+        };
         let end = self.starts.len().min((word + 1) * BITS);
         let bit = self.starts[word * BITS..end].binary_search(&at).ok()?;
         if self.words[word] >> bit & 1 == 0 {
             return None;
         }
-        let mut up_to_word = 0;
-        let mut node = word + 1;
-        while node > 0 {
-            up_to_word += u64::from(self.tree[node]);
-            node &= node - 1;
-        }
-        let later = u64::from((self.words[word] >> bit >> 1).count_ones()) + self.open - up_to_word;
+        let mut later = u64::from((self.words[word] >> bit >> 1).count_ones());
         self.words[word] &= !(1 << bit);
+        if word >= recent {
+            later += self.words[word + 1..self.firsts.len()]
+                .iter()
+                .map(|word| u64::from(word.count_ones()))
+                .sum::<u64>();
+        } else {
+            let mut up_to_word = 0;
+            let mut node = word + 1;
+            while node > 0 {
+                up_to_word += u64::from(self.tree[node]);
+                node &= node - 1;
+            }
+            later += self.open - up_to_word;
+            self.add(word, u32::MAX); // -1
+        }
         self.open -= 1;
-        self.add(word, u32::MAX); // -1
         Some(later)
     }
 

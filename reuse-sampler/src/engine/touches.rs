@@ -66,9 +66,9 @@ impl Touches {
         Place(place + self.within(line))
     }
 
-    /// Where each of `lines` is kept. Memory is asked for together, that of the places too, so that it is waited for
+    /// Where each of `lines`, whatever is said beside them, is kept. Memory is asked for together, that of the places too, so that it is waited for
     /// once and not once for each. Places returned before are no longer valid.
-    pub fn places_of(&mut self, lines: &[u64], places: &mut [Place]) {
+    pub fn places_of(&mut self, lines: &[(u64, bool)], places: &mut [Place]) {
         if self.sparse {
             self.shrink();
         }
@@ -82,16 +82,16 @@ impl Touches {
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // for the compiler to know `bits`
-    fn locate(&mut self, lines: &[u64], places: &mut [Place], bits: u32) {
+    fn locate(&mut self, lines: &[(u64, bool)], places: &mut [Place], bits: u32) {
         if self.seats.len() > NEAR {
-            for &line in lines {
+            for &(line, _) in lines {
                 near::fetch(&self.seats[home(line >> bits, self.shift)]);
             }
         }
         let mut rest = lines.iter().zip(places);
         loop {
             let (seats, shift, last) = (self.seats.as_slice(), self.shift, self.last.as_slice());
-            let unknown = rest.find_map(|(&line, place)| match seek(seats, shift, line >> bits) {
+            let unknown = rest.find_map(|(&(line, _), place)| match seek(seats, shift, line >> bits) {
                 Some(first) => {
                     *place = Place(first + (line as usize & ((1 << bits) - 1)));
                     near::fetch(&last[place.0]);
@@ -267,7 +267,7 @@ mod tests {
                     (touches.lose(line), held.map(|touch| std::mem::replace(touch, *touch | LOST)))
                 } else {
                     let mut place = [Place::default()];
-                    touches.places_of(&[line], &mut place);
+                    touches.places_of(&[(line, false)], &mut place);
                     let [place] = place;
                     (touches.touch(place, now), map.insert(line, now))
                 };
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn hashes_do_not_take_a_page_each() {
         let mut touches = Touches::default();
-        let lines: Vec<u64> =
-            (0..300_000_u64).map(|i| u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let line = |i: u64| (u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15), false);
+        let lines: Vec<(u64, bool)> = (0..300_000).map(line).collect();
         for round in 0..2 {
             for (batch, lines) in lines.chunks(77).enumerate() {
                 let mut places = [Place::default(); 77];

@@ -258,17 +258,30 @@ impl Tracker {
         self.now += accesses;
     }
 
+    /// Where the next accesses may be put, if they may be put by: room for `count` and one more.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    pub fn batch(&mut self, count: usize) -> Option<&mut Batch> {
+        if !self.direct || self.stride_sampler.is_some() {
+            return None;
+        }
+        if self.batch.room().len() <= count {
+            self.catch_up();
+        }
+        (self.batch.room().len() > count).then_some(&mut self.batch)
+    }
+
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
-        if self.batch.lines().is_empty() {
+        if self.batch.entries().is_empty() {
             return;
         }
         let mut places = [Place::default(); batch::SIZE];
-        self.touches.places_of(self.batch.lines(), &mut places);
-        let stores = *self.batch.stores();
+        self.touches.places_of(self.batch.entries(), &mut places);
         let (mut now, mut next, began) = (self.now, self.next, self.began);
-        for (&place, &store) in places.iter().zip(&stores).take(self.batch.len()) {
+        for (at, &place) in places.iter().enumerate() {
+            let Some(&(_, store)) = self.batch.entries().get(at) else { break };
             now += 1;
             let entry = self.touches.entry(place);
             let before = *entry >> NUMBER;

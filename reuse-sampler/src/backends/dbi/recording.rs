@@ -53,6 +53,30 @@ pub(super) struct Lines<'a> {
     pub unsure: u64,
 }
 
+impl Lines<'_> {
+    /// Shows the accesses of a block to a tracker that puts them by; nothing if one has lines beyond its first.
+    #[inline]
+    fn put_by(&mut self, addresses: &[AtomicU64], block: &Block, all: usize) -> bool {
+        let Some(batch) = self.tracker.batch(all) else { return false };
+        let room = batch.room();
+        let (mut len, mut beyond) = (0, 0);
+        for (address, operand) in addresses.iter().zip(&block.operands) {
+            let address = address.load(Relaxed);
+            let line = address >> self.shift;
+            beyond |= line ^ (address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift);
+            // The load of one that only stores is overwritten.
+            room[len] = (line, false);
+            len += usize::from(operand.loads && operand.stores);
+            room[len] = (line, operand.stores);
+            len += 1;
+        }
+        if beyond == 0 {
+            batch.took(len);
+        }
+        beyond == 0
+    }
+}
+
 impl Viewer for Lines<'_> {
     #[inline]
     fn block(&mut self, block: &Block) {
@@ -64,6 +88,9 @@ impl Viewer for Lines<'_> {
     fn accesses(&mut self, addresses: &[AtomicU64], block: &Block) {
         // Most blocks neither start nor end a sample.
         let all = block.operands.len() as u64 + u64::from(block.updates);
+        if self.put_by(addresses, block, all as usize) {
+            return;
+        }
         let of_interest = |(address, operand): (&AtomicU64, &Operand)| {
             let address = address.load(Relaxed);
             let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
