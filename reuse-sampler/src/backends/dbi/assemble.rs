@@ -17,8 +17,8 @@ pub(super) struct Code {
 }
 
 impl Code {
-    pub(super) const fn at(address: u64) -> Self {
-        Self { address, bytes: Vec::new() }
+    pub(super) fn at(address: u64) -> Self {
+        Self { address, bytes: Vec::with_capacity(256) }
     }
 
     /// Address of the next byte.

@@ -341,7 +341,7 @@ pub(super) fn find(
     let Source { bytes: code, changes } = read(pc);
     let mut found = Found {
         pc,
-        instructions: Vec::new(),
+        instructions: Vec::with_capacity(16),
         code: Vec::new(),
         changes,
         end: End::Falls,

@@ -1,6 +1,5 @@
 //! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iced_x86::InstructionInfoFactory;
@@ -39,10 +38,10 @@ pub(super) struct Block {
 /// Code that waits for its target to be translated.
 #[derive(Debug, Default)]
 struct Codes {
-    entries: FastMap<u64, u64>,        // by program counter
-    indirect: FastMap<u64, u64>,       // the entries that verify
-    waiting: FastMap<u64, Vec<u64>>,   // distances to patch, by the target they wait for
-    places: BTreeMap<u64, (u32, u64)>, // address in the cache: number of the block, its end
+    entries: FastMap<u64, u64>,      // by program counter
+    indirect: FastMap<u64, u64>,     // the entries that verify
+    waiting: FastMap<u64, Vec<u64>>, // distances to patch, by the target they wait for
+    places: Vec<(u64, u64, u32)>,    // from where to where in the cache a block is, and its number; ascending
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -265,7 +264,7 @@ impl CodeCache {
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
-        codes.places.insert(address, (number, hot.here()));
+        codes.places.push((address, hot.here(), number));
         for (target, patch) in links {
             codes.waiting.entry(target).or_default().push(patch);
         }
@@ -364,7 +363,10 @@ impl CodeCache {
     ) -> Option<(u32, Kind, Mark)> {
         for kind in [Kind::Counting, Kind::Recording] {
             let codes = &self.codes[kind as usize];
-            let Some((&start, &(number, end))) = codes.places.range(..=address).next_back() else { continue };
+            let after = codes.places.partition_point(|&(start, ..)| start <= address);
+            let Some(&(start, end, number)) = after.checked_sub(1).and_then(|at| codes.places.get(at)) else {
+                continue;
+            };
             if address >= end {
                 continue;
             }

@@ -122,7 +122,8 @@ impl<C: Cache> Translator<'_, C> {
             return Some(Translation { operands: Vec::new(), marks: Vec::new(), continues: false });
         }
         let scratch = (self.kind == Kind::Recording).then(|| scratch(found));
-        let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
+        let marks = Vec::with_capacity(found.instructions.len() + 2);
+        let mut done = Translation { operands: Vec::new(), marks, continues: false };
         if found.changes {
             self.hot.align(1);
             self.hot.raw(&[0xE9, 0, 0, 0, 0]); // leads to the next translation once there is one

@@ -9,7 +9,6 @@ use super::recording::{self, Lines, buffer};
 use super::trace::Events;
 use super::translate::Kind;
 use crate::backends::processes::{Account, Images};
-use crate::engine::hash::FastMap;
 use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
@@ -39,8 +38,8 @@ struct Followed {
     tracker: Tracker,
     open_samples: u64,
     window: Option<Open>,
-    counted: FastMap<u64, u64>, // instructions in blocks that the cache has forgotten, by address
-    buffer: u64,                // number of the one being written
+    counted: Vec<(u64, u64)>, // instructions by block, which may come again; less than none wraps
+    buffer: u64,              // number of the one being written
 }
 
 impl Followed {
@@ -51,7 +50,7 @@ impl Followed {
             tracker: Tracker::new(seed, thread).with_strides(common.strides, seed, thread),
             open_samples: 0,
             window: None,
-            counted: FastMap::default(),
+            counted: Vec::new(),
             buffer: 0,
         }
     }
@@ -365,13 +364,12 @@ impl Watched {
             let entered = self.observer.get(at);
             if entered > 0 {
                 self.observer.set(at, 0);
-                *own.counted.entry(block.pc).or_default() += entered * u64::from(block.instructions);
+                own.counted.push((block.pc, entered * u64::from(block.instructions)));
             }
         }
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
             if let Some(block) = self.observer.cache.blocks().get(number as usize) {
-                let counted = own.counted.entry(block.pc).or_default();
-                *counted = counted.saturating_sub(instructions);
+                own.counted.push((block.pc, instructions.wrapping_neg()));
             }
         }
     }
@@ -389,8 +387,14 @@ impl Watched {
             End::Interrupt => own.tracker.interrupt(),
         };
         own.open_samples = report.open;
-        let mut code: Vec<(u64, u64)> = own.counted.drain().filter(|(_, count)| *count > 0).collect();
-        code.sort_unstable();
+        let mut code = std::mem::take(&mut own.counted);
+        code.sort_unstable_by_key(|&(pc, _)| pc);
+        code.dedup_by(|again, first| {
+            let same = again.0 == first.0;
+            first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };
+            same
+        });
+        code.retain(|&(_, count)| count as i64 > 0);
         let id = own.id;
         if let (true, Some(image)) = (how != End::Replaced, common.images.get(self.image)) {
             image.see(self.observer.own().tid, 0, &code);
