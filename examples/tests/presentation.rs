@@ -61,7 +61,7 @@ fn results_and_remarks_go_where_the_command_line_says() {
     let chip = format!("--llc-size 64KiB --l1-size 1KiB --trace {trace} --trace {trace}");
     let commands = commands![
         (phase_guided_cache, format!("--workload few --out {report}")),
-        (compare_profiles, format!("{profile} {profile}")),
+        (compare_profiles, format!("--tolerance 100 {profile} {profile}")),
         (miss_ratio_curve, format!("--trace {trace}")),
         (detect_phases, "--workload few".to_owned()),
         (convert_trace, format!("{trace} --to profile")),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use reuse_sampler::AccessCount;
-use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
 use serde::{Deserialize, Serialize};
 
 use super::Subject;
@@ -110,6 +110,14 @@ impl From<&CurvePoint> for StoredPoint {
 /// # Errors
 /// What the writer answers.
 pub fn write_profile(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
+    stored_profile(subject).and_then(|stored| stored.write(out)).map_err(io::Error::other)
+}
+
+/// What [`write_profile`] writes.
+///
+/// # Errors
+/// What serialization answers.
+pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> {
     let mut stored = PhaseProfile::new(&*subject.program, subject.run.line_size);
     stored.incomplete = subject.run.incomplete;
     stored.scope = subject.scope.in_files();
@@ -148,5 +156,6 @@ pub fn write_profile(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
             .filter_map(|view| Some((view.name.clone(), points(view.curve?))))
             .collect(),
     };
-    stored.set_section("miss_ratios", &curves).and_then(|()| stored.write(out)).map_err(io::Error::other)
+    stored.set_section("miss_ratios", &curves)?;
+    Ok(stored)
 }

@@ -1,9 +1,14 @@
 //! `heatmap.svg`: the phase bar, the heat map and the average curve, as the CGO paper's figure 1.
 
+use std::collections::HashMap;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Subject, bytes, count};
+use reuse_sampler::file::PhaseProfile;
+
+use super::{StoredCurves, StoredPoint, Subject, bytes, count};
+use crate::machines::host::CacheLevel;
 
 /// Columns that a run is resampled to.
 pub(crate) const COLUMNS: usize = 480;
@@ -22,14 +27,101 @@ pub(crate) const PHASES: [RGBColor; 8] = [
 /// Colour of all others.
 pub(crate) const REST: RGBColor = RGBColor(190, 190, 186);
 
-/// Draws the thread with most windows as an SVG text.
-///
-/// # Errors
-/// What the drawing library says, as text.
-pub fn draw_heatmap(subject: &Subject<'_>) -> Result<String, String> {
-    let mut svg = String::new();
-    draw(subject, &mut svg).map_err(|error| error.to_string())?;
-    Ok(svg)
+/// What a heat map shows, of a run at hand or of a stored one.
+#[derive(Clone, Debug)]
+pub struct HeatMap {
+    /// Caches to compare with.
+    caches: Vec<CacheLevel>,
+    by_instructions: bool,
+    windows: Vec<Stretch>,
+    /// Cache sizes, ascending, in bytes: those shown.
+    bytes: Vec<u64>,
+    /// Each phase's miss ratios at these sizes and beyond, the phase with most accesses first.
+    phases: Vec<Option<Vec<f64>>>,
+    average: Vec<f64>,
+    /// The miss ratio with the darkest colour.
+    top: f64,
+}
+
+/// A window.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    thread: u32,
+    /// In instructions, or in accesses where none are counted.
+    length: u64,
+    phase: Option<usize>,
+}
+
+impl HeatMap {
+    /// Of a run at hand.
+    #[must_use]
+    pub fn of(subject: &Subject<'_>) -> Self {
+        let run = subject.run;
+        let by_instructions = run.instructions() > 0;
+        let ratios = |curve: &crate::guided::PhaseCurve| curve.points.iter().map(|p| p.miss_ratio).collect();
+        let windows = run.windows.iter().map(|w| Stretch {
+            thread: w.thread.0,
+            length: if by_instructions { w.instructions } else { w.accesses.get().unwrap_or(0) },
+            phase: subject.rank(w.phase),
+        });
+        let sizes = &subject.curves.sizes[..subject.shown];
+        Self {
+            caches: subject.caches.levels.clone(),
+            by_instructions,
+            windows: windows.collect(),
+            bytes: sizes.iter().map(|size| size.bytes(run.line_size)).collect(),
+            phases: subject.phases.iter().map(|view| view.curve.map(ratios)).collect(),
+            average: ratios(&subject.curves.average),
+            top: 0.0,
+        }
+        .scaled()
+    }
+
+    /// Of a stored run. All sizes are shown.
+    #[must_use]
+    pub fn stored(profile: &PhaseProfile, curves: &StoredCurves, caches: &[CacheLevel]) -> Self {
+        let by_instructions = profile.windows.iter().any(|w| w.instructions > 0);
+        let ratios = |points: &Vec<StoredPoint>| points.iter().map(|p| p.miss_ratio).collect();
+        let names: HashMap<&str, usize> =
+            profile.phases.iter().enumerate().map(|(rank, phase)| (&*phase.phase, rank)).collect();
+        let windows = profile.windows.iter().map(|w| Stretch {
+            thread: w.thread,
+            length: if by_instructions { w.instructions } else { w.accesses.unwrap_or(0) },
+            phase: names.get(&*w.phase).copied(),
+        });
+        let of_phase = |name: &str| curves.phases.get(name).filter(|p| p.len() == curves.bytes.len());
+        Self {
+            caches: caches.to_vec(),
+            by_instructions,
+            windows: windows.collect(),
+            bytes: curves.bytes.clone(),
+            phases: profile.phases.iter().map(|phase| of_phase(&phase.phase).map(ratios)).collect(),
+            average: ratios(&curves.average),
+            top: 0.0,
+        }
+        .scaled()
+    }
+
+    fn scaled(self) -> Self {
+        let top = self.phases.iter().flatten().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
+        Self { top, ..self }
+    }
+
+    /// Gives two maps one scale of colours.
+    pub fn share_scale(&mut self, other: &mut Self) {
+        let top = self.top.max(other.top);
+        (self.top, other.top) = (top, top);
+    }
+
+    /// Draws the thread with most windows as an SVG text.
+    ///
+    /// # Errors
+    /// What the drawing library says, as text.
+    pub fn draw(&self) -> Result<String, String> {
+        let mut svg = String::new();
+        draw(self, &mut svg).map_err(|error| error.to_string())?;
+        Ok(svg)
+    }
 }
 
 /// A column of the picture: the phase that fills most of it, and the miss ratio at each size.
@@ -39,57 +131,49 @@ struct Column {
     ratios: Vec<f64>,
 }
 
-fn draw(
-    subject: &Subject<'_>,
-    svg: &mut String,
-) -> Result<(), DrawingAreaErrorKind<impl std::error::Error + use<>>> {
+fn draw(map: &HeatMap, svg: &mut String) -> Result<(), DrawingAreaErrorKind<impl std::error::Error + use<>>> {
     let root = SVGBackend::with_string(svg, (1000, 460)).into_drawing_area();
     root.fill(&WHITE)?;
-    let (columns, total) = columns(subject);
+    let (columns, total) = columns(map);
     let (heat, side) = root.split_horizontally(820);
     let (bar, heat) = heat.split_vertically(40);
     let (title, side) = side.split_vertically(40);
     draw_bar(&bar, &columns)?;
-    draw_map(subject, &heat, &columns, total)?;
+    draw_map(map, &heat, &columns, total)?;
     title.draw(&Text::new("average", (60, 22), ("sans-serif", 14)))?;
-    draw_average(subject, &side)?;
+    draw_average(map, &side)?;
     root.present()
 }
 
 /// The longest thread resampled to [`COLUMNS`] columns, and its length in instructions (accesses if unknown).
-fn columns(subject: &Subject<'_>) -> (Vec<Column>, u64) {
-    let run = subject.run;
-    let by_instructions = run.instructions() > 0;
+fn columns(map: &HeatMap) -> (Vec<Column>, u64) {
     let mut counts = std::collections::BTreeMap::new();
-    for window in &run.windows {
+    for window in &map.windows {
         *counts.entry(window.thread).or_insert(0_u64) += 1;
     }
     let thread = counts.iter().max_by_key(|&(&id, &n)| (n, std::cmp::Reverse(id))).map(|(&id, _)| id);
-    let length = |w: &crate::guided::WindowRecord| {
-        if by_instructions { w.instructions } else { w.accesses.get().unwrap_or(0) }
-    };
-    let windows: Vec<_> = run.windows.iter().filter(|w| Some(w.thread) == thread).collect();
-    let total: u64 = windows.iter().map(|w| length(w)).sum();
+    let windows: Vec<_> = map.windows.iter().filter(|w| Some(w.thread) == thread).collect();
+    let total: u64 = windows.iter().map(|w| w.length).sum();
     let mut columns = vec![Column::default(); COLUMNS];
     let mut weights = vec![0.0; COLUMNS];
     let mut largest = vec![0.0; COLUMNS];
     let mut from = 0_u64;
     for window in windows {
         let scale = COLUMNS as f64 / total.max(1) as f64;
-        let (a, b) = (from as f64 * scale, (from + length(window)) as f64 * scale);
-        from += length(window);
-        let curve = subject.curves.of(window);
+        let (a, b) = (from as f64 * scale, (from + window.length) as f64 * scale);
+        from += window.length;
+        let ratios = window.phase.and_then(|rank| map.phases[rank].as_ref());
         for x in a as usize..(b.ceil() as usize).min(COLUMNS) {
             let weight = b.min(x as f64 + 1.0) - a.max(x as f64);
             if weight > largest[x] {
                 largest[x] = weight;
-                columns[x].phase = subject.rank(window.phase);
+                columns[x].phase = window.phase;
             }
-            let Some(curve) = curve else { continue };
+            let Some(ratios) = ratios else { continue };
             weights[x] += weight;
-            columns[x].ratios.resize(curve.points.len(), 0.0);
-            for (sum, point) in columns[x].ratios.iter_mut().zip(&curve.points) {
-                *sum += weight * point.miss_ratio;
+            columns[x].ratios.resize(ratios.len(), 0.0);
+            for (sum, ratio) in columns[x].ratios.iter_mut().zip(ratios) {
+                *sum += weight * ratio;
             }
         }
     }
@@ -114,14 +198,13 @@ fn draw_bar<DB: DrawingBackend>(
 }
 
 fn draw_map<DB: DrawingBackend>(
-    subject: &Subject<'_>,
+    map: &HeatMap,
     area: &DrawingArea<DB, Shift>,
     columns: &[Column],
     total: u64,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let sizes = &subject.curves.sizes[..subject.shown];
-    let line_size = subject.run.line_size;
-    let log = |k: usize| (sizes[k].bytes(line_size) as f64).log2();
+    let sizes = &map.bytes;
+    let log = |k: usize| (sizes[k] as f64).log2();
     let (low, high) =
         (log(0) - 0.5 * step(sizes.len(), log), log(sizes.len() - 1) + 0.5 * step(sizes.len(), log));
     let mut chart = ChartBuilder::on(area)
@@ -130,7 +213,7 @@ fn draw_map<DB: DrawingBackend>(
         .x_label_area_size(44)
         .y_label_area_size(70)
         .build_cartesian_2d(0.0..total.max(1) as f64, low..high)?;
-    let unit = if subject.run.instructions() > 0 { "instructions" } else { "accesses" };
+    let unit = if map.by_instructions { "instructions" } else { "accesses" };
     chart
         .configure_mesh()
         .disable_mesh()
@@ -140,15 +223,13 @@ fn draw_map<DB: DrawingBackend>(
         .y_label_formatter(&|y| bytes(y.exp2().round() as u64))
         .y_labels(8)
         .draw()?;
-    let top = subject.phases.iter().filter_map(|p| p.curve).flat_map(|c| &c.points).map(|p| p.miss_ratio);
-    let top = top.fold(f64::MIN_POSITIVE, f64::max);
     let x = |column: usize| column as f64 * total.max(1) as f64 / COLUMNS as f64;
     for k in 0..sizes.len() {
         let below = if k == 0 { low } else { f64::midpoint(log(k - 1), log(k)) };
         let above = if k + 1 == sizes.len() { high } else { f64::midpoint(log(k), log(k + 1)) };
         let shade = |c: &Column| {
             let ratio = c.ratios.get(k).copied()?;
-            Some(((ratio / top).clamp(0.0, 1.0).sqrt() * f64::from(SHADES)).round() as u8)
+            Some(((ratio / map.top).clamp(0.0, 1.0).sqrt() * f64::from(SHADES)).round() as u8)
         };
         for (from, to, shade) in runs(columns.iter().map(shade)) {
             let Some(shade) = shade else { continue };
@@ -159,7 +240,7 @@ fn draw_map<DB: DrawingBackend>(
             )])?;
         }
     }
-    for level in &subject.caches.levels {
+    for level in &map.caches {
         let y = (level.bytes as f64).log2();
         if y > low && y < high {
             let dashes = (0..100).step_by(2).map(|i| {
@@ -178,14 +259,14 @@ fn draw_map<DB: DrawingBackend>(
 }
 
 fn draw_average<DB: DrawingBackend>(
-    subject: &Subject<'_>,
+    map: &HeatMap,
     area: &DrawingArea<DB, Shift>,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let sizes = &subject.curves.sizes[..subject.shown];
-    let log = |k: usize| (sizes[k].bytes(subject.run.line_size) as f64).log2();
+    let sizes = &map.bytes;
+    let log = |k: usize| (sizes[k] as f64).log2();
     let half = 0.5 * step(sizes.len(), log);
-    let points = &subject.curves.average.points[..subject.shown];
-    let most = points.iter().map(|p| 100.0 * p.miss_ratio).fold(1e-6, f64::max);
+    let points = &map.average[..sizes.len()];
+    let most = points.iter().map(|ratio| 100.0 * ratio).fold(1e-6, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin_right(20)
         .margin_top(2)
@@ -199,7 +280,7 @@ fn draw_average<DB: DrawingBackend>(
         .x_label_formatter(&|x| tidy(*x))
         .draw()?;
     chart.draw_series(LineSeries::new(
-        points.iter().enumerate().map(|(k, p)| (100.0 * p.miss_ratio, log(k))),
+        points.iter().enumerate().map(|(k, ratio)| (100.0 * ratio, log(k))),
         BLACK.stroke_width(2),
     ))?;
     Ok(())

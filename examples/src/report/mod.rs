@@ -12,9 +12,9 @@ mod table;
 mod units;
 
 pub use document::write_document;
-pub use files::{StoredCurves, StoredPoint, write_miss_ratios, write_profile, write_windows};
+pub use files::{StoredCurves, StoredPoint, stored_profile, write_miss_ratios, write_profile, write_windows};
 pub use grid::{Cell, Table, tiles};
-pub use heatmap::draw_heatmap;
+pub use heatmap::HeatMap;
 pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};
 pub use panels::{Line, Panel, draw_panels};

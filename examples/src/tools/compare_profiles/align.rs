@@ -5,14 +5,17 @@ use reuse_sampler::file::ProfiledPhase;
 /// Least share of code in common for two phases to be the same.
 const ALIKE: f64 = 0.3;
 
-/// Pairs of indices into `before` and `after`; each phase is in one pair at most. The most alike come first.
+/// Pairs of indices into `before` and `after`; each phase is in one pair at most. Those with most of both runs'
+/// instructions in common come first: of several phases with the same functions the large ones are matched.
 pub(super) fn align(before: &[ProfiledPhase], after: &[ProfiledPhase]) -> Vec<(usize, usize)> {
+    let (ours, theirs) = (weights(before), weights(after));
     let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
     for (i, one) in before.iter().enumerate() {
         for (j, other) in after.iter().enumerate() {
             let common = in_common(one, other);
             if common >= ALIKE {
-                candidates.push((common, i, j));
+                let share = (weight(one) / ours).min(weight(other) / theirs);
+                candidates.push((share * common, i, j));
             }
         }
     }
@@ -24,6 +27,18 @@ pub(super) fn align(before: &[ProfiledPhase], after: &[ProfiledPhase]) -> Vec<(u
         }
     }
     pairs
+}
+
+/// How much of a run a phase is: instructions, or windows where none are counted.
+pub(super) fn weight(phase: &ProfiledPhase) -> f64 {
+    match phase.instructions {
+        0 => phase.windows as f64,
+        counted => counted as f64,
+    }
+}
+
+pub(super) fn weights(phases: &[ProfiledPhase]) -> f64 {
+    phases.iter().map(weight).sum::<f64>().max(1.0)
 }
 
 /// Share of the instructions in code of the same name: the sum of the smaller shares.
@@ -58,6 +73,7 @@ mod tests {
 
     fn phase(code: &[(&str, f64)]) -> ProfiledPhase {
         let mut phase = ProfiledPhase::new("", ReuseProfile::new(LineSize::B64));
+        phase.windows = 1;
         phase.code = code.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
         phase
     }
@@ -72,5 +88,12 @@ mod tests {
         let after = [phase(&[("hash+0x8", 0.7), ("new", 0.2)]), phase(&[("sort+0x14", 0.8)])];
         assert_eq!(align(&before, &after), [(0, 1), (1, 0)]);
         assert_eq!(align(&before, &[]), []);
+        // Two phases of one function: by size.
+        let of_size = |windows| {
+            let mut phase = phase(&[("sort", 0.9)]);
+            phase.windows = windows;
+            phase
+        };
+        assert_eq!(align(&[of_size(9), of_size(1)], &[of_size(1), of_size(8)]), [(0, 1), (1, 0)]);
     }
 }

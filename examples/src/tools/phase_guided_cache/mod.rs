@@ -7,6 +7,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::GuideConfig;
+use reuse_sampler::file::PhaseProfile;
 use reuse_sampler::{Bootstrap, CacheLines, LineSize, Sampler};
 
 pub use args::Args;
@@ -14,6 +15,7 @@ pub use args::Args;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
 use crate::machines::host::DataCaches;
+use crate::report::{Subject, stored_profile};
 use crate::target::{Outcome, Target};
 
 /// Runs the pipeline: results go to `out`, remarks to `messages`. Answers the exit status: the program's own, or that
@@ -22,16 +24,49 @@ use crate::target::{Outcome, Target};
 /// # Errors
 /// [`Failure`] if there is nothing to report.
 pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
+    // Found before the run, not after.
+    let folder = args.folder()?;
+    observed(args, &*interrupt_flag()?, folder.is_some(), messages, |subject| {
+        args.present(
+            folder.as_ref(),
+            |folder| report::write(subject, folder),
+            |out| writeln!(out, "{}", report::object(subject)),
+            |out| report::table(subject, folder.as_ref(), out),
+            out,
+        )
+    })
+}
+
+/// Runs the program as [`run`] does, and returns its status with what `profile.json` would hold: nothing where no window
+/// was observed.
+pub(super) fn record(
+    args: &Args,
+    interrupted: &AtomicBool,
+    messages: &mut dyn Write,
+) -> Result<(u8, Option<PhaseProfile>), Failure> {
+    let mut stored = None;
+    let status = observed(args, interrupted, true, messages, |subject| {
+        stored = Some(stored_profile(subject).map_err(Failure::run)?);
+        Ok(())
+    })?;
+    Ok((status, stored))
+}
+
+/// Runs the program and hands what it has shown to `present`.
+fn observed(
+    args: &Args,
+    interrupted: &AtomicBool,
+    named: bool,
+    messages: &mut dyn Write,
+    present: impl FnOnce(&Subject<'_>) -> Result<(), Failure>,
+) -> Result<u8, Failure> {
     let line_size = LineSize::new(args.line_size).map_err(Failure::usage)?;
     let caches = DataCaches::of_this_machine();
     let sizes = args.cache_sizes(line_size, &caches)?;
     let options = options(args, line_size)?;
-    // Found before the run, not after.
-    let folder = args.folder()?;
-    let interrupted = interrupt_flag()?;
 
     let mut target = args.target(line_size)?;
-    let run = observe(&mut target, options, &interrupted)?;
+    let run = observe(&mut target, options, interrupted)?;
     let ended = target.outcome();
     let (status, remark) = ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
     // One window is reported like many; the status is the program's own either way.
@@ -49,7 +84,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         let bootstrap = Bootstrap::new(report::LEVEL, args.draws, args.seed).map_err(Failure::usage)?;
         curves.add_intervals(&run, args.model.into(), &bootstrap).map_err(Failure::run)?;
     }
-    let mut subject = crate::report::Subject::new(
+    let mut subject = Subject::new(
         target.name().to_owned(),
         args.model.title().to_owned(),
         &run,
@@ -57,7 +92,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         &caches,
         |address| target.locate(address),
     );
-    if folder.is_some() {
+    if named {
         subject.name_code(|address| target.locate(address));
     }
     subject.scope = args.scope;
@@ -71,13 +106,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         ));
     }
     subject.operands = target.operands(run.accesses());
-    args.present(
-        folder.as_ref(),
-        |folder| report::write(&subject, folder),
-        |out| writeln!(out, "{}", report::object(&subject)),
-        |out| report::table(&subject, folder.as_ref(), out),
-        out,
-    )?;
+    present(&subject)?;
     if let Some(remark) = remark.or(short) {
         // Whoever closed standard error does not want to know.
         let _ = writeln!(messages, "phase_guided_cache: {remark}");

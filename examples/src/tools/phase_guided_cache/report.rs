@@ -8,8 +8,8 @@ use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
-    Subject, draw_heatmap, phase_table, phase_table_notes, process_table, summary, write_miss_ratios,
-    write_page, write_profile, write_windows,
+    HeatMap, Subject, phase_table, phase_table_notes, process_table, summary, write_miss_ratios, write_page,
+    write_profile, write_windows,
 };
 
 /// Level of the intervals.
@@ -17,7 +17,7 @@ pub(super) const LEVEL: f64 = 0.95;
 
 /// Writes all files of the report.
 pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Failure> {
-    let picture = draw_heatmap(subject).map_err(Failure::Run)?;
+    let picture = HeatMap::of(subject).draw().map_err(Failure::Run)?;
     folder
         .write("report.html", |out| write_page(subject, out))
         .and_then(|()| folder.write("heatmap.svg", |out| out.write_all(picture.as_bytes())))
