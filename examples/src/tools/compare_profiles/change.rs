@@ -205,7 +205,8 @@ impl Change {
 /// The share of a run in phases for which another one stands in.
 fn borrowed(run: &Run) -> f64 {
     let lent = run.profile.phases.iter().filter(|phase| phase.borrows_from.is_some());
-    lent.map(weight).sum::<f64>() / weights(&run.profile.phases)
+    // From 0: the sum of nothing is -0.
+    lent.map(weight).fold(0.0, |sum, weight| sum + weight) / weights(&run.profile.phases)
 }
 
 /// The phases of the first run of each side, matched by code; those with most instructions first.

@@ -61,10 +61,13 @@ impl Recording<'_> {
             line.push("--".to_owned());
             line.extend(words.iter().cloned());
             let args = phase_guided_cache::Args::try_parse_from(line).map_err(Failure::usage)?;
-            let (status, profile) = phase_guided_cache::record(&args, self.interrupted, messages)?;
+            let mut remarks = Vec::new();
+            let (status, profile) = phase_guided_cache::record(&args, self.interrupted, &mut remarks)?;
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(None);
             }
+            // Whoever closed standard error does not want to know.
+            let _ = messages.write_all(&remarks);
             if status != 0 {
                 return Err(failed(format!(
                     "exited with status {status}: a run that failed is not compared; let the command exit with 0"

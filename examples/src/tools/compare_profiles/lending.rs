@@ -77,8 +77,11 @@ mod tests {
     use super::*;
     use crate::report::StoredPoint;
 
+    /// Name, code, and miss ratio.
+    type Given<'a> = (&'a str, &'a [(&'a str, f64)], Option<f64>);
+
     /// Phases of this code and miss ratio in four windows of as many accesses; those without a ratio borrow.
-    fn run(phases: &[(&str, &[(&str, f64)], Option<f64>)]) -> (PhaseProfile, StoredCurves) {
+    fn run(phases: &[Given<'_>]) -> (PhaseProfile, StoredCurves) {
         let mut profile = PhaseProfile::new("", LineSize::B64);
         let mut curves = StoredCurves { bytes: vec![1024], ..StoredCurves::default() };
         for (name, code, miss_ratio) in phases {
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn lending_errs_as_between_phases_that_were_profiled() {
         // A and B would lend to each other, C would borrow from B: errors of 0.1, 0.1 and 0.3.
-        let three: [(&str, &[(&str, f64)], Option<f64>); 3] = [
+        let three: [Given<'_>; 3] = [
             ("A", &[("f", 0.9), ("g", 0.1)], Some(0.1)),
             ("B", &[("f", 0.6), ("g", 0.4)], Some(0.2)),
             ("C", &[("g", 0.8), ("h", 0.2)], Some(0.5)),

@@ -103,7 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     let latencies = Latencies::new(&args.latencies, &levels)?;
     let terms = Terms { levels, latencies, tolerance: tolerance / 100.0 };
     let folder = args.common.folder()?;
-    let Some((before, after)) = args.inputs(messages)? else {
+    let Some([before, after]) = args.inputs(messages)? else {
         let _ = writeln!(messages, "compare_profiles: interrupted; nothing is compared");
         return Ok(INTERRUPTED);
     };
@@ -145,7 +145,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
 
 impl Args {
     /// The runs of both sides; nothing if interrupted.
-    fn inputs(&self, messages: &mut dyn Write) -> Result<Option<(Vec<Run>, Vec<Run>)>, Failure> {
+    fn inputs(&self, messages: &mut dyn Write) -> Result<Option<[Vec<Run>; 2]>, Failure> {
         if self.run {
             let interrupted = interrupt_flag()?;
             let (window, runs, seed) = (self.window, self.runs, self.common.seed);
@@ -156,14 +156,14 @@ impl Args {
                 recording.record(&parts.join(","), messages)
             };
             let Some(before) = record(&self.before)? else { return Ok(None) };
-            return Ok(record(&self.after)?.map(|after| (before, after)));
+            return Ok(record(&self.after)?.map(|after| [before, after]));
         }
         let read = |paths: &[PathBuf]| {
             paths.iter().map(|path| Run::read(path)).collect::<Result<Vec<Run>, Failure>>()
         };
         let (before, after) = (read(&self.before)?, read(&self.after)?);
         one_scope(self.before.iter().chain(&self.after).zip(before.iter().chain(&after)))?;
-        Ok(Some((before, after)))
+        Ok(Some([before, after]))
     }
 }
 
