@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use phase_detect::PhaseId;
-use reuse_sampler::{Bootstrap, CacheLines, CacheModel, Interval, Redraw, ReuseProfile, Stratum};
+use reuse_sampler::{
+    AccessCount, Bootstrap, CacheLines, CacheModel, Interval, Redraw, ReuseProfile, Stratum,
+};
 use statcache::StatCache;
 use statstack::StatStack;
 
-use super::{GuidedRun, WindowRecord};
+use super::{GuidedRun, PhaseRecord, WindowRecord};
 
 /// Replacement policy that is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct CurvePoint {
     pub interval: Option<(f64, f64)>,
     /// How far the interval would reach to either side by the model's error alone.
     pub model_error: f64,
+    /// The same by phases that borrow another's profile alone.
+    pub lent: f64,
 }
 
 impl CurvePoint {
@@ -84,6 +88,9 @@ pub struct RunCurves {
     pub average: PhaseCurve,
     /// Share of the accesses that lie in phases with intervals: the average's speaks for these. 0 without intervals.
     pub interval_covers: f64,
+    /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many
+    /// accesses an instruction as those of their phase that were: code is alike, data is not.
+    pub unlike: f64,
 }
 
 impl RunCurves {
@@ -99,14 +106,15 @@ impl RunCurves {
             }
         }
         let average = average(run, &phases, sizes.len());
-        Self { sizes: sizes.to_vec(), phases, average, interval_covers: 0.0 }
+        Self { sizes: sizes.to_vec(), phases, average, interval_covers: 0.0, unlike: unlike(run) }
     }
 
     /// Puts intervals at the points of the phases and of the average, by redrawing the windows that were profiled, or
     /// the samples where all windows were.
     ///
-    /// Phases with a single profiled window out of several, with less than half a percent of the accesses, and those
-    /// that borrow another's profile have none; [`interval_covers`](Self::interval_covers) says how much that leaves.
+    /// Phases with a single profiled window out of several, and with less than half a percent of the accesses have none;
+    /// [`interval_covers`](Self::interval_covers) says how much these and those that borrow another's profile leave. What
+    /// phases that borrow may be off by is judged by the phases that were profiled, had each borrowed from its nearest.
     ///
     /// # Errors
     /// Those of the models.
@@ -153,8 +161,48 @@ impl RunCurves {
         }
         let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
         self.average.add(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE));
+        self.add_lending(run, &weights);
+        for point in self.average.points.iter_mut().filter(|_| self.unlike > 0.0) {
+            let (low, high) = point.interval.unwrap_or((point.miss_ratio, point.miss_ratio));
+            let low = low - self.unlike * point.miss_ratio;
+            point.interval = Some((low.max(0.0), (high + self.unlike * (1.0 - point.miss_ratio)).min(1.0)));
+        }
         self.interval_covers = drawn.covers * weighed / counted.max(f64::MIN_POSITIVE);
         Ok(())
+    }
+
+    /// Widens the average's interval, and gives phases that borrow one, by what lending is off by between phases that were
+    /// profiled.
+    fn add_lending(&mut self, run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) {
+        let total: f64 = weights.values().sum();
+        let (borrow, profiled): (Vec<&PhaseRecord>, Vec<&PhaseRecord>) =
+            run.phases.iter().partition(|record| record.profile.is_empty());
+        let share = |record: &PhaseRecord| weights.get(&record.phase).map_or(0.0, |weight| weight / total);
+        // Their errors differ.
+        let all = borrow.iter().map(|record| share(record).powi(2)).sum::<f64>().sqrt();
+        if all == 0.0 {
+            return;
+        }
+        let curve_of = |phase: &PhaseId| self.phases.get(phase);
+        let tried: Vec<(&PhaseCurve, &PhaseCurve)> = profiled
+            .iter()
+            .filter_map(|record| curve_of(&record.phase).zip(curve_of(record.nearest.as_ref()?)))
+            .collect();
+        let margin = |at: usize| {
+            let square = |(own, lent): &(&PhaseCurve, &PhaseCurve)| {
+                (own.points[at].miss_ratio - lent.points[at].miss_ratio).powi(2)
+            };
+            let mean = tried.iter().map(square).sum::<f64>() / tried.len() as f64;
+            // With one phase to borrow from, it may be anything.
+            if tried.is_empty() { 1.0 } else { (LENDING * mean.sqrt()).min(1.0) }
+        };
+        let margins: Vec<f64> = (0..self.sizes.len()).map(margin).collect();
+        for record in borrow {
+            if let Some(curve) = self.phases.get_mut(&record.phase) {
+                curve.lend(&margins, 1.0);
+            }
+        }
+        self.average.lend(&margins, all);
     }
 
     /// How many sizes, from the smallest on, differ: beyond them every curve is level, within a hundredth of
@@ -176,6 +224,11 @@ impl RunCurves {
     }
 }
 
+/// Half a 95 % interval, in root-mean-square errors of lending between phases that were profiled. Below 1.96: these differ
+/// more from each other than a phase that was never profiled differs from the one that stands in. `docs/phase-guided.md`
+/// names the programs.
+const LENDING: f64 = 1.5;
+
 /// Share of the accesses below which a phase has no interval of its own.
 const SMALL: f64 = 0.005;
 
@@ -189,6 +242,17 @@ impl PhaseCurve {
             point.model_error = share * drawn.model_error;
         }
     }
+
+    /// Widens the intervals by margins times `share`.
+    fn lend(&mut self, margins: &[f64], share: f64) {
+        for (point, margin) in self.points.iter_mut().zip(margins) {
+            point.lent = share * margin;
+            let (low, high) = point.interval.unwrap_or((point.miss_ratio, point.miss_ratio));
+            let low = point.miss_ratio - (point.miss_ratio - low).hypot(point.lent);
+            let high = point.miss_ratio + (high - point.miss_ratio).hypot(point.lent);
+            point.interval = Some((low.max(0.0), high.min(1.0)));
+        }
+    }
 }
 
 /// Accesses, or instructions where they are not known, of the windows of each phase.
@@ -198,6 +262,29 @@ fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
         *weights.entry(window.phase).or_default() += run.weight(window);
     }
     weights
+}
+
+/// See [`RunCurves::unlike`].
+fn unlike(run: &GuidedRun) -> f64 {
+    let counted = |window: &WindowRecord| match window.accesses {
+        AccessCount::Measured(accesses) if window.instructions > 0 => Some(accesses as f64),
+        _ => None,
+    };
+    let mut profiled: BTreeMap<PhaseId, (f64, f64)> = BTreeMap::new();
+    for window in run.windows.iter().filter(|window| window.profiled) {
+        let (accesses, instructions) = profiled.entry(window.phase).or_default();
+        *accesses += counted(window).unwrap_or_default();
+        *instructions += window.instructions as f64;
+    }
+    let mut other = 0.0;
+    for window in run.windows.iter().filter(|window| !window.profiled) {
+        let (Some(accesses), Some(by)) = (counted(window), profiled.get(&window.phase)) else { continue };
+        let here = accesses / window.instructions as f64;
+        let there = by.0 / by.1.max(1.0);
+        other += if here > 2.0 * there || 2.0 * here < there { accesses } else { 0.0 };
+    }
+    let total: f64 = weights(run).values().sum();
+    if total > 0.0 { other / total } else { 0.0 }
 }
 
 /// The curve of one profile; `None` for a profile without a sample.
@@ -227,6 +314,7 @@ fn points(
             high: high.max(miss_ratio),
             interval: None,
             model_error: 0.0,
+            lent: 0.0,
         }
     };
     PhaseCurve { points: model.curve(sizes).points.iter().map(point).collect() }
@@ -236,7 +324,10 @@ fn average(run: &GuidedRun, phases: &BTreeMap<PhaseId, PhaseCurve>, sizes: usize
     let weights = weights(run);
     let total: f64 = phases.keys().filter_map(|phase| weights.get(phase)).sum();
     let mut points =
-        vec![CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None, model_error: 0.0 }; sizes];
+        vec![
+            CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None, model_error: 0.0, lent: 0.0 };
+            sizes
+        ];
     for (phase, curve) in phases {
         let share = weights.get(phase).copied().unwrap_or(0.0) / total.max(f64::MIN_POSITIVE);
         for (sum, point) in points.iter_mut().zip(&curve.points) {
@@ -246,4 +337,69 @@ fn average(run: &GuidedRun, phases: &BTreeMap<PhaseId, PhaseCurve>, sizes: usize
         }
     }
     PhaseCurve { points }
+}
+
+#[cfg(test)]
+mod tests {
+    use reuse_sampler::{LineSize, Outcome, ReuseDistance, ThreadId, WindowIndex};
+
+    use super::*;
+
+    /// A phase whose lines come back after `distance` accesses.
+    fn phase(number: u32, distance: Option<u64>, nearest: u32) -> PhaseRecord {
+        let mut record = PhaseRecord::new(PhaseId::new(number), LineSize::B64);
+        if let Some(distance) = distance {
+            record.profile.record(Outcome::Reused(ReuseDistance(distance)), 1000);
+        }
+        record.nearest = Some(PhaseId::new(nearest));
+        record
+    }
+
+    /// Windows of 100 instructions: phase, accesses, and whether it was profiled.
+    fn run(phases: Vec<PhaseRecord>, windows: &[(u32, u64, bool)]) -> GuidedRun {
+        let window = |(index, &(phase, accesses, profiled)): (u64, &(u32, u64, bool))| WindowRecord {
+            index: WindowIndex(index),
+            thread: ThreadId(0),
+            instructions: 100,
+            accesses: AccessCount::Measured(accesses),
+            phase: PhaseId::new(phase),
+            predicted: None,
+            profiled,
+        };
+        GuidedRun {
+            windows: (0..).zip(windows).map(window).collect(),
+            phases,
+            centres: BTreeMap::new(),
+            line_size: LineSize::B64,
+            incomplete: false,
+            predictions: (0, 0),
+        }
+    }
+
+    #[test]
+    fn what_is_borrowed_is_as_sure_as_lending_between_phases_that_were_profiled() {
+        let sizes = [CacheLines(16)];
+        let phases = vec![phase(0, Some(1), 1), phase(1, Some(1000), 0), phase(2, None, 1)];
+        let run = run(phases, &[(0, 40, true), (1, 40, true), (2, 20, false)]);
+        let mut curves = RunCurves::fit(&run, Replacement::Lru, &sizes);
+        curves.add_lending(&run, &weights(&run));
+        // The two that were profiled hit always and never: either would be off by 1.
+        let point = curves.average.points[0];
+        assert!((point.miss_ratio - 0.6).abs() < 1e-9, "{point:?}");
+        assert_eq!((point.lent, curves.unlike), (0.2, 0.0));
+        let (low, high) = point.interval.unwrap();
+        assert!((low - 0.4).abs() < 1e-9 && (high - 0.8).abs() < 1e-9, "{point:?}");
+        let borrowed = curves.phases[&PhaseId::new(2)].points[0];
+        assert_eq!(borrowed.interval, Some((0.0, 1.0)));
+        assert_eq!(curves.phases[&PhaseId::new(0)].points[0].interval, None);
+    }
+
+    #[test]
+    fn windows_with_many_more_accesses_than_those_profiled_are_unlike() {
+        let windows = [(0, 40, true), (0, 60, true), (0, 90, false), (0, 26, false), (0, 984, false)];
+        let unlike = |n: usize| {
+            RunCurves::fit(&run(vec![phase(0, Some(1), 0)], &windows[..n]), Replacement::Lru, &[]).unlike
+        };
+        assert_eq!((unlike(4), unlike(5)), (0.0, 0.82));
+    }
 }

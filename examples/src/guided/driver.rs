@@ -140,8 +140,9 @@ impl PhaseGuide {
     pub fn finish(mut self, incomplete: bool) -> GuidedRun {
         self.windows.sort_by_key(|window| window.index);
         let profiled: Vec<bool> = self.phases.iter().map(|p| !p.profile.is_empty()).collect();
-        for record in self.phases.iter_mut().filter(|p| p.profile.is_empty()) {
-            record.stand_in = self.guide.lender(record.phase, |p| profiled.get(p.index()) == Some(&true));
+        for record in &mut self.phases {
+            let own = record.phase;
+            record.nearest = self.guide.lender(own, |p| p != own && profiled.get(p.index()) == Some(&true));
         }
         let centres = self.guide.detector().clusterer().phases();
         let mut run = GuidedRun {

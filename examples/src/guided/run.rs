@@ -45,8 +45,8 @@ pub struct PhaseRecord {
     pub counted: (u64, u64),
     /// Instructions by block.
     pub code: HashMap<u64, u64>,
-    /// Another phase whose profile stands in, where this one was never profiled: the nearest by signature.
-    pub stand_in: Option<PhaseId>,
+    /// The nearest other phase by signature that was profiled: it stands in where this one never was.
+    pub nearest: Option<PhaseId>,
 }
 
 impl PhaseRecord {
@@ -60,8 +60,14 @@ impl PhaseRecord {
             batches: Batches::new(line_size),
             counted: (0, 0),
             code: HashMap::new(),
-            stand_in: None,
+            nearest: None,
         }
+    }
+
+    /// The phase whose profile stands in, if this one was never profiled.
+    #[must_use]
+    pub fn stand_in(&self) -> Option<PhaseId> {
+        self.nearest.filter(|_| self.profile.is_empty())
     }
 
     /// The block in which most instructions of the phase are executed, with its share of them.
@@ -114,7 +120,7 @@ impl GuidedRun {
     #[must_use]
     pub fn described_by(&self, phase: PhaseId) -> Option<&PhaseRecord> {
         let record = self.phase(phase)?;
-        if record.profile.is_empty() { self.phase(record.stand_in?) } else { Some(record) }
+        if record.profile.is_empty() { self.phase(record.stand_in()?) } else { Some(record) }
     }
 
     /// Windows in which samples were started.

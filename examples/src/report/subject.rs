@@ -141,7 +141,7 @@ impl<'a> Subject<'a> {
                     _ => None,
                 },
                 curve: curves.phases.get(&record.phase),
-                borrowed_from: record.stand_in.and_then(name_of),
+                borrowed_from: record.stand_in().and_then(name_of),
             })
             .collect();
         let shown = shown(curves, run.line_size, caches);
@@ -203,6 +203,7 @@ impl<'a> Subject<'a> {
                 .zip(right.interval)
                 .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
             model_error: mix(left.model_error, right.model_error),
+            lent: mix(left.lent, right.lent),
         })
     }
 }

@@ -120,6 +120,13 @@ pub fn phase_table_notes(subject: &Subject<'_>) -> String {
     if subject.phases.iter().any(|view| view.borrowed_from.is_some()) {
         text += "(* never profiled: the miss ratios are those of the phase with the most similar code)\n";
     }
+    if subject.curves.unlike >= 0.005 {
+        text += &format!(
+            "({} of the accesses are in windows never profiled that make far more or fewer accesses an instruction\n \
+             than those profiled of their phases, as repeated string instructions do: --gap-limit 1 profiles all)\n",
+            percent(subject.curves.unlike)
+        );
+    }
     text
 }
 

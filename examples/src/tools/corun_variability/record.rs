@@ -268,7 +268,7 @@ fn of_run(run: &GuidedRun, name: &str, mut locate: impl FnMut(u64) -> Option<Str
             (record.windows, record.profiled, record.instructions);
         phase.accesses_per_instruction = record.mix();
         phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
-        phase.borrows_from = record.stand_in.map(label);
+        phase.borrows_from = record.stand_in().map(label);
         profile.phases.push(phase);
     }
     let window = |window: &crate::guided::WindowRecord| ProfiledWindow {

@@ -120,6 +120,7 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
         "average": curve(&subject.curves.average),
         "interval_level": LEVEL,
         "interval_covers": subject.curves.interval_covers,
+        "unlike": subject.curves.unlike,
     });
     if !subject.processes.is_empty() {
         report["processes"] = json!(subject.processes);
