@@ -83,7 +83,8 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// # Cost
     /// Per step, an invocation of the model (window methods) or a lookup (phase methods). Where shares are followed over
     /// time ([`SharingModel::evicts_by_age`]), some six steps for each exchange of the cache's lines, at half a
-    /// microsecond each for two programs, until programs have settled.
+    /// microsecond each for two programs, until programs have settled. Programs that do not settle within 4,096 steps
+    /// go on to the end of the stretch as they are.
     ///
     /// # References
     /// Sandberg and others, HPCA 2013, section 3.
@@ -148,7 +149,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
 }
 
 /// A pass shorter than this part of the target's is averaged.
-const SHORT: f64 = 1e-6;
+pub(super) const SHORT: f64 = 1e-6;
 
 /// Goes on by `time` with settled shares; returns whether the run goes on.
 pub(super) fn settled_step(

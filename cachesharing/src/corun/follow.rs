@@ -8,7 +8,7 @@
 use std::hash::Hash;
 
 use super::CoRun;
-use super::advance::{Outcome, Until, settled_step};
+use super::advance::{self, Outcome, Until, settled_step};
 use super::place::{Calm, Observer, Places};
 use super::range::Variant;
 use super::recency::Recency;
@@ -22,6 +22,9 @@ const CALM: f64 = 0.25;
 /// A pass shorter than this part of the time in which the cache's lines are exchanged is averaged: what programs hold
 /// hardly changes from one phase to the next.
 const SHORT: f64 = 0.5;
+/// Most steps between two changes of phase: after some 700 exchanges of the cache's lines what programs hold either stays,
+/// though the model has them settle elsewhere, or goes round in a circle, and would for as long as the phases last.
+const MOST_STEPS: u32 = 4096;
 
 /// What a curve does in the present state of the cache.
 #[derive(Clone, Copy, Default)]
@@ -178,6 +181,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let mut follower = Follower::new(cache, &self.timelines, state);
         let mut shares = Vec::new();
         let mut unchanged = 0.0; // time since a program last changed its curve
+        let mut steps = 0; // in that time
         let mut again = 0.0; // value of it from which on to compare with the settled state
         let mut at_start = true; // in the state that the first windows settle in
         loop {
@@ -217,6 +221,26 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                     continue;
                 }
                 again = 2.0 * unchanged;
+            }
+            if unchanged == 0.0 {
+                steps = 0;
+            }
+            steps += 1;
+            if steps > MOST_STEPS {
+                let cpis: Vec<f64> =
+                    places.curves.iter().enumerate().map(|(i, &curve)| follower.cpi(i, curve)).collect();
+                let time = places.time(|program| cpis[program]);
+                if observer.observes() {
+                    crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
+                    places.show(time, &shares, observer);
+                }
+                if !places.advance(time, |program| cpis[program], (1.0, 1.0)) {
+                    return places.outcome;
+                }
+                let skipped = places.skip_passes(&follower.held, follower.age, observer);
+                follower.state.wait(time + skipped);
+                (unchanged, again) = (0.0, 0.0);
+                continue;
             }
             // Until this much came in, or this time passed.
             let mut room = Recency::STEP * cache.bytes();
@@ -266,7 +290,10 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let mut changed = false;
         for (i, timeline) in self.timelines.iter().enumerate().skip(1) {
             // Beside others a pass takes at least the time it takes alone.
-            let is_short = timeline.segments().len() == 1 || timeline.time_alone() < short;
+            let alone = timeline.time_alone();
+            let is_short = timeline.segments().len() == 1
+                || alone < short
+                || alone < advance::SHORT * self.timelines[0].time_alone();
             changed |= places.follow_whole(i, timeline.whole().filter(|_| is_short));
         }
         changed
