@@ -5,6 +5,7 @@ pub mod guided;
 pub mod machines;
 pub mod output;
 pub mod parallel;
+pub mod profiles;
 pub mod reference;
 pub mod report;
 pub mod target;

@@ -31,6 +31,7 @@ mod power_calibration;
 mod power_frequency;
 mod power_live;
 mod presentation;
+mod profiles;
 mod program_output;
 mod resctrl;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Subject;
 use crate::guided::{CurvePoint, PhaseCurve};
+use crate::profiles::encode;
 
 /// `windows.csv`: a row per window. `basis` says where a window's miss ratios come from: its phase's profile, to
 /// which the window contributed (`profiled`) or not (`phase`), or the profile of another phase (`borrowed`).
@@ -116,11 +117,13 @@ impl From<&CurvePoint> for StoredPoint {
 }
 
 /// `profile.json`: the reuse profile of each phase and the phase of each window, for the tools that go on from here.
+/// With `parquet`, `profile.parquet`, which holds the same.
 ///
 /// # Errors
 /// What the writer answers.
-pub fn write_profile(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
-    stored_profile(subject).and_then(|stored| stored.write(out)).map_err(io::Error::other)
+pub fn write_profile(subject: &Subject<'_>, parquet: bool, mut out: impl Write) -> io::Result<()> {
+    let encoded = stored_profile(subject).and_then(|stored| encode(&stored, parquet));
+    out.write_all(&encoded.map_err(io::Error::other)?)
 }
 
 /// What [`write_profile`] writes.

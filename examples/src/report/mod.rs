@@ -19,7 +19,7 @@ pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};
 pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
-pub(crate) use subject::letters;
 pub use subject::{DistinctView, PhaseView, Subject};
+pub(crate) use subject::{letters, rank};
 pub use table::{PhaseTable, phase_table, phase_table_notes, summary};
 pub use units::{bytes, count, percent, quantity};

@@ -258,9 +258,17 @@ pub(crate) fn letters(mut rank: usize) -> String {
     name.iter().rev().collect()
 }
 
+/// The rank of a name of letters; `None` if it has anything else.
+pub(crate) fn rank(name: &str) -> Option<u64> {
+    let add = |sum: u64, letter: u8| {
+        letter.is_ascii_uppercase().then(|| sum.checked_mul(26)?.checked_add(u64::from(letter - b'A') + 1))?
+    };
+    name.bytes().try_fold(0, add)?.checked_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::letters;
+    use super::{letters, rank};
 
     #[test]
     fn phases_are_lettered_as_columns_of_a_spreadsheet() {
@@ -268,5 +276,7 @@ mod tests {
             [0, 1, 25, 26, 51, 52, 701, 702].map(letters),
             ["A", "B", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
         );
+        assert!((0..1000).all(|number| rank(&letters(number)) == Some(number as u64)));
+        assert_eq!(["", "a", "A1", "ZZZZZZZZZZZZZZZ"].map(rank), [None; 4]);
     }
 }

@@ -9,6 +9,7 @@ use reuse_sampler::file::{PhaseProfile, Scope};
 
 use super::lending::Lending;
 use crate::cli::Failure;
+use crate::profiles;
 use crate::report::StoredCurves;
 use crate::tools::phase_guided_cache;
 
@@ -32,9 +33,7 @@ impl Run {
 
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-        let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-        let profile = PhaseProfile::read(file).map_err(|error| failed(error.to_string()))?;
-        Self::new(profile).map_err(failed)
+        Self::new(profiles::read(path)?).map_err(failed)
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::PredictArgs;
 use super::{Findings, Truth, certainty, schedule, ways};
+use crate::report::letters;
 
 /// Quantiles that are told.
 pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
@@ -42,6 +43,7 @@ pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
         "culprits": answer.culprits.iter().take(CULPRITS).map(|culprit| json!({
             "phase": culprit.phase,
             "beside": culprit.beside,
+            "names": std::iter::once(&culprit.phase).chain(&culprit.beside).map(|&p| letters(p as usize)).collect::<Vec<_>>(),
             "slowdown": culprit.slowdown,
             "time_share": culprit.time_share,
             "cost": culprit.cost,

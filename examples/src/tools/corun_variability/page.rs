@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::object::CULPRITS;
 use super::tables::{beside, distributions, methods, slower};
 use super::{Findings, PredictArgs};
-use crate::report::{Table, escape, percent, write_document};
+use crate::report::{Table, escape, letters, percent, write_document};
 
 /// Writes the page around pictures of SVG text with their captions.
 pub(super) fn write(
@@ -41,7 +41,7 @@ fn culprits(found: &Findings) -> Vec<Vec<String>> {
         vec![["phases", "slower while they meet", "of the time", "of the whole"].map(str::to_owned).to_vec()];
     rows.extend(found.answer.culprits.iter().take(CULPRITS).map(|culprit| {
         vec![
-            format!("phase {} beside {}", culprit.phase, beside(found, culprit)),
+            format!("phase {} beside {}", letters(culprit.phase as usize), beside(found, culprit)),
             slower(culprit.slowdown),
             percent(culprit.time_share),
             percent(culprit.cost),

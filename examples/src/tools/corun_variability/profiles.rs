@@ -2,6 +2,7 @@
 //! `phase_guided_cache`, whose reuse `StatStack` turns into curves for the simulated chip.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cachesharing::file::{ProgramFile, WindowRecord};
@@ -13,6 +14,7 @@ use super::ground::Ground;
 use super::reuse::{modelled, with_estimated_times};
 use super::stored::{Machine, Stored};
 use crate::cli::Failure;
+use crate::report::letters;
 
 /// Programs read from files.
 pub(super) struct Profiles {
@@ -161,7 +163,7 @@ fn shared(
 pub(super) fn open(path: &Path) -> Result<Profile, Failure> {
     let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
     let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-    match PhaseProfile::read(text.as_slice()) {
+    match crate::profiles::parse(path, &text) {
         Ok(profile) => Ok(Profile::Phases(Box::new(profile))),
         Err(FileError::Format { found }) if found == "cache-curve" => serde_json::from_slice(&text)
             .map(|file| Profile::Curves(Box::new(file)))
@@ -212,6 +214,9 @@ pub(super) fn longest_thread(windows: Vec<ProfiledWindow>) -> Vec<ProfiledWindow
     windows.into_iter().filter(|window| Some(window.thread) == longest).collect()
 }
 
+/// Accesses per instruction: an instruction makes some at most, and with fewer a cache does not matter.
+const MIXES: RangeInclusive<f64> = 1e-9..=1e3;
+
 /// A program with a modelled curve for each phase. Of several threads, the one with most windows.
 pub(super) fn modelled_program(
     profile: &PhaseProfile,
@@ -233,6 +238,12 @@ pub(super) fn modelled_program(
     if threads.len() > 1 {
         notes.push(format!("{name} has {} threads: only the longest is taken", threads.len()));
     }
+    let renamed = (profile.phases.iter().enumerate()).filter(|(place, phase)| phase.phase != letters(*place));
+    let renamed: Vec<String> =
+        renamed.map(|(place, phase)| format!("{} is {:?}", letters(place), phase.phase)).collect();
+    if !renamed.is_empty() {
+        notes.push(format!("phases of {name} are named in order: {}", renamed.join(", ")));
+    }
     let sizes = ground.sizes();
     let mut curves = Vec::new();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
@@ -241,6 +252,14 @@ pub(super) fn modelled_program(
         let mix = phase.accesses_per_instruction.or(described.accesses_per_instruction).unwrap_or(1.0);
         numbers.insert(&phase.phase, number);
         if !described.profile.is_empty() {
+            if !MIXES.contains(&mix) {
+                return Err(Failure::Run(format!(
+                    "phase {:?} has {mix:e} accesses per instruction: {:e} to {:e} can be modelled",
+                    phase.phase,
+                    MIXES.start(),
+                    MIXES.end()
+                )));
+            }
             let curve = modelled(ground, &described.profile, mix, &sizes)?;
             curves.push((number, with_estimated_times(ground, curve, &described.profile)?));
         }

@@ -21,7 +21,8 @@ use super::{embedded, observe, reuse, solo};
 use crate::cli::{Failure, Recorded, Watch};
 use crate::guided::{GuidedOptions, GuidedRun};
 use crate::output::OutputFile;
-use crate::report::count;
+use crate::profiles;
+use crate::report::{count, letters, rank};
 use crate::target::{ChildProcesses, SAMPLED_GAP, Target, TargetOptions, command_name};
 use crate::tools::phase_guided_cache;
 
@@ -79,9 +80,9 @@ pub(super) fn record(
     if args.phases_only {
         run.program = by_phase_only(&run.program)?;
     }
-    let mut text = Vec::new();
-    profile(&run)?.write(&mut text).map_err(Failure::run)?;
-    file.write(&text).map_err(Failure::run)?;
+    let stored =
+        profiles::encode(&profile(&run)?, profiles::is_parquet(&args.output)).map_err(Failure::run)?;
+    file.write(&stored).map_err(Failure::run)?;
     let (name, windows, phases) =
         (run.program.name(), run.program.window_count(), run.program.phases().len());
     let said = if args.json {
@@ -129,7 +130,8 @@ fn stored(path: &Path, ground: &Ground, machine: &Machine) -> Result<Run, Failur
         return Ok(Run { program, reuse, code: code.collect(), machine, remarks, incomplete });
     };
     let program = stored.curves.into_program(&profile.program, false).map_err(|e| failed(Failure::run(e)))?;
-    let number = |phase: &ProfiledPhase| phase.phase.parse().ok();
+    // Numbers in files written before phases had letters here.
+    let number = |phase: &ProfiledPhase| phase.phase.parse().ok().or_else(|| rank(&phase.phase));
     let reuse = profile.phases.iter().filter_map(|phase| Some((number(phase)?, phase.profile.clone())));
     let code = profile.phases.iter().filter_map(|p| Some((number(p)?, p.hottest_code.clone()?)));
     Ok(Run {
@@ -261,7 +263,7 @@ fn sampled(
 fn of_run(run: &GuidedRun, name: &str, mut locate: impl FnMut(u64) -> Option<String>) -> PhaseProfile {
     let mut profile = PhaseProfile::new(name, run.line_size);
     profile.incomplete = run.incomplete;
-    let label = |phase: phase_detect::PhaseId| phase.index().to_string();
+    let label = |phase: phase_detect::PhaseId| letters(phase.index());
     for record in &run.phases {
         let mut phase = ProfiledPhase::new(label(record.phase), record.profile.clone());
         (phase.windows, phase.profiled, phase.instructions) =
@@ -416,7 +418,7 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
         program.windows().map(|(work, phase, curve)| (work, phase, work * curve.mix())).collect();
     for (number, (phase, curve)) in program.phases().iter().enumerate() {
         let reuse = run.reuse.get(phase).cloned().unwrap_or_else(|| ReuseProfile::new(line_size));
-        let mut stored = ProfiledPhase::new(phase.to_string(), reuse);
+        let mut stored = ProfiledPhase::new(letters(*phase as usize), reuse);
         let members = windows.iter().filter(|window| window.1 == number);
         stored.windows = members.clone().count() as u64;
         stored.profiled = if stored.profile.is_empty() { 0 } else { stored.windows };
@@ -433,7 +435,7 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
             thread: 0,
             instructions: work.round() as u64,
             accesses: Some(accesses.round() as u64),
-            phase: program.phases()[phase].0.to_string(),
+            phase: letters(program.phases()[phase].0 as usize),
         })
         .collect();
     let mut curves = ProgramFile::from_program(program).map_err(Failure::run)?;

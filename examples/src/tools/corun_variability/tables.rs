@@ -8,7 +8,7 @@ use super::args::PredictArgs;
 use super::object::QUANTILES;
 use super::{Findings, Truth, certainty, schedule, ways};
 use crate::output::OutputDir;
-use crate::report::{Table, bytes, percent};
+use crate::report::{Table, bytes, letters, percent};
 
 /// Culprits that are listed.
 const CULPRITS: usize = 5;
@@ -61,7 +61,7 @@ pub(super) fn write(
         writeln!(
             out,
             "  phase {} beside {}: {} slower, {} of the time, {} of the whole",
-            culprit.phase,
+            letters(culprit.phase as usize),
             beside(found, culprit),
             slower(culprit.slowdown),
             percent(culprit.time_share),
@@ -146,6 +146,7 @@ pub(super) fn slower(slowdown: f64) -> String {
 /// The phases that the target met.
 pub(super) fn beside(found: &Findings, culprit: &Culprit<u64>) -> String {
     let others = culprit.beside.iter().zip(&found.programs[1..]);
-    let each = others.map(|(phase, program)| format!("phase {phase} of {}", program.name()));
+    let each =
+        others.map(|(phase, program)| format!("phase {} of {}", letters(*phase as usize), program.name()));
     each.collect::<Vec<_>>().join(" and ")
 }

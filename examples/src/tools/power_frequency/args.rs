@@ -39,6 +39,10 @@ pub struct Args {
     /// Embedded workload to run without a program
     #[arg(long, value_name = "NAME", default_value = "database", conflicts_with = "program")]
     workload: String,
+    /// The profile.json of another command, whose run is modelled as it is, instead of a program
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "workload", "scale", "modelled", "profile_at",
+        "counters", "power_model", "window", "accuracy", "calibrate"])]
+    pub(super) profile: Option<PathBuf>,
     /// How many times as long the embedded workload's phases are
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     scale: u32,
@@ -127,6 +131,10 @@ impl CommandLine for Args {
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         ("an embedded workload: energy times time, at most 5 % slower", "--objective edp --bound 5"),
         ("a program, with counters where there are some", "--out report -- xz --keep --stdout file"),
+        (
+            "a run that phase_guided_cache --out or corun_variability recorded",
+            "--profile report/profile.json",
+        ),
         ("how good the predictions are", "--accuracy"),
         ("a schedule that meets a deadline with the least energy", "--objective energy --deadline 0.02"),
         ("models of this machine, as root", "--calibrate --json -o machine.json"),

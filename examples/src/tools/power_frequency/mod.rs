@@ -4,6 +4,7 @@
 //! - [`calibrate`]: what is measured once per machine;
 //! - [`events`], [`observe`]: what a run shows on few counters;
 //! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
+//! - `stored`: from a phase profile;
 //! - [`live`]: the same on this machine's own counters;
 //! - [mod@bench], `machine`: a machine of which nothing is known is calibrated;
 //! - [`judge`], [`accuracy`], [`unknown`]: predictions against the truth.
@@ -23,6 +24,7 @@ pub mod modelled;
 pub mod observe;
 mod page;
 mod report;
+mod stored;
 pub mod study;
 pub mod suite;
 pub mod unknown;
@@ -31,8 +33,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phase_detect::GuideConfig;
-use powersleuth::analysis::Hysteresis;
+use phase_detect::{GuideConfig, PhaseId};
+use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
 
@@ -41,7 +43,7 @@ use self::calibrate::Calibration;
 use self::counted::{Models, Setup};
 use self::live::native::can_count;
 use self::modelled::TrafficModel;
-use self::study::{Advice, Study, Used};
+use self::study::{Advice, PhaseView, Study, Used};
 use super::phase_guided_cache;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
@@ -107,7 +109,11 @@ pub fn run_until(
         watch.clear();
         return accuracy::print(&table, args, folder.as_ref(), out).map(|()| 0);
     }
-    let (mut study, ending) = if args.program.is_empty() && !args.modelled {
+    let (mut study, ending) = if let Some(path) = &args.profile {
+        let stored = stored::read(path)?;
+        let study = stored::study(path, &stored, &calibrate(points, &setup, &watch)?, &setup)?;
+        (study, (0, None))
+    } else if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
         let models = if let Some(model) = args.machine_model()? {
             Models::saved(&model, &setup).map_err(Failure::run)?
@@ -218,31 +224,52 @@ fn model(
     let mut notes = target.notes();
     let model = TrafficModel::fit(calibration, setup.seed).map_err(Failure::run)?;
     let (predicted, code) = model.predict(run, &setup.frequencies).map_err(Failure::run)?;
-    let threads = run.windows.iter().map(|w| w.thread).collect::<std::collections::BTreeSet<_>>().len();
+    let threads = run.threads();
     if threads > 1 {
-        notes.push(format!("{threads} threads: times are those of one core that runs them in turn"));
+        notes.push(in_turn(threads));
     }
+    let views = Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?;
+    let (program, incomplete) = (target.name().to_owned(), run.incomplete);
+    Ok(modelled_study(program, &model, setup, window, predicted, views, notes, incomplete))
+}
+
+fn in_turn(threads: usize) -> String {
+    format!("{threads} threads: times are those of one core that runs them in turn")
+}
+
+/// A study whose cycles nobody counted.
+#[expect(clippy::too_many_arguments)] // the fields that differ
+fn modelled_study(
+    program: String,
+    model: &TrafficModel,
+    setup: &Setup,
+    interval: u64,
+    predicted: Analysis<PhaseId>,
+    views: Vec<PhaseView>,
+    notes: Vec<String>,
+    incomplete: bool,
+) -> Study {
     let basis = "Modelled, not measured: nothing counted cycles here. What misses each cache comes from the reuse of \
                  the program's data (StatStack); what that costs in time and power, from a simulated out-of-order core \
                  with 32 KiB, 256 KiB and 2 MiB of cache. On programs whose truth is known, the effect of the clock is \
                  within a tenth and time itself within a factor of three, or more where misses wait for each other.";
-    Ok(Study {
-        program: target.name().to_owned(),
+    Study {
+        program,
         basis: basis.to_owned(),
         source: "reuse",
         modelled: true,
-        interval: window,
+        interval,
         profiled_at: model.frequency(),
-        margin: None,
-        views: Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?,
         predicted,
         truth: None,
+        margin: None,
+        views,
         models: Used {
             performance: "misses modelled from reuse",
             power: calibrate::machine_name(&setup.core),
             errors: Vec::new(),
         },
         notes,
-        incomplete: run.incomplete,
-    })
+        incomplete,
+    }
 }

@@ -5,11 +5,14 @@
 //! cost *on average*, overlap and all, and what they draw, is fitted to the core's training programs. That is far
 //! less than counters count: no data flow, no mispredicted branch, no floating-point unit is seen.
 
+use std::collections::HashMap;
+
 use powersleuth::analysis::{Analysis, Profile};
 use powersleuth::performance::{Counts, Event, StallBased};
 use powersleuth::power::{PowerModel, TrainingSet};
 use powersleuth::{Cycles, Error, Hertz, Watts};
-use reuse_sampler::{CacheLines, CacheModel};
+use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 use statstack::StatStack;
 
 use super::calibrate::{Calibration, MACHINE, OBSERVATION};
@@ -56,11 +59,11 @@ impl Traffic {
         }
     }
 
-    /// Of a phase, by its reuse profile; `None` if it has none.
+    /// Of a phase, by its reuse profile and its accesses per instruction; `None` if either is missing.
     #[must_use]
-    pub fn modelled(phase: &PhaseRecord, described_by: &PhaseRecord) -> Option<Self> {
-        let model = StatStack::fit(&described_by.profile).ok()?;
-        let accesses = phase.mix().or(described_by.mix())?;
+    pub fn modelled(profile: &ReuseProfile, accesses_per_instruction: Option<f64>) -> Option<Self> {
+        let model = StatStack::fit(profile).ok()?;
+        let accesses = accesses_per_instruction?;
         let mut misses = LEVELS.map(|size| accesses * model.miss_ratio(size));
         // An outer level sees what misses the inner ones.
         misses[1] = misses[1].min(misses[0]);
@@ -142,20 +145,55 @@ impl TrafficModel {
         run: &GuidedRun,
         frequencies: &[Hertz],
     ) -> Result<(Analysis<PhaseId>, CodeOf), Error> {
+        let modelled = |phase: &PhaseRecord| {
+            let described_by = run.described_by(phase.phase)?;
+            Traffic::modelled(&described_by.profile, phase.mix().or(described_by.mix()))
+        };
+        let traffic: Vec<Option<Traffic>> = run.phases.iter().map(modelled).collect();
+        let windows = run.windows.iter().map(|window| (window.phase, window.instructions));
+        let analysis = self.cost(&traffic, windows, frequencies)?;
+        let code = run.phases.iter().map(|phase| (phase.phase, phase.code.clone())).collect();
+        Ok((analysis, code))
+    }
+
+    /// The same of a stored run, whose phases are numbered by their place.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn predict_stored(
+        &self,
+        run: &PhaseProfile,
+        frequencies: &[Hertz],
+    ) -> Result<Analysis<PhaseId>, Error> {
+        let modelled = |phase: &ProfiledPhase| {
+            let described_by = run.described_by(phase)?;
+            let mix = phase.accesses_per_instruction.or(described_by.accesses_per_instruction);
+            Traffic::modelled(&described_by.profile, mix)
+        };
+        let traffic: Vec<Option<Traffic>> = run.phases.iter().map(modelled).collect();
+        let places: HashMap<&str, PhaseId> =
+            run.phases.iter().zip(0..).map(|(phase, place)| (&*phase.phase, PhaseId::new(place))).collect();
+        let place = |window: &ProfiledWindow| Some((*places.get(&*window.phase)?, window.instructions));
+        self.cost(&traffic, run.windows.iter().filter_map(place), frequencies)
+    }
+
+    /// What windows cost whose phases have this traffic, by number.
+    fn cost(
+        &self,
+        traffic: &[Option<Traffic>],
+        windows: impl Iterator<Item = (PhaseId, u64)>,
+        frequencies: &[Hertz],
+    ) -> Result<Analysis<PhaseId>, Error> {
         let mut profile = Profile::new(self.frequency, EVENTS.map(Event::fixed))?;
-        let traffic: Vec<Option<Traffic>> =
-            run.phases.iter().map(|phase| Traffic::modelled(phase, run.described_by(phase.phase)?)).collect();
-        for window in run.windows.iter().filter(|window| window.instructions > 0) {
-            let Some(Some(traffic)) = traffic.get(window.phase.index()) else { continue };
-            let instructions = window.instructions as f64;
+        for (phase, instructions) in windows.filter(|&(_, instructions)| instructions > 0) {
+            let Some(Some(traffic)) = traffic.get(phase.index()) else { continue };
+            let instructions = instructions as f64;
             let [cycles, memory] = self.cycles(traffic).map(|per_instruction| per_instruction * instructions);
             let misses = traffic.misses[2] * instructions;
             let counts = Counts::new(instructions, Cycles(cycles), Cycles(memory), misses)?;
-            profile.push(window.phase, counts, &traffic.events().map(|rate| rate * instructions))?;
+            profile.push(phase, counts, &traffic.events().map(|rate| rate * instructions))?;
         }
-        let analysis = Analysis::predict(&profile, &StallBased::exact_stalls(), &self.power, frequencies)?;
-        let code = run.phases.iter().map(|phase| (phase.phase, phase.code.clone())).collect();
-        Ok((analysis, code))
+        Analysis::predict(&profile, &StallBased::exact_stalls(), &self.power, frequencies)
     }
 }
 

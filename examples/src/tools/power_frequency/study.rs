@@ -90,7 +90,7 @@ impl Used {
 pub struct PhaseView {
     /// The phase.
     pub phase: PhaseId,
-    /// `A` for the one that takes longest.
+    /// `A` for the one that takes longest; of a stored run, its name in the file.
     pub name: String,
     /// Its hottest code, with the share of its instructions.
     pub code: Option<(String, f64)>,
