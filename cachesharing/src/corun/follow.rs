@@ -179,7 +179,6 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         places.outcome.invocations += 1;
         let state = settled_state(cache, sharing.shares(), places.curves());
         let mut follower = Follower::new(cache, &self.timelines, state);
-        let mut shares = Vec::new();
         let mut unchanged = 0.0; // time since a program last changed its curve
         let mut steps = 0; // in that time
         let mut again = 0.0; // value of it from which on to compare with the settled state
@@ -227,14 +226,8 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             steps += 1;
             if steps > MOST_STEPS {
-                let cpis: Vec<f64> =
-                    places.curves.iter().enumerate().map(|(i, &curve)| follower.cpi(i, curve)).collect();
-                let time = places.time(|program| cpis[program]);
-                if observer.observes() {
-                    crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
-                    places.show(time, &shares, observer);
-                }
-                if !places.advance(time, |program| cpis[program], (1.0, 1.0)) {
+                let time = places.time(|program| follower.cpi(program, places.curves[program]));
+                if !self.go_on(variant, &follower, &mut places, time, observer) {
                     return places.outcome;
                 }
                 let skipped = places.skip_passes(&follower.held, follower.age, observer);
@@ -252,20 +245,11 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                     break; // what rounding leaves of a step is not a step
                 }
                 let time = end.min(patience);
-                if observer.observes() {
-                    crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
-                    if self.memories.is_some() {
-                        flag(&mut shares, &self.remembered(variant, &places.curves));
-                    }
-                    places.show(time, &shares, observer);
-                }
                 follower.run(&places.curves, time);
                 elapsed += time;
                 room -= inflow * time;
                 unchanged += time;
-                let curves = &places.curves;
-                let cpis: Vec<f64> = (0..curves.len()).map(|i| follower.cpi(i, curves[i])).collect();
-                if !places.advance(time, |program| cpis[program], (1.0, 1.0)) {
+                if !self.go_on(variant, &follower, &mut places, time, observer) {
                     return places.outcome;
                 }
                 if time >= patience {
@@ -281,6 +265,28 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             let skipped = places.skip_passes(&follower.held, follower.age, observer);
             follower.state.wait(skipped);
         }
+    }
+
+    /// Goes on by `time` at the present speeds; returns whether the run does.
+    fn go_on(
+        &self,
+        variant: Variant,
+        follower: &Follower<'_>,
+        places: &mut Places<'_>,
+        time: f64,
+        observer: &mut Observer<'_>,
+    ) -> bool {
+        if observer.observes() {
+            let mut shares = Vec::new();
+            crate::sharing::shares_of(places.curves(), follower.age, &follower.present, &mut shares);
+            if self.memories.is_some() {
+                flag(&mut shares, &self.remembered(variant, &places.curves));
+            }
+            places.show(time, &shares, observer);
+        }
+        let cpis: Vec<f64> =
+            places.curves.iter().enumerate().map(|(i, &curve)| follower.cpi(i, curve)).collect();
+        places.advance(time, |program| cpis[program], (1.0, 1.0))
     }
 
     /// Lets each interferer follow the average over its pass whose pass is short compared with the time in

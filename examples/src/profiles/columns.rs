@@ -1,5 +1,5 @@
-//! Phase profiles in Parquet: a row per window, so that the windows of many runs can be queried as one table. All else is
-//! the JSON of the profile without windows, under the key `phase-profile` of the file's metadata.
+//! Phase profiles in Parquet: a row per window, so that the windows of many runs can be queried as one table. All else
+//! is the JSON of the profile without windows, under the key `phase-profile` of the file's metadata.
 //!
 //! | column | type |
 //! |---|---|
@@ -79,7 +79,7 @@ pub(super) fn write(profile: &PhaseProfile) -> Result<Vec<u8>, FileError> {
 
 /// The profile in a file.
 pub(super) fn read(file: File) -> Result<PhaseProfile, FileError> {
-    let file = SerializedFileReader::new(file).map_err(broken)?;
+    let file = SerializedFileReader::new(file).map_err(|error| broken(&error))?;
     let metadata = file.metadata().file_metadata().key_value_metadata();
     let header = metadata.into_iter().flatten().find(|entry| entry.key == FORMAT);
     let header = header
@@ -87,7 +87,7 @@ pub(super) fn read(file: File) -> Result<PhaseProfile, FileError> {
         .ok_or_else(|| FileError::Syntax(format!("a Parquet file without {FORMAT:?} in its metadata")))?;
     let mut profile = PhaseProfile::read(header.as_bytes())?;
     for group in 0..file.num_row_groups() {
-        let rows = file.get_row_group(group).map_err(broken)?;
+        let rows = file.get_row_group(group).map_err(|error| broken(&error))?;
         append(&*rows, &mut profile.windows)?;
     }
     profile.check()?;
@@ -102,7 +102,7 @@ fn append(rows: &dyn RowGroupReader, windows: &mut Vec<ProfiledWindow>) -> Resul
         let columns = rows.metadata().columns();
         let at = columns.iter().position(|column| column.column_path().string() == name);
         let at = at.ok_or_else(|| FileError::Syntax(format!("no column {name:?}")))?;
-        rows.get_column_reader(at).map_err(broken)
+        rows.get_column_reader(at).map_err(|error| broken(&error))
     };
     let longs = |name: &str| match column(name)? {
         ColumnReader::Int64ColumnReader(column) => values(name, column, count),
@@ -129,7 +129,7 @@ fn append(rows: &dyn RowGroupReader, windows: &mut Vec<ProfiledWindow>) -> Resul
             thread: thread as u32,
             instructions: instructions as u64,
             accesses: accesses.map(|n| n as u64),
-            phase: phase.as_utf8().map_err(broken)?.to_owned(),
+            phase: phase.as_utf8().map_err(|error| broken(&error))?.to_owned(),
         });
     }
     Ok(())
@@ -145,7 +145,7 @@ fn values<T: DataType>(
     let (mut found, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
     while rows < count {
         let batch = column.read_records(BATCH.min(count - rows), Some(&mut levels), None, &mut found);
-        let (read, ..) = batch.map_err(broken)?;
+        let (read, ..) = batch.map_err(|error| broken(&error))?;
         if read == 0 {
             return Err(FileError::Syntax(format!("column {name:?} ends after {rows} of {count} windows")));
         }
@@ -158,6 +158,6 @@ fn values<T: DataType>(
     Ok(levels.into_iter().map(|level| if level > 0 { found.next() } else { None }).collect())
 }
 
-fn broken(error: ParquetError) -> FileError {
+fn broken(error: &ParquetError) -> FileError {
     FileError::Syntax(format!("a damaged Parquet file: {error}"))
 }

@@ -24,9 +24,11 @@ pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Fai
         .and_then(|()| folder.write("windows.csv", |out| write_windows(subject, out)))
         .and_then(|()| folder.write("mrc.csv", |out| write_miss_ratios(subject, out)))
         .and_then(|()| folder.write("profile.json", |out| write_profile(subject, false, out)))
-        .and_then(|()| match cfg!(feature = "parquet") {
-            true => folder.write("profile.parquet", |out| write_profile(subject, true, out)),
-            false => Ok(()),
+        .and_then(|()| {
+            if cfg!(feature = "parquet") {
+                folder.write("profile.parquet", |out| write_profile(subject, true, out))?;
+            }
+            Ok(())
         })
         .map_err(Failure::run)
 }
