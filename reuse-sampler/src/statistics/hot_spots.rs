@@ -13,7 +13,7 @@ use crate::{Evaluator, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, Re
 /// Standard errors by which a site's samples that begin there must outnumber those that end there, before first touches
 /// are seen in that.
 const SIGNIFICANT: f64 = 2.0;
-/// Reuses after so few accesses hit in every cache: who began them is not kept.
+/// Reuses after so few accesses hit in every cache: their distances are not kept by who began them.
 const NEAR: u64 = 64;
 
 /// Samples by site: `K` is what the caller makes of a [`Site`], an instruction, a source line, loads and stores.
@@ -61,13 +61,14 @@ pub struct HotSpots<K> {
 pub(super) struct Tally<K> {
     samples: u64,                                    // begun here
     pub(super) begun: u64,                           // their weight
-    ended: u64,                                      // weight of those ended here
+    pub(super) ended: u64,                           // weight of those ended here
     own: u64,                                        // of these, begun here as well
     unended: u64,             // weight of those begun here that dangle or were censored
     pub(super) dangling: u64, // of these, those that dangle
     pub(super) forward: BTreeMap<u16, u64>, // weight by bin, of those begun here
     pub(super) backward: BTreeMap<u16, u64>, // of those ended here
     pub(super) far: BTreeMap<K, BTreeMap<u16, u64>>, // of them, those beyond NEAR, by the sites that they began at
+    pub(super) near: BTreeMap<K, u64>,               // weight of the others that began elsewhere, likewise
 }
 
 impl<K> Default for Tally<K> {
@@ -82,6 +83,7 @@ impl<K> Default for Tally<K> {
             forward: BTreeMap::new(),
             backward: BTreeMap::new(),
             far: BTreeMap::new(),
+            near: BTreeMap::new(),
         }
     }
 }
@@ -163,6 +165,8 @@ impl<K: Ord + Clone> HotSpots<K> {
             *end.backward.entry(bin).or_default() += sample.weight;
             if distance.0 > NEAR {
                 *end.far.entry(key).or_default().entry(bin).or_default() += sample.weight;
+            } else if !same {
+                *end.near.entry(key).or_default() += sample.weight;
             }
         }
     }
