@@ -56,6 +56,12 @@ impl Touches {
         self.open
     }
 
+    /// Whether there was no touch yet.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
     /// Where `line` is kept, until [`places_of`](Self::places_of) is called or everything is forgotten.
     #[inline]
     pub fn place_of(&mut self, line: u64) -> Place {
@@ -152,12 +158,19 @@ impl Touches {
         before
     }
 
-    /// Forgets everything and returns the number of each line's last touch in no particular order.
-    pub fn drain(&mut self, mut each: impl FnMut(u64)) {
-        for &touch in self.last.iter().filter(|&&touch| is_open(touch)) {
-            each(touch);
+    /// Forgets everything, and hands the number of each line's last touch to `each`, in no particular order; returns how many
+    /// lines were lost.
+    pub fn drain(&mut self, mut each: impl FnMut(u64)) -> u64 {
+        let mut lost = 0;
+        for &touch in self.last.iter().filter(|&&touch| touch != 0) {
+            if is_open(touch) {
+                each(touch);
+            } else {
+                lost += 1;
+            }
         }
         *self = Self::default();
+        lost
     }
 
     /// Number of `line` in its page.

@@ -81,6 +81,8 @@ pub struct Report {
     pub arrivals: Option<[Backward; 2]>,
     /// Samples still open.
     pub open: u64,
+    /// Accesses that invalidated samples stand for whose line the thread has touched again.
+    pub refetched: u64,
     /// How samples that ended in this window lay over each other.
     pub overlaps: Vec<Overlap>,
     /// Instructions, and the bytes from one access to the next, if strides are sampled.
@@ -117,6 +119,7 @@ pub struct Tracker {
     history: u64,   // `now` when every-access tracking began without a gap since
     starts: Starts, // of every-access windows
     tally: Tally,   // of every-access windows
+    refetched: u64, // since the window began
     left: BTreeMap<(u64, Fate), u64>, // counts of samples that ended without a reuse in such a window
     stride_sampler: Option<Box<StrideSampler>>,
     strides: Vec<(u64, i64)>,
@@ -146,6 +149,7 @@ impl Tracker {
             history: 0,
             starts: Starts::default(),
             tally: Tally::default(),
+            refetched: 0,
             left: BTreeMap::new(),
             stride_sampler: None,
             strides: Vec::new(),
@@ -334,7 +338,7 @@ impl Tracker {
     pub fn invalidate(&mut self, line: u64) {
         self.catch_up();
         if self.watches.may_watch(line) {
-            if let Some(watch) = self.watches.remove(line) {
+            if let Some(watch) = self.watches.lose(line) {
                 self.overlaps.forget(watch.started_at);
                 let fate = Fate::Invalidated(self.now - watch.started_at);
                 self.closed.push(ended(&watch, fate));
@@ -365,6 +369,7 @@ impl Tracker {
             counts,
             arrivals,
             open: self.watches.open() as u64 + self.touches.open(),
+            refetched: std::mem::take(&mut self.refetched),
             overlaps: self.overlaps.take(),
             strides: std::mem::take(&mut self.strides),
         }
@@ -396,7 +401,9 @@ impl Tracker {
 
     /// Ends the last window of the thread: what is still open dangles.
     pub fn end_thread(&mut self) -> Report {
+        let came_back = self.refetched;
         self.end_all(|_| Fate::Dangling);
+        self.refetched = came_back; // nobody touches again what is lost now
         self.end_window()
     }
 
@@ -415,14 +422,17 @@ impl Tracker {
     }
 
     fn close(&mut self, line: u64, pc: u64, store: bool) {
-        if let Some(watch) = self.watches.remove(line) {
-            let distance = self.now - watch.started_at - 1;
-            if self.gaps.as_ref().is_some_and(Gaps::is_uniform) {
-                self.overlaps.end(watch.started_at, watch.window, watch.weight, distance);
-            }
-            let fate = Fate::Reused(distance);
-            self.closed.push(Closed { end: Some((pc, store)), ..ended(&watch, fate) });
+        let Some(watch) = self.watches.remove(line) else { return };
+        if watch.lost {
+            self.refetched += watch.weight;
+            return;
         }
+        let distance = self.now - watch.started_at - 1;
+        if self.gaps.as_ref().is_some_and(Gaps::is_uniform) {
+            self.overlaps.end(watch.started_at, watch.window, watch.weight, distance);
+        }
+        let fate = Fate::Reused(distance);
+        self.closed.push(Closed { end: Some((pc, store)), ..ended(&watch, fate) });
     }
 
     /// An access among those that are all samples: it ends a marker, or becomes one.
@@ -447,6 +457,7 @@ impl Tracker {
         let before = entry >> NUMBER;
         if entry & LOST != 0 {
             self.tally.lost(self.now - before - 1, store);
+            self.refetched += 1;
         } else if before > self.began {
             self.tally.within(self.now - before - 1, store);
         } else if before > 0 {
@@ -462,6 +473,7 @@ impl Tracker {
     }
 
     fn close_touched(&mut self, line: u64) {
+        self.refetched += u64::from(self.touches.get(line) & LOST != 0);
         let before = self.touches.take(line) >> NUMBER;
         if before != 0 {
             let fate = Fate::Reused(rounded(self.now - before - 1));
@@ -470,18 +482,22 @@ impl Tracker {
         self.touching = self.touches.open() > 0;
     }
 
-    /// Ends every open sample; `fate` is given the number of accesses since it was started.
+    /// Ends every open sample; `fate` is given the number of accesses since it was started. Lines that were lost pass for
+    /// touched again.
     fn end_all(&mut self, fate: impl Fn(u64) -> Fate) {
         self.catch_up();
         let now = self.now;
         self.overlaps.restart();
-        let watches = self.watches.drain();
+        let [watches, lost] = self.watches.drain();
         self.closed.extend(watches.iter().map(|watch| ended(watch, fate(now - watch.started_at))));
-        if self.touches.open() == 0 {
+        self.refetched += lost.iter().map(|watch| watch.weight).sum::<u64>();
+        if self.touches.is_empty() {
             return;
         }
         let (starts, left, mut ages) = (&self.starts, &mut self.left, Tally::default());
-        self.touches.drain(|entry| ages.across(entry >> NUMBER, now - (entry >> NUMBER), false, starts, now));
+        self.refetched += self
+            .touches
+            .drain(|entry| ages.across(entry >> NUMBER, now - (entry >> NUMBER), false, starts, now));
         ages.for_each_crossing(|start, bin, [open, _]| {
             *left.entry((starts.window(start), fate(bins::middle(bin)))).or_default() += open;
         });

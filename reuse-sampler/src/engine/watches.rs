@@ -19,6 +19,8 @@ pub struct Watch {
     pub weight: u64,
     /// Whether the access that started it was a store.
     pub store: bool,
+    /// Whether another thread stored to the line: the sample has ended, only the thread's next touch is waited for.
+    pub lost: bool,
     next: u32, // next of the bucket or of the free list, NONE at the end
 }
 
@@ -33,7 +35,8 @@ pub struct Watches {
     slab: Vec<Watch>,
     free: u32,
     open: usize,
-    shift: u32, // 64 - bits of a bucket number
+    lost: usize, // in addition
+    shift: u32,  // 64 - bits of a bucket number
 }
 
 impl Default for Watches {
@@ -50,6 +53,7 @@ impl Watches {
             slab: Vec::new(),
             free: NONE,
             open: 0,
+            lost: 0,
             shift: 64 - bits,
         }
     }
@@ -76,12 +80,16 @@ impl Watches {
     /// Watches `line`, which must not be watched yet.
     pub fn insert(&mut self, line: u64, started_at: u64, window: u64, weight: u64, site: (u64, bool)) {
         // At most one bucket in eight is in use, so that the bit answers nearly every question.
-        if self.open >= self.heads.len() / 8 {
+        if self.open + self.lost >= self.heads.len() / 8 {
             self.grow();
         }
-        let bucket = self.bucket(line);
-        let watch =
-            Watch { line, started_at, window, pc: site.0, weight, store: site.1, next: self.heads[bucket] };
+        let (pc, store) = site;
+        self.add(Watch { line, started_at, window, pc, weight, store, lost: false, next: NONE });
+    }
+
+    fn add(&mut self, watch: Watch) {
+        let bucket = self.bucket(watch.line);
+        let watch = Watch { next: self.heads[bucket], ..watch };
         let slot = if self.free == NONE {
             self.slab.push(watch);
             (self.slab.len() - 1) as u32
@@ -93,7 +101,24 @@ impl Watches {
         };
         self.heads[bucket] = slot;
         self.occupied[bucket >> 6] |= 1 << (bucket & 63);
-        self.open += 1;
+        *(if watch.lost { &mut self.lost } else { &mut self.open }) += 1;
+    }
+
+    /// Ends the sample of `line`, if one is open, because another thread stored to it. The touch after that is watched for.
+    pub fn lose(&mut self, line: u64) -> Option<Watch> {
+        let mut slot = self.heads[self.bucket(line)];
+        while slot != NONE {
+            let watch = &mut self.slab[slot as usize];
+            if watch.line == line {
+                if std::mem::replace(&mut watch.lost, true) {
+                    return None;
+                }
+                (self.open, self.lost) = (self.open - 1, self.lost + 1);
+                return Some(*watch);
+            }
+            slot = watch.next;
+        }
+        None
     }
 
     /// Ends the watch of `line`, if there is one.
@@ -114,7 +139,7 @@ impl Watches {
                 }
                 self.slab[slot as usize].next = self.free;
                 self.free = slot;
-                self.open -= 1;
+                *(if watch.lost { &mut self.lost } else { &mut self.open }) -= 1;
                 return Some(watch);
             }
             before = slot;
@@ -123,12 +148,12 @@ impl Watches {
         None
     }
 
-    /// Ends all watches, in the order in which they were started.
-    pub fn drain(&mut self) -> Vec<Watch> {
-        if self.open == 0 {
-            return Vec::new();
+    /// Ends all watches, in the order in which they were started: those of open samples, then those of others.
+    pub fn drain(&mut self) -> [Vec<Watch>; 2] {
+        if self.open + self.lost == 0 {
+            return [Vec::new(), Vec::new()];
         }
-        let mut all = Vec::with_capacity(self.open);
+        let mut all = Vec::with_capacity(self.open + self.lost);
         for &head in &self.heads {
             let mut slot = head;
             while slot != NONE {
@@ -136,9 +161,10 @@ impl Watches {
                 slot = self.slab[slot as usize].next;
             }
         }
-        all.sort_unstable_by_key(|watch| watch.started_at);
+        all.sort_unstable_by_key(|watch| (watch.lost, watch.started_at));
+        let lost = all.split_off(self.open);
         *self = Self::default();
-        all
+        [all, lost]
     }
 
     #[cold]
@@ -146,9 +172,7 @@ impl Watches {
         let bits = 64 - self.shift + 1;
         let watches = self.drain();
         *self = Self::with_bits(bits);
-        for w in watches {
-            self.insert(w.line, w.started_at, w.window, w.weight, (w.pc, w.store));
-        }
+        watches.into_iter().flatten().for_each(|watch| self.add(watch));
     }
 }
 
@@ -161,31 +185,48 @@ mod tests {
     use super::*;
 
     quickcheck! {
-        fn agrees_with_a_map(steps: Vec<(u16, bool)>, spread: u8) -> bool {
+        fn agrees_with_a_map(steps: Vec<(u16, u8)>, spread: u8) -> bool {
             // Repeated to force growth; lines spread over buckets or crowded into few.
             let mut watches = Watches::default();
-            let mut map = BTreeMap::new();
+            let mut map = BTreeMap::new(); // line: start, and whether it was lost
             let mut at = 0_u64;
             for round in 0..40_u64 {
-                for &(line, insert) in &steps {
+                for &(line, action) in &steps {
                     let line = (u64::from(line) + round * 977) << (spread % 48);
                     at += 1;
-                    if insert {
-                        map.entry(line).or_insert_with(|| {
-                            watches.insert(line, at, round, 1, (at, insert));
-                            at
-                        });
-                    } else if watches.remove(line).map(|w| w.started_at) != map.remove(&line) {
-                        return false;
+                    let start = |watch: Watch| watch.started_at;
+                    match action % 4 {
+                        0 | 1 => {
+                            map.entry(line).or_insert_with(|| {
+                                watches.insert(line, at, round, 1, (at, action % 2 == 0));
+                                (at, false)
+                            });
+                        }
+                        2 => {
+                            let open = map.get_mut(&line).filter(|(_, lost)| !*lost);
+                            let expected = open.map(|(start, lost)| (*start, *lost = true).0);
+                            if watches.lose(line).map(start) != expected {
+                                return false;
+                            }
+                        }
+                        _ => {
+                            let found = watches.remove(line).map(|watch| (watch.started_at, watch.lost));
+                            if found != map.remove(&line) {
+                                return false;
+                            }
+                        }
                     }
                 }
             }
             let all_found = map.keys().all(|&line| watches.may_watch(line));
-            let mut expected: Vec<u64> = map.values().copied().collect();
-            expected.sort_unstable();
+            let expected = [false, true].map(|lost| {
+                let mut starts: Vec<u64> = map.values().filter(|of| of.1 == lost).map(|of| of.0).collect();
+                starts.sort_unstable();
+                starts
+            });
             let count = watches.open();
-            let drained: Vec<u64> = watches.drain().iter().map(|w| w.started_at).collect();
-            all_found && count == expected.len() && drained == expected && watches.open() == 0
+            let drained = watches.drain().map(|all| all.iter().map(|w| w.started_at).collect::<Vec<_>>());
+            all_found && count == expected[0].len() && drained == expected && watches.open() == 0
         }
     }
 }

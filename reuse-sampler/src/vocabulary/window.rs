@@ -139,6 +139,10 @@ pub struct Window {
     pub arrivals: Option<Arrivals>,
     /// Samples still open when the window ended.
     pub open_samples: u64,
+    /// Accesses that [invalidated](Outcome::Invalidated) samples, of whichever window, stand for whose line the thread touched
+    /// again in this one: misses that the other thread's store caused. The others' threads never came back.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
+    pub refetched: u64,
     /// Hardware or software counters by name, where the backend has them.
     pub counters: Vec<(String, u64)>,
     /// Time the window took on the wall clock. Under an emulator it says nothing about the program.
@@ -177,6 +181,7 @@ impl Window {
             strides: Vec::new(),
             arrivals: None,
             open_samples: 0,
+            refetched: 0,
             counters: Vec::new(),
             elapsed: Duration::ZERO,
             clock: Clock::Accesses,
@@ -213,6 +218,12 @@ impl Window {
             _ => (window, outcome, count, weight),
         })
     }
+}
+
+#[cfg(feature = "serde")]
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(feature = "serde")]

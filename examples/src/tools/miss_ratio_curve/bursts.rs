@@ -45,6 +45,7 @@ pub struct Bursts {
     stretches: Vec<Part>, // at most 2 * PER_PART * parts
     samples: u64,
     accesses: u64,
+    invalidated: [u64; 2], // weight of the samples that were, and of those whose line was touched again
 }
 
 impl Bursts {
@@ -52,7 +53,15 @@ impl Bursts {
     #[must_use]
     pub fn new(parts: usize, line_size: LineSize) -> Self {
         let parts = parts.max(1);
-        Self { parts, line_size, windows_each: 0, stretches: Vec::new(), samples: 0, accesses: 0 }
+        Self {
+            parts,
+            line_size,
+            windows_each: 0,
+            stretches: Vec::new(),
+            samples: 0,
+            accesses: 0,
+            invalidated: [0; 2],
+        }
     }
 
     /// Adds a window. Each of its samples goes to the stretch in which it was started, and where it ended counts as an
@@ -78,9 +87,13 @@ impl Bursts {
             }
         }
         self.accesses += accesses;
+        self.invalidated[1] += window.refetched;
         for (started_in, outcome, count, weight) in window.outcomes() {
             self.stretch(started_in.0)?.profile.record_many(outcome, count, weight);
             self.samples += count;
+            if let Outcome::Invalidated(_) = outcome {
+                self.invalidated[0] += count * weight;
+            }
         }
         for overlap in &window.overlaps {
             self.stretch(overlap.started_in.0)?.profile.record_overlap(overlap);
@@ -110,6 +123,13 @@ impl Bursts {
     #[must_use]
     pub const fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Share of the invalidated samples whose line its thread touched again: only those are misses because of others.
+    #[must_use]
+    pub fn refetched(&self) -> f64 {
+        let [all, again] = self.invalidated;
+        if all > 0 { (again as f64 / all as f64).min(1.0) } else { 0.0 }
     }
 
     /// Accesses so far.

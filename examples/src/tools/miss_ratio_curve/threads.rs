@@ -47,7 +47,7 @@ impl Threads {
         let (mut parts, mut curves): (Vec<Part>, Vec<ThreadCurve>) = (Vec::new(), Vec::new());
         let (mut accesses, mut samples) = (0, 0);
         for (thread, bursts) in self.apart {
-            let seen = (bursts.accesses(), bursts.samples());
+            let (seen, refetched) = ((bursts.accesses(), bursts.samples()), bursts.refetched());
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
             let own = bursts.into_parts().map_err(Failure::run)?;
             // A thread of few accesses may have no sample.
@@ -55,28 +55,36 @@ impl Threads {
                 continue;
             }
             let measured = fit(&alone, &own, seen, false)?;
-            curves.push(curve(thread, &measured, settings));
+            curves.push(curve(thread, &measured, refetched, settings));
             parts.extend(own);
         }
         let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
         let seen = (self.process.accesses(), self.process.samples());
         let shared = fit(&alone, &self.process.into_parts().map_err(Failure::run)?, seen, false)?;
-        let coherence = Coherence { points: sharing(&measured), threads: curves, ..Coherence::default() };
+        let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
         Ok(Measured { threads, coherence: Some(coherence), shared: Some(shared.points), ..measured })
     }
 }
 
-fn sharing(measured: &Measured) -> Vec<ByOthers> {
-    measured.invalidated.iter().map(|&coherence| ByOthers::modelled(coherence)).collect()
+/// Coherence misses of all threads, by size.
+fn of_all(threads: &[ThreadCurve]) -> Vec<ByOthers> {
+    let accesses = threads.iter().map(|thread| thread.accesses as f64).sum::<f64>();
+    let misses = |at: usize| {
+        threads.iter().map(|of| of.accesses as f64 * of.points[at].sharing.coherence).sum::<f64>()
+    };
+    let sizes = threads.first().map_or(0, |thread| thread.points.len());
+    (0..sizes).map(|at| ByOthers::modelled(misses(at) / accesses.max(1.0))).collect()
 }
 
-fn curve(thread: ThreadId, measured: &Measured, settings: &Fit<'_>) -> ThreadCurve {
+/// `refetched` is the share of the invalidated samples whose line the thread touched again.
+fn curve(thread: ThreadId, measured: &Measured, refetched: f64, settings: &Fit<'_>) -> ThreadCurve {
     let point = |(&(size, miss_ratio), sharing): (&(CacheLines, f64), ByOthers)| ThreadPoint {
         bytes: size.bytes(settings.line_size),
         lines: size.0,
         miss_ratio,
         sharing,
     };
-    let points = measured.points.iter().zip(sharing(measured)).map(point).collect();
+    let sharing = measured.invalidated.iter().map(|&taken| ByOthers::modelled(refetched * taken));
+    let points = measured.points.iter().zip(sharing).map(point).collect();
     ThreadCurve { thread: thread.0, accesses: measured.accesses, points }
 }

@@ -63,6 +63,7 @@ pub(crate) fn window_from(
     });
     window.strides = report.strides;
     window.open_samples = report.open;
+    window.refetched = report.refetched;
     window
 }
 
