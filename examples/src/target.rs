@@ -196,6 +196,24 @@ impl From<Option<TargetExit>> for Outcome {
     }
 }
 
+impl Outcome {
+    /// Why there is no result, which `problem` says: with the program's own status if that is not 0.
+    #[must_use]
+    pub fn without_result(&self, problem: &str) -> Failure {
+        match self {
+            Self::Signalled(signal) => Failure::Program(
+                signal.shell_status(),
+                format!("the program was killed by {signal}: {problem}"),
+            ),
+            Self::Exited(code) if code & 0xff != 0 => Failure::Program(
+                (code & 0xff) as u8,
+                format!("the program exited with status {code}: {problem}"),
+            ),
+            _ => Failure::run(problem),
+        }
+    }
+}
+
 /// A command as a person would write it.
 #[must_use]
 pub fn command_name(command: &[OsString]) -> String {

@@ -127,3 +127,27 @@ fn a_shared_cache_holds_the_lines_of_all_threads() {
     let refused = run_pipeline(&arguments, phase_guided_cache::run);
     assert!(refused.status == 2 && refused.messages.contains("--backend dbi"), "{}", refused.messages);
 }
+
+/// A program that is killed within its first window: translated, it is reported; an emulator's last window is lost, which is
+/// said. The status is the program's own.
+#[test]
+fn a_short_program_that_is_killed_passes_its_status() {
+    if !is_there("qemu-x86_64") {
+        return;
+    }
+    type Pipeline = fn(&[&str]) -> Ended;
+    let commands: [Pipeline; 3] = [
+        |arguments| run_pipeline(arguments, detect_phases::run),
+        |arguments| run_pipeline(arguments, phase_guided_cache::run),
+        |arguments| run_pipeline(arguments, miss_ratio_curve::run),
+    ];
+    for (number, run) in commands.into_iter().enumerate() {
+        for (backend, observes) in [("dbi", true), ("qemu", false)] {
+            let ended = run(&["--json", "--backend", backend, "--", "sh", "-c", "kill -TERM $$"]);
+            let what = format!("{number} {backend}: {}", ended.messages);
+            assert_eq!((ended.status, ended.out.is_empty()), (128 + 15, !observes), "{what}");
+            assert!(ended.messages.contains("killed by SIGTERM (signal 15)"), "{what}");
+            assert!(!ended.messages.contains("before it executed"), "{what}");
+        }
+    }
+}

@@ -243,13 +243,16 @@ fn lines_that_others_take_away_miss_and_are_no_first_touches() {
         let mut sampler = ReplaySampler::new((0..1000).flat_map(turn), options).unwrap();
         let mut profile = ReuseProfile::new(options.line_size);
         let mut arrived = ReuseProfile::new(options.line_size);
+        let mut refetched = 0;
         while let Some(window) = sampler.next_window(&WindowPlan::new(plan)).unwrap() {
             profile.record_window(&window).unwrap();
+            refetched += window.refetched;
             if let Some(arrivals) = &window.arrivals {
                 arrived.merge(&arrivals.all()).unwrap();
             }
         }
-        // The last of the two to store keeps the line.
+        // The last of the two to store keeps the line; the other never comes back to it.
+        assert_eq!(refetched, 998);
         assert_eq!(
             (profile.samples(), profile.invalidated_weight(), profile.dangling_weight()),
             (10_000, 999, 19)

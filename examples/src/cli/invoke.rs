@@ -27,6 +27,9 @@ pub enum Failure {
     /// The run failed: exit status 1.
     #[error("{0}")]
     Run(String),
+    /// The program ended before there was anything to report: the status it ended with.
+    #[error("{1}")]
+    Program(u8, String),
 }
 
 impl Failure {
@@ -48,6 +51,7 @@ impl Failure {
         match self {
             Self::Usage(_) => USAGE,
             Self::Run(_) => 1,
+            Self::Program(status, _) => *status,
         }
     }
 }

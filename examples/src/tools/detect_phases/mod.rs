@@ -62,15 +62,11 @@ pub fn run_until(
         Ok(!lines.closed)
     })?;
     if detection.is_empty() {
-        return Err(Failure::Run(match &ended.outcome {
-            Outcome::Exited(code) => {
-                format!("the program exited with status {code} before it executed anything")
-            }
-            Outcome::Signalled(signal) => {
-                format!("the program was killed by {signal} before it executed anything")
-            }
-            Outcome::Unknown => "interrupted before the end of the first window".to_owned(),
-        }));
+        let problem = match &ended.outcome {
+            Outcome::Unknown => "interrupted before the end of the first window",
+            _ => "nothing was observed; give shorter windows with --window, or --backend dbi",
+        };
+        return Err(ended.outcome.without_result(problem));
     }
     let (found, late) = detection.finish().map_err(|error| with_remedy(args, error))?;
     for labelled in &found.labelled[found.labelled.len() - late..] {

@@ -166,7 +166,14 @@ impl<'a> Settings<'a> {
         let mut target = target.map_err(Failure::run)?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
-        let mut measured = self.model(target.sampler(), &watch, Failure::run)?;
+        let mut measured = match (self.model(target.sampler(), &watch, Failure::run), target.outcome()) {
+            (Err(Failure::Run(problem)), ended @ Outcome::Signalled(_)) => {
+                return Err(
+                    ended.without_result(&format!("{problem}; --backend dbi observes short runs, too"))
+                );
+            }
+            (measured, _) => measured?,
+        };
         if let Some(spots) = &mut measured.spots {
             spots.describe(|pc| target.place(pc));
         }
