@@ -58,7 +58,7 @@ impl Touches {
 
     /// Whether there was no touch yet.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.last.is_empty()
     }
 

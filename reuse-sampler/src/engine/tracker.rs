@@ -401,6 +401,7 @@ impl Tracker {
 
     /// Ends the last window of the thread: what is still open dangles.
     pub fn end_thread(&mut self) -> Report {
+        self.catch_up();
         let came_back = self.refetched;
         self.end_all(|_| Fate::Dangling);
         self.refetched = came_back; // nobody touches again what is lost now

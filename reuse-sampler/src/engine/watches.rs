@@ -172,7 +172,9 @@ impl Watches {
         let bits = 64 - self.shift + 1;
         let watches = self.drain();
         *self = Self::with_bits(bits);
-        watches.into_iter().flatten().for_each(|watch| self.add(watch));
+        for watch in watches.into_iter().flatten() {
+            self.add(watch);
+        }
     }
 }
 

@@ -189,7 +189,9 @@ impl<K: Ord + Clone> HotSpots<K> {
                 }
             }
         }
-        numbers.values_mut().for_each(|number| *number = find(&mut joined, *number));
+        for number in numbers.values_mut() {
+            *number = find(&mut joined, *number);
+        }
         numbers
     }
 }
