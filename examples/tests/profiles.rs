@@ -86,7 +86,7 @@ fn judge(what: &str, bad: &str, folder: &Folder, refused_by: &[&str]) -> Vec<Str
                 format!("refuses by {messages:?}, having printed {out:?}")
             }
             Ok(Ended { status, out, messages }) => {
-                let is_sound = [0, 3].contains(&status) && serde_json::from_str::<Value>(&out).is_ok();
+                let is_sound = [0, 3, 4].contains(&status) && serde_json::from_str::<Value>(&out).is_ok();
                 if is_sound && !refused_by.contains(&command) {
                     continue;
                 }
@@ -104,7 +104,9 @@ fn a_sound_profile_is_read_by_every_command() {
     let good = folder.file("good.json", value().to_string());
     for command in COMMANDS {
         let ended = run(command, &good, &good, folder.path("out.json").to_str().unwrap());
-        assert_eq!(ended.status, 0, "{command}: {}", ended.messages);
+        // Two windows of a few samples cannot tell whether anything changed.
+        let expected = if command == "compare" { 4 } else { 0 };
+        assert_eq!(ended.status, expected, "{command}: {}", ended.messages);
     }
 }
 

@@ -88,6 +88,8 @@ pub struct RunCurves {
     pub average: PhaseCurve,
     /// Share of the accesses that lie in phases with intervals: the average's speaks for these. 0 without intervals.
     pub interval_covers: f64,
+    /// Share of the accesses in phases that have a profile of their own and no interval: the average's leaves them out.
+    pub left_out: f64,
     /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many
     /// accesses an instruction as those of their phase that were: code is alike, data is not.
     pub unlike: f64,
@@ -106,7 +108,14 @@ impl RunCurves {
             }
         }
         let average = average(run, &phases, sizes.len());
-        Self { sizes: sizes.to_vec(), phases, average, interval_covers: 0.0, unlike: unlike(run) }
+        Self {
+            sizes: sizes.to_vec(),
+            phases,
+            average,
+            interval_covers: 0.0,
+            left_out: 0.0,
+            unlike: unlike(run),
+        }
     }
 
     /// Puts intervals at the points of the phases and of the average, by redrawing the windows that were profiled, or
@@ -168,6 +177,9 @@ impl RunCurves {
             point.interval = Some((low.max(0.0), (high + self.unlike * (1.0 - point.miss_ratio)).min(1.0)));
         }
         self.interval_covers = drawn.covers * weighed / counted.max(f64::MIN_POSITIVE);
+        let own = run.phases.iter().filter(|record| !record.profile.is_empty());
+        let own: f64 = own.filter_map(|record| weights.get(&record.phase)).sum();
+        self.left_out = (own / total - self.interval_covers).max(0.0);
         Ok(())
     }
 

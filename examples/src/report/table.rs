@@ -120,6 +120,12 @@ pub fn phase_table_notes(subject: &Subject<'_>) -> String {
     if subject.phases.iter().any(|view| view.borrowed_from.is_some()) {
         text += "(* never profiled: the miss ratios are those of the phase with the most similar code)\n";
     }
+    if subject.curves.left_out >= 0.05 {
+        text += &format!(
+            "(the intervals leave out phases with {} of the accesses, of which one window of several was profiled)\n",
+            percent(subject.curves.left_out)
+        );
+    }
     if subject.curves.unlike >= 0.005 {
         text += &format!(
             "({} of the accesses are in windows never profiled that make far more or fewer accesses an instruction\n \
