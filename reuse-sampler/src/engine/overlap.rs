@@ -12,9 +12,9 @@
 
 use super::bins;
 use super::hash::FastMap;
+use super::slots::{BITS, Slots};
 
-const BITS: usize = 64;
-/// Words at the end that the tree does not hold yet: most samples end soon, and are counted without it.
+/// How many of the latest `firsts` are looked at before the others are searched: most samples end soon.
 const RECENT: usize = 4;
 const FIRST_CAPACITY: usize = 1 << 12;
 
@@ -38,11 +38,9 @@ pub struct Overlap {
 /// The samples open under the present sampling rate, in the order in which they were started, and the sums.
 #[derive(Clone, Debug, Default)]
 pub struct Overlaps {
-    starts: Vec<u64>, // of samples open or ended, ascending
-    firsts: Vec<u64>, // every BITS-th of them: what a search looks at is near
-    words: Vec<u64>,  // which of them are open, by position in `starts`
-    tree: Vec<u32>, // Fenwick tree over the numbers of open ones in each word but the last RECENT; index 0 unused
-    open: u64,
+    starts: Vec<u64>,               // of samples open or ended, ascending
+    firsts: Vec<u64>,               // every BITS-th of them: what a search looks at is near
+    slots: Slots,                   // of `starts`: which of them are open
     window: u64,                    // the present one
     near: Vec<Sums>,                // by coarse bin, of samples started in it
     far: FastMap<(u64, u32), Sums>, // of the others
@@ -70,9 +68,7 @@ impl Overlaps {
     pub fn restart(&mut self) {
         self.starts.clear();
         self.firsts.clear();
-        self.words.clear();
-        self.tree.clear();
-        self.open = 0;
+        self.slots = Slots::default();
     }
 
     /// Window number `window` begins: most samples that end in it will be its own.
@@ -83,19 +79,13 @@ impl Overlaps {
 
     /// A sample is started by access number `at`, which is later than any before.
     pub fn start(&mut self, at: u64) {
-        if self.starts.len() == self.words.len() * BITS {
+        if self.slots.is_full() {
             self.make_room();
         }
-        let position = self.starts.len();
-        self.starts.push(at);
-        if position % BITS == 0 {
+        if self.slots.take() % BITS == 0 {
             self.firsts.push(at);
-            if let Some(word) = (position / BITS).checked_sub(RECENT) {
-                self.add(word, self.words[word].count_ones());
-            }
         }
-        self.words[position / BITS] |= 1 << (position % BITS);
-        self.open += 1;
+        self.starts.push(at);
     }
 
     /// The sample started by access number `at` in `window` ends after `distance` accesses.
@@ -149,53 +139,25 @@ impl Overlaps {
         };
         let end = self.starts.len().min((word + 1) * BITS);
         let bit = self.starts[word * BITS..end].binary_search(&at).ok()?;
-        if self.words[word] >> bit & 1 == 0 {
+        let slot = word * BITS + bit;
+        if !self.slots.holds(slot) {
             return None;
         }
-        let mut later = u64::from((self.words[word] >> bit >> 1).count_ones());
-        self.words[word] &= !(1 << bit);
-        if word >= recent {
-            later += self.words[word + 1..self.firsts.len()]
-                .iter()
-                .map(|word| u64::from(word.count_ones()))
-                .sum::<u64>();
-        } else {
-            let mut up_to_word = 0;
-            let mut node = word + 1;
-            while node > 0 {
-                up_to_word += u64::from(self.tree[node]);
-                node &= node - 1;
-            }
-            later += self.open - up_to_word;
-            self.add(word, u32::MAX); // -1
-        }
-        self.open -= 1;
+        let later = self.slots.after(slot);
+        self.slots.free(slot);
         Some(later)
-    }
-
-    fn add(&mut self, word: usize, change: u32) {
-        let mut node = word + 1;
-        while node < self.tree.len() {
-            self.tree[node] = self.tree[node].wrapping_add(change);
-            node += node & node.wrapping_neg();
-        }
     }
 
     /// Forgets the samples that ended, and leaves at least three places for each that is open.
     #[cold]
     fn make_room(&mut self) {
-        let words = std::mem::take(&mut self.words);
-        let starts = std::mem::take(&mut self.starts);
+        let open: Vec<u64> = self.slots.iter().map(|slot| self.starts[slot]).collect();
+        let capacity = (4 * open.len()).next_power_of_two().max(FIRST_CAPACITY);
+        self.starts.clear();
         self.firsts.clear();
-        let capacity = (4 * self.open as usize).next_power_of_two().max(FIRST_CAPACITY);
-        self.words = vec![0; capacity / BITS];
-        self.tree = vec![0; capacity / BITS + 1];
-        self.starts.reserve(capacity);
-        self.open = 0;
-        for (position, at) in starts.into_iter().enumerate() {
-            if words[position / BITS] >> (position % BITS) & 1 == 1 {
-                self.start(at);
-            }
+        self.slots = Slots::with_room(capacity);
+        for at in open {
+            self.start(at);
         }
     }
 }

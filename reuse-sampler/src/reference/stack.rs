@@ -2,9 +2,7 @@
 //!
 //! Every access takes the next slot of a time line and frees the slot of the line's previous access, so that
 //! the taken slots are the lines of the LRU stack, most recent last: the stack distance is the number of
-//! taken slots after the line's own. Slots are bits of words; counts per word and, for words that are not
-//! recent, a Fenwick tree over them add up the rest in O(log lines). When the time line is used up, the taken
-//! slots move together. (Bennett and Kruskal, *LRU Stack Processing*, IBM J. Res. Dev. 19, 1975; Olken 1981.)
+//! taken slots after the line's own. When the time line is used up, the taken slots move together. (Bennett and Kruskal, *LRU Stack Processing*, IBM J. Res. Dev. 19, 1975; Olken 1981.)
 //!
 //! An invalidated line leaves a hole: its slot stays taken, because in caches that held the line a place is free now. The
 //! next access from below the topmost hole, or of a line that is not on the stack, fills it; the lines below the hole do
@@ -13,13 +11,10 @@
 
 use std::collections::BinaryHeap;
 
+use super::LineIds;
+use crate::engine::slots::Slots;
 use crate::{Line, StackDistance};
 
-use super::LineIds;
-
-const BITS: usize = 64;
-/// Words at the end of the time line that are not in the tree yet: most reuses are short and end here.
-const RECENT: usize = 32;
 const FIRST_CAPACITY: usize = 1 << 14;
 /// Line number of a hole, slot of a line that was invalidated.
 const NONE: u32 = u32::MAX;
@@ -30,12 +25,7 @@ pub struct LruStack {
     ids: LineIds,
     slot_of: Vec<u32>,      // by line number; NONE where the line was invalidated
     line_in: Vec<u32>,      // line number by slot, NONE for a hole; valid where the slot is taken
-    words: Vec<u64>,        // which slots are taken
-    counts: Vec<u8>,        // slots taken, by word
-    tree: Vec<u32>,         // Fenwick tree over the counts of the words below `settled`; index 0 unused
-    settled: usize,         // words below this are in the tree
-    next: usize,            // first unused slot
-    taken: u64,             // slots taken, by lines and holes
+    slots: Slots,           // taken by lines and holes
     holes: BinaryHeap<u32>, // their slots
 }
 
@@ -53,12 +43,7 @@ impl LruStack {
             ids: LineIds::new(),
             slot_of: Vec::new(),
             line_in: Vec::new(),
-            words: Vec::new(),
-            counts: Vec::new(),
-            tree: Vec::new(),
-            settled: 0,
-            next: 0,
-            taken: 0,
+            slots: Slots::default(),
             holes: BinaryHeap::new(),
         };
         stack.reserve(FIRST_CAPACITY);
@@ -80,25 +65,26 @@ impl LruStack {
             self.slot_of.push(NONE);
         }
         let mut slot = self.slot_of[id as usize];
-        if slot as usize + 1 == self.next {
+        if slot as usize + 1 == self.slots.next() {
             return Some(StackDistance(0)); // on top already
         }
-        self.make_room();
+        if self.slots.is_full() {
+            self.compact();
+        }
         slot = self.slot_of[id as usize];
-        let distance = (slot != NONE).then(|| StackDistance(self.taken_after(slot as usize)));
+        let distance = (slot != NONE).then(|| StackDistance(self.slots.after(slot as usize)));
         match self.holes.peek() {
             Some(&hole) if slot == NONE || hole > slot => {
                 self.holes.pop();
-                self.free(hole as usize);
+                self.slots.free(hole as usize);
                 if slot != NONE {
                     self.dig(slot);
                 }
             }
-            _ if slot != NONE => self.free(slot as usize),
+            _ if slot != NONE => self.slots.free(slot as usize),
             _ => {}
         }
-        self.slot_of[id as usize] = self.next as u32;
-        self.take(id);
+        self.slot_of[id as usize] = self.take(id);
         distance
     }
 
@@ -115,7 +101,7 @@ impl LruStack {
     #[must_use]
     pub fn distance(&self, line: Line) -> Option<StackDistance> {
         let slot = self.slot_of[self.ids.find_id(line)? as usize];
-        (slot != NONE).then(|| StackDistance(self.taken_after(slot as usize)))
+        (slot != NONE).then(|| StackDistance(self.slots.after(slot as usize)))
     }
 
     /// Makes a taken slot a hole.
@@ -124,99 +110,32 @@ impl LruStack {
         self.holes.push(slot);
     }
 
+    /// The next slot, taken by the line of this number, or by a hole.
     #[inline]
-    fn taken_after(&self, slot: usize) -> u64 {
-        let (word, bit) = (slot / BITS, slot % BITS);
-        let above = self.words[word] >> bit >> 1;
-        let in_word = u64::from(above.count_ones());
-        if word >= self.settled {
-            let last = (self.next - 1) / BITS;
-            let recent: u32 = self.counts[word + 1..=last].iter().map(|&count| u32::from(count)).sum();
-            in_word + u64::from(recent)
-        } else {
-            let mut up_to_word = 0;
-            let mut at = word + 1;
-            while at > 0 {
-                up_to_word += u64::from(self.tree[at]);
-                at &= at - 1;
-            }
-            in_word + self.taken - up_to_word
-        }
+    fn take(&mut self, id: u32) -> u32 {
+        let slot = self.slots.take();
+        self.line_in[slot] = id;
+        slot as u32
     }
 
-    #[inline]
-    fn free(&mut self, slot: usize) {
-        let word = slot / BITS;
-        self.taken -= 1;
-        self.words[word] &= !(1 << (slot % BITS));
-        self.counts[word] -= 1;
-        if word < self.settled {
-            let mut at = word + 1;
-            while at < self.tree.len() {
-                self.tree[at] -= 1;
-                at += at & at.wrapping_neg();
-            }
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, id: u32) {
-        let word = self.next / BITS;
-        self.words[word] |= 1 << (self.next % BITS);
-        self.counts[word] += 1;
-        self.line_in[self.next] = id;
-        self.taken += 1;
-        self.next += 1;
-    }
-
-    #[inline]
-    fn make_room(&mut self) {
-        if self.next % BITS == 0 {
-            self.settle();
-        }
-    }
-
-    /// Before a new word is begun: the oldest recent word enters the tree, or everything moves together.
-    fn settle(&mut self) {
-        if self.next == self.line_in.len() {
-            self.compact();
-        }
-        while self.settled + RECENT < self.next / BITS {
-            let count = u32::from(self.counts[self.settled]);
-            self.settled += 1;
-            let mut at = self.settled;
-            while at < self.tree.len() && count > 0 {
-                self.tree[at] += count;
-                at += at & at.wrapping_neg();
-            }
-        }
-    }
-
+    #[cold]
     fn compact(&mut self) {
-        let taken: Vec<u32> = (0..self.next)
-            .filter(|slot| self.words[slot / BITS] >> (slot % BITS) & 1 == 1)
-            .map(|slot| self.line_in[slot])
-            .collect();
+        let taken: Vec<u32> = self.slots.iter().map(|slot| self.line_in[slot]).collect();
         // A quarter full afterwards at most, so that moving costs a fraction of the accesses in between.
         self.reserve((4 * taken.len()).next_power_of_two().max(FIRST_CAPACITY));
         self.holes.clear();
         for id in taken {
+            let now = self.take(id);
             match self.slot_of.get_mut(id as usize) {
-                Some(slot) => *slot = self.next as u32,
-                None => self.holes.push(self.next as u32),
+                Some(slot) => *slot = now,
+                None => self.holes.push(now),
             }
-            self.take(id);
         }
     }
 
     fn reserve(&mut self, slots: usize) {
         self.line_in = vec![0; slots];
-        self.words = vec![0; slots / BITS];
-        self.counts = vec![0; slots / BITS];
-        self.tree = vec![0; slots / BITS + 1];
-        self.settled = 0;
-        self.next = 0;
-        self.taken = 0;
+        self.slots = Slots::with_room(slots);
     }
 }
 
