@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::blocks::{Tag, drain_counts};
-use crate::engine::tracker::{Mode, Report};
+use crate::engine::report::Report;
+use crate::engine::tracker::Mode;
 use crate::shared::message::{Message, WindowMessage};
 use crate::thread::{Phase, Thread, Window, status};
 use crate::{channel, halt, instrumentation, settings, threads};

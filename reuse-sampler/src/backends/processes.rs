@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::locate::Locator;
-use crate::engine::tracker::Report;
+use crate::engine::report::Report;
 use crate::{AccessCount, CodeLocation, ProcessRecord};
 
 /// Bits of an address that are the program's; above them is the number of its image.

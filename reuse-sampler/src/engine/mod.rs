@@ -18,6 +18,8 @@ mod near;
 pub mod overlap;
 pub mod random;
 #[cfg(feature = "replay")]
+pub mod report;
+#[cfg(feature = "replay")]
 pub mod slots;
 #[cfg(feature = "replay")]
 pub mod starts;

@@ -2,7 +2,8 @@
 
 use crate::engine::bins;
 use crate::engine::gaps::Rate;
-use crate::engine::tracker::{Backward, Closed, Fate, Mode, Report};
+use crate::engine::report::{Backward, Closed, Fate, Report};
+use crate::engine::tracker::Mode;
 use crate::{
     AccessCount, AccessKind, Arrivals, LineSize, Outcome, ReuseCount, ReuseDistance, ReuseOverlap, ReusePlan,
     ReuseProfile, ReuseSample, Site, ThreadId, Window, WindowIndex,

@@ -1,7 +1,7 @@
 //! Messages from the plugin to the sampler.
 
 use crate::engine::overlap::Overlap;
-use crate::engine::tracker::{Backward, Closed, Count, Fate, Report};
+use crate::engine::report::{Backward, Closed, Count, Fate, Report};
 
 use super::codec::{Reader, put};
 
