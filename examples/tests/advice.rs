@@ -394,7 +394,7 @@ fn factored(t: &mut Tracer<'_, Vec<Event>>) {
     }
 }
 
-/// A loop that loads and stores comes back to lines of its own: there is nothing to fuse it with.
+/// A loop that loads and stores one array returns to its own lines: there is no second loop to fuse it with.
 #[test]
 fn one_loop_is_not_told_to_fuse_with_itself() {
     rearranged("increments", &increments(200_000), &increments(1_000), true);

@@ -258,8 +258,8 @@ fn private_caches_that_cannot_be_simulated_are_refused() {
     }
 }
 
-/// One thread writes what another then takes, each line once: nobody comes back to what was taken, so there is no
-/// coherence miss. Then the first thread comes back to a tenth of it.
+/// One thread writes lines that another then takes, each once. Until the first thread touches them again there is no
+/// coherence miss; then it touches a tenth of them.
 #[test]
 fn lines_that_nobody_comes_back_to_are_no_coherence_misses() {
     let folder = Folder::new();

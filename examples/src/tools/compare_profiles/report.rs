@@ -120,7 +120,7 @@ fn verdict(change: &Change) -> &'static str {
         Verdict::Better => "Better: fewer misses where they changed.",
         Verdict::Worse => "Worse: more misses in at least one cache.",
         Verdict::None => "No difference beyond what the runs leave open.",
-        Verdict::Unclear => "Cannot tell: a change of a point or more may hide in what the runs leave open.",
+        Verdict::Unclear => "Cannot tell: these runs could hide a change of a point or more.",
     }
 }
 
