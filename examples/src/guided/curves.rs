@@ -52,8 +52,8 @@ pub struct CurvePoint {
     pub interval: Option<(f64, f64)>,
     /// How far the interval would reach to either side by the model's error alone.
     pub model_error: f64,
-    /// The same by phases that borrow another's profile alone.
-    pub lent: f64,
+    /// The interval without what phases that borrow another's profile leave open.
+    pub unborrowed: Option<(f64, f64)>,
 }
 
 impl CurvePoint {
@@ -91,7 +91,7 @@ pub struct RunCurves {
     /// Share of the accesses in phases that have a profile of their own and no interval: the average's leaves them out.
     pub left_out: f64,
     /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many
-    /// accesses an instruction as those of their phase that were: code is alike, data is not.
+    /// accesses per instruction as those of their phase that were: code is alike, data is not.
     pub unlike: f64,
 }
 
@@ -107,14 +107,15 @@ impl RunCurves {
                 phases.insert(record.phase, curve);
             }
         }
-        let average = average(run, &phases, sizes.len());
+        let weights = weights(run);
+        let average = average(&weights, &phases, sizes.len());
         Self {
             sizes: sizes.to_vec(),
             phases,
             average,
             interval_covers: 0.0,
             left_out: 0.0,
-            unlike: unlike(run),
+            unlike: unlike(run, &weights),
         }
     }
 
@@ -171,10 +172,8 @@ impl RunCurves {
         let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
         self.average.add(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE));
         self.add_lending(run, &weights);
-        for point in self.average.points.iter_mut().filter(|_| self.unlike > 0.0) {
-            let (low, high) = point.interval.unwrap_or((point.miss_ratio, point.miss_ratio));
-            let low = low - self.unlike * point.miss_ratio;
-            point.interval = Some((low.max(0.0), (high + self.unlike * (1.0 - point.miss_ratio)).min(1.0)));
+        if self.unlike > 0.0 {
+            self.average.leave_open(self.unlike);
         }
         self.interval_covers = drawn.covers * weighed / counted.max(f64::MIN_POSITIVE);
         let own = run.phases.iter().filter(|record| !record.profile.is_empty());
@@ -201,12 +200,10 @@ impl RunCurves {
             .filter_map(|record| curve_of(&record.phase).zip(curve_of(record.nearest.as_ref()?)))
             .collect();
         let margin = |at: usize| {
-            let square = |(own, lent): &(&PhaseCurve, &PhaseCurve)| {
-                (own.points[at].miss_ratio - lent.points[at].miss_ratio).powi(2)
+            let error = |(own, lent): &(&PhaseCurve, &PhaseCurve)| {
+                own.points[at].miss_ratio - lent.points[at].miss_ratio
             };
-            let mean = tried.iter().map(square).sum::<f64>() / tried.len() as f64;
-            // With one phase to borrow from, it may be anything.
-            if tried.is_empty() { 1.0 } else { (LENDING * mean.sqrt()).min(1.0) }
+            lending_margin(tried.iter().map(error))
         };
         let margins: Vec<f64> = (0..self.sizes.len()).map(margin).collect();
         for record in borrow {
@@ -237,9 +234,17 @@ impl RunCurves {
 }
 
 /// Half a 95 % interval, in root-mean-square errors of lending between phases that were profiled. Below 1.96: these differ
-/// more from each other than a phase that was never profiled differs from the one that stands in. `docs/phase-guided.md`
-/// names the programs.
+/// more from each other than a phase that was never profiled differs from the one that stands in. `docs/compare-profiles.md`
+/// names the programs it was chosen with.
 const LENDING: f64 = 1.5;
+
+/// Half the 95 % interval of a miss ratio that one phase lends another, by the errors of lending between phases that were
+/// profiled. Without any, it may be anything.
+#[must_use]
+pub fn lending_margin(errors: impl Iterator<Item = f64>) -> f64 {
+    let (count, squares) = errors.fold((0.0, 0.0), |(n, sum), error| (n + 1.0, sum + error.powi(2)));
+    if count == 0.0 { 1.0 } else { (LENDING * (squares / count).sqrt()).min(1.0) }
+}
 
 /// Share of the accesses below which a phase has no interval of its own.
 const SMALL: f64 = 0.005;
@@ -251,6 +256,7 @@ impl PhaseCurve {
             let low = point.miss_ratio - share * (drawn.miss_ratio - drawn.low);
             let high = point.miss_ratio + share * (drawn.high - drawn.miss_ratio);
             point.interval = Some((low.max(0.0), high.min(1.0)));
+            point.unborrowed = point.interval;
             point.model_error = share * drawn.model_error;
         }
     }
@@ -258,11 +264,21 @@ impl PhaseCurve {
     /// Widens the intervals by margins times `share`.
     fn lend(&mut self, margins: &[f64], share: f64) {
         for (point, margin) in self.points.iter_mut().zip(margins) {
-            point.lent = share * margin;
             let (low, high) = point.interval.unwrap_or((point.miss_ratio, point.miss_ratio));
-            let low = point.miss_ratio - (point.miss_ratio - low).hypot(point.lent);
-            let high = point.miss_ratio + (high - point.miss_ratio).hypot(point.lent);
+            let low = point.miss_ratio - (point.miss_ratio - low).hypot(share * margin);
+            let high = point.miss_ratio + (high - point.miss_ratio).hypot(share * margin);
             point.interval = Some((low.max(0.0), high.min(1.0)));
+        }
+    }
+
+    /// Widens the intervals by accesses of this share, all or none of which may miss.
+    fn leave_open(&mut self, share: f64) {
+        for point in &mut self.points {
+            for interval in [&mut point.interval, &mut point.unborrowed] {
+                let (low, high) = interval.unwrap_or((point.miss_ratio, point.miss_ratio));
+                let (low, high) = (low - share * point.miss_ratio, high + share * (1.0 - point.miss_ratio));
+                *interval = Some((low.max(0.0), high.min(1.0)));
+            }
         }
     }
 }
@@ -277,7 +293,7 @@ fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
 }
 
 /// See [`RunCurves::unlike`].
-fn unlike(run: &GuidedRun) -> f64 {
+fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     let counted = |window: &WindowRecord| match window.accesses {
         AccessCount::Measured(accesses) if window.instructions > 0 => Some(accesses as f64),
         _ => None,
@@ -295,7 +311,7 @@ fn unlike(run: &GuidedRun) -> f64 {
         let there = by.0 / by.1.max(1.0);
         other += if here > 2.0 * there || 2.0 * here < there { accesses } else { 0.0 };
     }
-    let total: f64 = weights(run).values().sum();
+    let total: f64 = weights.values().sum();
     if total > 0.0 { other / total } else { 0.0 }
 }
 
@@ -326,20 +342,27 @@ fn points(
             high: high.max(miss_ratio),
             interval: None,
             model_error: 0.0,
-            lent: 0.0,
+            unborrowed: None,
         }
     };
     PhaseCurve { points: model.curve(sizes).points.iter().map(point).collect() }
 }
 
-fn average(run: &GuidedRun, phases: &BTreeMap<PhaseId, PhaseCurve>, sizes: usize) -> PhaseCurve {
-    let weights = weights(run);
+fn average(
+    weights: &BTreeMap<PhaseId, f64>,
+    phases: &BTreeMap<PhaseId, PhaseCurve>,
+    sizes: usize,
+) -> PhaseCurve {
     let total: f64 = phases.keys().filter_map(|phase| weights.get(phase)).sum();
-    let mut points =
-        vec![
-            CurvePoint { miss_ratio: 0.0, low: 0.0, high: 0.0, interval: None, model_error: 0.0, lent: 0.0 };
-            sizes
-        ];
+    let nothing = CurvePoint {
+        miss_ratio: 0.0,
+        low: 0.0,
+        high: 0.0,
+        interval: None,
+        model_error: 0.0,
+        unborrowed: None,
+    };
+    let mut points = vec![nothing; sizes];
     for (phase, curve) in phases {
         let share = weights.get(phase).copied().unwrap_or(0.0) / total.max(f64::MIN_POSITIVE);
         for (sum, point) in points.iter_mut().zip(&curve.points) {
@@ -398,7 +421,7 @@ mod tests {
         // The two that were profiled hit always and never: either would be off by 1.
         let point = curves.average.points[0];
         assert!((point.miss_ratio - 0.6).abs() < 1e-9, "{point:?}");
-        assert_eq!((point.lent, curves.unlike), (0.2, 0.0));
+        assert_eq!((point.unborrowed, curves.unlike), (None, 0.0));
         let (low, high) = point.interval.unwrap();
         assert!((low - 0.4).abs() < 1e-9 && (high - 0.8).abs() < 1e-9, "{point:?}");
         let borrowed = curves.phases[&PhaseId::new(2)].points[0];

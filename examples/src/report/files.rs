@@ -102,11 +102,7 @@ pub struct StoredPoint {
 impl From<&CurvePoint> for StoredPoint {
     /// What borrowing leaves open follows from the phases, and is left out.
     fn from(point: &CurvePoint) -> Self {
-        let own = |reach: f64| (reach.powi(2) - point.lent.powi(2)).max(0.0).sqrt();
-        let interval = point.interval.map(|(low, high)| {
-            (point.miss_ratio - own(point.miss_ratio - low), point.miss_ratio + own(high - point.miss_ratio))
-        });
-        let point = CurvePoint { interval, ..*point };
+        let point = CurvePoint { interval: point.unborrowed, ..*point };
         Self {
             miss_ratio: point.miss_ratio,
             low: point.lowest(),

@@ -194,16 +194,16 @@ impl<'a> Subject<'a> {
         let (left, right, t) = beside(self.curves.sizes.iter().map(|size| size.0), lines)?;
         let (left, right) = (curve.points.get(left)?, curve.points.get(right)?);
         let mix = |a: f64, b: f64| a + t * (b - a);
+        let between = |left: Option<(f64, f64)>, right: Option<(f64, f64)>| {
+            left.zip(right).map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1)))
+        };
         Some(CurvePoint {
             miss_ratio: mix(left.miss_ratio, right.miss_ratio),
             low: mix(left.low, right.low),
             high: mix(left.high, right.high),
-            interval: left
-                .interval
-                .zip(right.interval)
-                .map(|(left, right)| (mix(left.0, right.0), mix(left.1, right.1))),
+            interval: between(left.interval, right.interval),
             model_error: mix(left.model_error, right.model_error),
-            lent: mix(left.lent, right.lent),
+            unborrowed: between(left.unborrowed, right.unborrowed),
         })
     }
 }

@@ -5,12 +5,8 @@ use std::collections::HashMap;
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase};
 
 use super::estimate::point;
+use crate::guided::lending_margin;
 use crate::report::StoredCurves;
-
-/// Half a 95 % interval, in root-mean-square errors of lending between phases that were profiled. Below 1.96: these
-/// differ more from each other than a phase that was never profiled differs from the one that stands in.
-/// `docs/compare-profiles.md` names the programs it was chosen with.
-const WIDTH: f64 = 1.5;
 
 /// What a run borrows.
 #[derive(Clone, Debug)]
@@ -48,13 +44,7 @@ impl Lending {
     /// it may be anything.
     pub fn of_phase(&self, curves: &StoredCurves, bytes: u64) -> f64 {
         let at = |name: &String| Some(point(&curves.bytes, curves.phases.get(name)?, bytes)?.miss_ratio);
-        let errors: Vec<f64> =
-            self.tried.iter().filter_map(|(own, lent)| Some(at(own)? - at(lent)?)).collect();
-        if errors.is_empty() {
-            return 1.0;
-        }
-        let square = errors.iter().map(|error| error.powi(2)).sum::<f64>() / errors.len() as f64;
-        (WIDTH * square.sqrt()).min(1.0)
+        lending_margin(self.tried.iter().filter_map(|(own, lent)| Some(at(own)? - at(lent)?)))
     }
 
     /// The same of the run's miss ratio.
@@ -115,7 +105,7 @@ mod tests {
         ];
         let (profile, curves) = run(&[&three[..], &[("D", &[("h", 1.0)], None)]].concat());
         let lending = Lending::of(&profile);
-        let wanted = WIDTH * (0.11_f64 / 3.0).sqrt();
+        let wanted = 1.5 * (0.11_f64 / 3.0).sqrt();
         assert!((lending.of_phase(&curves, 1024) - wanted).abs() < 1e-12, "{lending:?}");
         assert!((lending.of_run(&curves, 1024) - wanted / 4.0).abs() < 1e-12, "{lending:?}");
         // All profiled, and one alone.
