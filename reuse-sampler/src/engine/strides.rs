@@ -3,8 +3,9 @@
 use super::gaps::{Gaps, Rate};
 use super::random::Random;
 
-/// Accesses after which an instruction is no longer waited for.
-pub const PATIENCE: u64 = 1 << 20;
+/// Accesses after which an instruction is no longer waited for. Meanwhile nothing else is chosen: a loop of a million accesses
+/// must not pass unseen because the one before it ended just then.
+pub const PATIENCE: u64 = 1 << 16;
 
 /// An access is chosen at random, and its instruction waited for. One is waited for at a time, so that an access costs one
 /// comparison.
@@ -57,5 +58,25 @@ impl StrideSampler {
     fn rest(&mut self) {
         self.waiting = false;
         self.left = self.gaps.next(&mut self.random);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_seen_whatever_ended_before_it() {
+        const LENGTH: u64 = 1 << 20;
+        for seed in 0..200 {
+            let mut sampler = StrideSampler::new(50.0, seed, 0);
+            let mut strides = 0;
+            for (pc, accesses) in [(1, 1000), (2, 1), (3, LENGTH)] {
+                for i in 0..accesses {
+                    strides += u64::from(sampler.access(pc, 8 * i, false).is_some() && pc == 3);
+                }
+            }
+            assert!(strides > LENGTH / 50 * 4 / 5, "seed {seed}: {strides}");
+        }
     }
 }
