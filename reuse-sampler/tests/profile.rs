@@ -101,6 +101,28 @@ fn kaplan_meier(individuals: &[(u64, bool)], at: u64) -> f64 {
 }
 
 quickcheck! {
+    /// Counts of 64 bits, censored and not: no probability is lost in differences of large numbers.
+    fn probabilities_add_up_however_large_the_weights(outcomes: Vec<(u8, u8, u64, u8)>) -> bool {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        for (kind, distance, weight, magnitude) in outcomes {
+            let distance = u64::from(distance % 16);
+            let outcome = match kind % 4 {
+                0 => Outcome::Dangling,
+                1 => Outcome::Censored { at_least: distance },
+                2 => Outcome::Invalidated(ReuseDistance(distance)),
+                _ => Outcome::Reused(ReuseDistance(distance)),
+            };
+            profile.record(outcome, weight >> (magnitude % 64));
+        }
+        let distribution = profile.distribution();
+        let reused: f64 = distribution.masses().iter().map(|mass| mass.probability).sum();
+        let sum = reused + distribution.dangling() + distribution.unresolved();
+        let kept = distribution.masses().iter().all(|mass| (0.0..=mass.probability).contains(&mass.invalidated));
+        kept && (profile.is_empty() || (sum - 1.0).abs() < 1e-12)
+    }
+}
+
+quickcheck! {
     fn censored_samples_give_the_product_limit_estimate(individuals: Vec<(u16, bool)>, endless: u8) -> bool {
         // Below 1,024, where distances are exact.
         let mut list: Vec<(u64, bool)> = individuals.iter().map(|&(t, e)| (u64::from(t % 1000), e)).collect();

@@ -94,9 +94,11 @@ impl Course {
     /// Cuts the run that consists of `windows` into steps. Accesses lost sight of are reused as late as the samples
     /// leave possible if `resolve`, never otherwise.
     pub fn fit(windows: &[ReuseProfile], resolve: bool) -> Self {
+        // Steps that the run's length would round to nothing have no place in it.
+        let shortest = (windows.iter().map(accesses).sum::<f64>() * 1e-12).max(1.0);
         let mut bounds = vec![0.0];
         for window in windows {
-            bounds.push(bounds[bounds.len() - 1] + accesses(window).max(1.0));
+            bounds.push(bounds[bounds.len() - 1] + accesses(window).max(shortest));
         }
         let each = STEPS.div_ceil(windows.len().max(1));
         let mut course = Self { times: vec![0.0], ..Self::default() };
@@ -157,6 +159,9 @@ impl Course {
         let masses = masses.map(|mass| (mass.middle(), mass.probability - mass.invalidated));
         for (distance, probability) in masses.chain((lost > 0.0).then_some((distribution.horizon(), lost))) {
             let (count, distance) = (probability * accesses, distance as f64);
+            if count <= 0.0 {
+                continue; // other threads take all of them away
+            }
             if distance == 0.0 {
                 self.near += count;
                 continue;
@@ -245,7 +250,7 @@ impl Course {
             let concave = misses[step] >= lines;
             let (mut sum, mut slope) = (first, 0.0);
             for &Reuses { count, start, end } in reuses {
-                let between = evictions(misses, size, end) - evictions(misses, size, start);
+                let between = evictions(misses, size, start, end);
                 let survives = (-between * rate).exp();
                 sum += count * (1.0 - survives);
                 slope += count * rate * survives * (end - start.max(step as f64));
@@ -281,17 +286,27 @@ impl Course {
         let rate = eviction_rate(size);
         let starts = self.starts(distance, 0.0, (self.accesses() - distance).max(0.0));
         let gone = |&(share, start, end): &(f64, f64, f64)| {
-            share * -(-(evictions(misses, size, end) - evictions(misses, size, start)) * rate).exp_m1()
+            share * -(-evictions(misses, size, start, end) * rate).exp_m1()
         };
-        starts.iter().map(gone).sum()
+        starts.iter().map(gone).sum::<f64>().min(1.0) // shares add up to 1 but for rounding
     }
 }
 
-/// Evictions until a place between bounds.
-fn evictions(misses: &[f64], size: CacheLines, place: f64) -> f64 {
-    let step = (place as usize).min(misses.len() - 2);
-    let until = misses[step] + (misses[step + 1] - misses[step]) * (place - step as f64);
-    (until - size.0 as f64).max(0.0)
+/// Evictions from a place between bounds to another one.
+fn evictions(misses: &[f64], size: CacheLines, start: f64, end: f64) -> f64 {
+    let step = |place: f64| (place as usize).min(misses.len() - 2);
+    let (first, last) = (step(start), step(end));
+    let within = |step: usize, share: f64| (misses[step + 1] - misses[step]) * share;
+    let lines = size.0 as f64;
+    if misses[first] + within(first, start - first as f64) < lines {
+        return (misses[last] + within(last, end - last as f64) - lines).max(0.0);
+    }
+    // Added up instead of subtracted: in a long run, the misses between two touches are few beside those before.
+    if first == last {
+        return within(first, end - start);
+    }
+    let between = misses[last] - misses[first + 1];
+    within(first, (first + 1) as f64 - start) + between + within(last, end - last as f64)
 }
 
 /// -ln(1 - 1/L): the rate at which evictions hit a given line.

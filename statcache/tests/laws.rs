@@ -53,6 +53,14 @@ quickcheck! {
         true
     }
 
+    fn keeps_them_in_time(profile: AnyProfile, run: AnyRun, seed: u64) -> bool {
+        let windows: Vec<ReuseProfile> = run.0.chunks(run.0.len().div_ceil(10)).map(profile_of).collect();
+        for windows in [std::slice::from_ref(&profile.0), &windows] {
+            laws::cache_model(&StatCache::fit_in_time(windows).unwrap(), seed).unwrap();
+        }
+        true
+    }
+
     fn miss_ratio_from_an_empty_cache_never_rises_with_size(profile: AnyProfile, run: AnyRun, windows: u8) -> bool {
         let falls = |model: &StatCache| {
             let ratios: Vec<f64> = sizes().map(|size| model.miss_ratio(size)).collect();

@@ -118,6 +118,11 @@ impl Correction {
         !self.knots.is_empty()
     }
 
+    /// The distance from which on deviations are the same.
+    pub fn level_from(&self) -> u64 {
+        self.knots.last().map_or(0, |knot| knot.at.exp2() as u64)
+    }
+
     /// What accesses of `distance` have, if `expected` lines are expected of them.
     pub fn spread(&self, distance: ReuseDistance, expected: f64) -> Spread {
         let at = place(distance);

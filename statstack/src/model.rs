@@ -399,7 +399,7 @@ impl CacheModel for StatStack {
         match self.law {
             Law::Corrected if size.0 > 0 => {
                 let law = move |distance| self.corrected(distance, size);
-                let prepared = Prepared::new(size.0, law);
+                let prepared = Prepared::new(size.0, self.correction.level_from(), law);
                 Evaluator::function(move |distance| prepared.at(distance, law))
             }
             _ => Evaluator::step(self.first_miss(size)),

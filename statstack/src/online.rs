@@ -18,6 +18,9 @@ const PARTS: usize = 32;
 /// Requests in a part at first.
 const SHORTEST: u64 = 4096;
 
+/// Requests that memory is allocated for at once, at most; for more it is when they are followed.
+const ALLOCATED: usize = 1 << 16;
+
 /// Settings of an [`OnlineCurve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -102,7 +105,10 @@ impl OnlineCurve {
             until: 0,
             length: SHORTEST,
             parts: vec![empty()],
-            open: HashMap::with_capacity_and_hasher(options.capacity + 1, BuildHasherDefault::default()),
+            open: HashMap::with_capacity_and_hasher(
+                options.capacity.min(ALLOCATED) + 1,
+                BuildHasherDefault::default(),
+            ),
         }
     }
 
@@ -186,7 +192,8 @@ impl OnlineCurve {
         model(&self.profiles(), sizes)
     }
 
-    /// The same for the last `requests` requests, or some more: whole parts of the run are taken.
+    /// The same for the last `requests` requests, or some more: whole parts of the run are taken, as many as it takes to
+    /// have a sample.
     ///
     /// # Errors
     /// As [`miss_ratios`](Self::miss_ratios).
@@ -195,7 +202,8 @@ impl OnlineCurve {
         let whole = requests.div_ceil(self.length) as usize;
         // The last part has only begun.
         let first = parts.len().saturating_sub(whole.saturating_add(1));
-        model(&parts[first..], sizes)
+        let sampled = parts.iter().rposition(|part| !part.is_empty()).ok_or(Error::EmptyProfile)?;
+        model(&parts[first.min(sampled)..], sizes)
     }
 
     fn next_part(&mut self) {

@@ -6,8 +6,11 @@ use reuse_sampler::ReuseDistance;
 const PER_OCTAVE: u64 = 32;
 const OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
 
-/// Between points further apart than this the law may have a step, and is asked itself.
-const STEEP: f64 = 0.05;
+/// Between points further apart than this the law may have a step, and is asked itself. Laws of [`CacheModel`] allow an
+/// interpolation to err so much.
+///
+/// [`CacheModel`]: reuse_sampler::CacheModel
+const STEEP: f64 = 2e-3;
 
 /// Probabilities on a grid: exact below 64, then 32 points to an octave with straight lines in between.
 #[derive(Clone, Debug)]
@@ -17,8 +20,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Tabulates `law`, which is 0 below `from` and 1 from some distance on.
-    pub fn new(from: u64, law: impl Fn(u64) -> f64) -> Self {
+    /// Tabulates `law`, which is 0 below `from` and 1 from some distance on. It does not fall from `rises_from` on.
+    pub fn new(from: u64, rises_from: u64, law: impl Fn(u64) -> f64) -> Self {
         let start = index_of(from);
         let mut probabilities = Vec::new();
         let mut ones = 0;
@@ -27,7 +30,7 @@ impl Prepared {
             let probability = if distance < from { 0.0 } else { law(distance) };
             probabilities.push(probability);
             // A whole octave of certain misses: it stays so.
-            ones = if probability > 1.0 - 1e-9 { ones + 1 } else { 0 };
+            ones = if probability > 1.0 - 1e-9 && distance >= rises_from { ones + 1 } else { 0 };
             if ones > PER_OCTAVE {
                 break;
             }
@@ -46,7 +49,7 @@ impl Prepared {
             return low;
         }
         let high = self.probabilities.get(k + 1).copied().unwrap_or(1.0);
-        if high - low > STEEP {
+        if (high - low).abs() > STEEP {
             return law(distance.0);
         }
         low + (high - low) * (within as f64 / step_at(distance.0) as f64)
@@ -105,7 +108,7 @@ mod tests {
     fn keeps_steps() {
         for step in [70, 1001, 123_457] {
             let law = |distance: u64| if distance < step { 0.0 } else { 1.0 };
-            let prepared = Prepared::new(10, law);
+            let prepared = Prepared::new(10, 0, law);
             for distance in step - 5..step + 5 {
                 assert_eq!(prepared.at(ReuseDistance(distance), law), law(distance), "{distance}");
             }
@@ -116,7 +119,7 @@ mod tests {
     #[test]
     fn interpolates() {
         let law = |distance: u64| 1.0 - (-(distance as f64 - 100.0) / 3000.0).exp();
-        let prepared = Prepared::new(100, law);
+        let prepared = Prepared::new(100, 0, law);
         for distance in [0, 50, 99, 100, 101, 150, 333, 1000, 12_345, 40_000, 1 << 40, u64::MAX] {
             let expected = if distance < 100 { 0.0 } else { law(distance) };
             let found = prepared.at(ReuseDistance(distance), law);

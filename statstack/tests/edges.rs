@@ -7,8 +7,8 @@ mod common;
 use common::AnyProfile;
 use quickcheck::quickcheck;
 use reuse_sampler::{
-    Bootstrap, CacheLines, CacheModel, Error, LineSize, Outcome, Redraw, ReuseDistance, ReuseOverlap,
-    ReuseProfile, SetAssociative, Stratum, WindowIndex,
+    Bootstrap, CacheLines, CacheModel, Error, Grouped, LineSize, Outcome, Redraw, ReuseDistance,
+    ReuseOverlap, ReuseProfile, SetAssociative, Stratum, WindowIndex, laws,
 };
 use statstack::StatStack;
 
@@ -17,6 +17,7 @@ fn extreme(number: u64) -> u64 {
     match number % 4 {
         0 => u64::MAX,
         1 => number % 7,
+        2 => number >> (number / 4 % 60),
         _ => number,
     }
 }
@@ -27,6 +28,20 @@ fn sizes() -> Vec<CacheLines> {
 
 fn falls(ratios: &[f64]) -> bool {
     ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)) && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
+}
+
+fn any_samples(outcomes: &[(u8, u64, u64, u64)]) -> ReuseProfile {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    for &(kind, at, count, weight) in outcomes {
+        let outcome = match kind % 4 {
+            0 => Outcome::Dangling,
+            2 => Outcome::Invalidated(ReuseDistance(extreme(at))),
+            1 => Outcome::Censored { at_least: extreme(at) },
+            _ => Outcome::Reused(ReuseDistance(extreme(at))),
+        };
+        profile.record_many(outcome, extreme(count), extreme(weight));
+    }
+    profile
 }
 
 /// A loop over 8 lines, one of which another thread takes halfway through each round.
@@ -51,17 +66,8 @@ fn lines_that_another_thread_takes_miss_at_every_size() {
 quickcheck! {
     /// Weights, counts and distances up to the largest number, with and without overlaps.
     fn saturated_weights_give_ratios(outcomes: Vec<(u8, u64, u64, u64)>, overlaps: Vec<(u64, u64, u64, u64)>) -> bool {
-        let mut profile = ReuseProfile::new(LineSize::B64);
+        let mut profile = any_samples(&outcomes);
         profile.record(Outcome::Reused(ReuseDistance(5)), 1);
-        for (kind, at, count, weight) in outcomes {
-            let outcome = match kind % 4 {
-                0 => Outcome::Dangling,
-                2 => Outcome::Invalidated(ReuseDistance(extreme(at))),
-                1 => Outcome::Censored { at_least: extreme(at) },
-                _ => Outcome::Reused(ReuseDistance(extreme(at))),
-            };
-            profile.record_many(outcome, extreme(count), extreme(weight));
-        }
         for (distance, weight, open, pairs) in overlaps {
             let shortest = ReuseDistance(extreme(distance));
             let (weight, open, pairs) = (extreme(weight), extreme(open), extreme(pairs));
@@ -118,5 +124,48 @@ fn a_share_of_observed_windows_that_is_no_share_is_refused() {
             panic!("{refused}")
         };
         assert_eq!(found.to_bits(), covered.to_bits());
+    }
+}
+
+quickcheck! {
+    /// One sample, of any weight at any distance, in caches of any size.
+    fn models_of_any_samples_keep_the_laws(outcomes: Vec<(u8, u64, u64, u64)>, shares: Vec<u64>, seed: u64) -> bool {
+        let profile = any_samples(&outcomes);
+        if profile.is_empty() {
+            return StatStack::fit(&profile).is_err();
+        }
+        [StatStack::fit, StatStack::fit_distances, StatStack::fit_published].into_iter().all(|fit| {
+            let model = fit(&profile).unwrap();
+            laws::cache_model(&model, seed).unwrap();
+            let shares = shares.iter().map(|&share| f64::from_bits(share >> 1)).filter(|share| share.is_finite());
+            let grouped = Grouped::new(shares.chain([1.0]).map(|share| (share, &model))).unwrap();
+            laws::cache_model(&grouped, seed).unwrap();
+            grouped.parts().iter().all(|part| part.0 > 0.0)
+                && sizes().into_iter().all(|size| {
+                    let (low, high) = model.miss_ratio_bounds(size);
+                    (0.0..=high).contains(&low) && high <= 1.0
+                })
+                && falls(&sizes().into_iter().map(|size| model.miss_ratio_bounds(size).0).collect::<Vec<_>>())
+                && [0, 1, seed, u64::MAX].iter().all(|&distance| {
+                    let between = model.expected_stack_distance(ReuseDistance(distance));
+                    (0.0..=distance as f64).contains(&between)
+                })
+        })
+    }
+}
+
+#[test]
+fn every_level_gives_an_interval_around_the_ratio() {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    profile.record_many(Outcome::Dangling, 20, 100);
+    profile.record_many(Outcome::Reused(ReuseDistance(3)), 20, 100);
+    let mut before = 0.0;
+    for level in [f64::MIN_POSITIVE, 1e-9, 0.01, 0.5, 0.95, 1.0 - 1e-9, 1.0 - f64::EPSILON / 2.0] {
+        let bootstrap = Bootstrap::new(level, 100, 1).unwrap();
+        let part = Stratum::sampled(&profile);
+        let found = bootstrap.stratified(&[part], StatStack::fit, &[CacheLines(64)]).unwrap().average[0];
+        assert!(found.model_error >= 0.0 && found.low <= 0.5 && found.high >= 0.5, "{level}: {found:?}");
+        assert!(found.high - found.low >= before, "{level}: {found:?}");
+        before = found.high - found.low;
     }
 }

@@ -119,4 +119,42 @@ quickcheck! {
         let curve = run();
         curve == run() && curve.points.windows(2).all(|pair| pair[0].1 >= pair[1].1 - 1e-9)
     }
+
+    fn online_curves_of_any_settings_fall(capacity: usize, seed: u64, keys: Vec<u16>, last: u64) -> bool {
+        for capacity in [capacity, capacity % 20, usize::MAX - capacity % 3] {
+            let mut online = OnlineCurve::new(options(capacity, seed));
+            for repeated in 0..20_u16 {
+                for &key in &keys {
+                    online.observe(&(u64::from(key) << (repeated % 7)));
+                }
+            }
+            if keys.is_empty() {
+                return online.curve(&extreme_sizes()).is_err() && online.recent_curve(last, &extreme_sizes()).is_err();
+            }
+            let curves = [online.curve(&extreme_sizes()), online.recent_curve(last, &extreme_sizes()), online.recent_curve(0, &extreme_sizes())];
+            for curve in curves {
+                assert!(falls(&curve.unwrap().points.iter().map(|point| point.1).collect::<Vec<_>>()));
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn recent_requests_have_a_curve_however_few_are_followed() {
+    let mut online = OnlineCurve::new(options(16, 0));
+    for key in 0..2_000_000_u64 {
+        online.observe(&key);
+        if key % 1_000 == 0 {
+            assert_eq!(online.recent_curve(1, &[CacheLines(9)]).unwrap().points[0].1, 1.0, "after {key}");
+        }
+    }
+}
+
+fn extreme_sizes() -> Vec<CacheLines> {
+    [0, 1, 2, 9, 64, 1 << 20, u64::MAX].map(CacheLines).to_vec()
+}
+
+fn falls(ratios: &[f64]) -> bool {
+    ratios.iter().all(|ratio| (0.0..=1.0).contains(ratio)) && ratios.windows(2).all(|w| w[0] >= w[1] - 1e-9)
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{AnyProfile, Random, bursts, overlap, overlaps, profile_of};
 use quickcheck::{TestResult, quickcheck};
-use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
+use reuse_sampler::{CacheLines, CacheModel, ReuseProfile, laws};
 use statstack::StatStack;
 
 /// Miss ratio of LRU caches by a list with the line touched last in front.
@@ -117,5 +117,19 @@ quickcheck! {
         TestResult::from_bool(sizes().all(|size| {
             (model.miss_ratio(size) - model.miss_ratio_of(&profile, size)).abs() < 0.02
         }))
+    }
+
+    fn keeps_the_laws_of_cache_models(profile: AnyProfile, drawn: Vec<(u32, u16, u8)>, seed: u64) -> bool {
+        laws::cache_model(&StatStack::fit(&with_overlaps(&profile.0, &drawn)).unwrap(), seed).unwrap();
+        true
+    }
+
+    fn keeps_them_for_bursts(seed: u64) -> bool {
+        let mut random = Random(seed);
+        let lines = bursts(&mut random, 20_000);
+        let mut profile = profile_of(&lines);
+        overlaps(&lines, 8, &mut random).iter().for_each(|overlap| profile.record_overlap(overlap));
+        laws::cache_model(&StatStack::fit(&profile).unwrap(), seed).unwrap();
+        true
     }
 }

@@ -17,8 +17,8 @@ const STRICT: f64 = 0.75;
 /// Windows of fewer samples are merged whatever they show.
 const FEWEST: u64 = 50;
 
-/// Merges neighbouring windows whose samples do not show that their reuse distances are distributed differently, and
-/// leaves out windows without samples.
+/// Merges neighbouring windows whose samples do not show that their reuse distances are distributed differently. The
+/// accesses of windows without samples count to the window before, or to the first one that has some.
 ///
 /// The caller supplies consecutive windows in order; 64 are enough. Fit one model to each profile that is returned, and
 /// combine them with [`Grouped::fit`](crate::Grouped::fit): that is the default for StatStack and StatCache.
@@ -40,12 +40,20 @@ const FEWEST: u64 = 50;
 /// # References
 /// Rissanen, *Modeling by Shortest Data Description*, Automatica 14 (1978).
 pub fn merge_alike(windows: &[ReuseProfile]) -> Result<Vec<ReuseProfile>, Error> {
-    let sampled = windows.iter().filter(|window| !window.is_empty());
-    let total: f64 = sampled.clone().map(|window| window.samples() as f64).sum();
+    let total: f64 = windows.iter().map(|window| window.samples() as f64).sum();
     let parameter = STRICT * 0.5 * total.max(2.0).ln();
     let mut groups: Vec<Group> = Vec::new();
-    for window in sampled {
-        let window = Group::of(window, parameter);
+    let mut passed = 0; // accesses until the first sample
+    for window in windows {
+        if window.is_empty() {
+            match groups.last_mut() {
+                Some(group) => group.profile.add_accesses(window.accesses()),
+                None => passed = window.accesses().saturating_add(passed),
+            }
+            continue;
+        }
+        let mut window = Group::of(window, parameter);
+        window.profile.add_accesses(std::mem::take(&mut passed));
         match groups.last_mut() {
             Some(group) if group.profile.samples() < FEWEST => group.absorb(&window, parameter)?,
             _ => groups.push(window),
@@ -145,6 +153,13 @@ mod tests {
     fn few_samples_are_merged_whatever_they_show_and_none_make_no_window() {
         assert_eq!(merge_alike(&windows(3, 8)).unwrap().len(), 1);
         assert!(merge_alike(&[ReuseProfile::new(LineSize::B64)]).unwrap().is_empty());
+        // They pass all the same: the run is as long as it was.
+        let mut run = windows(100, 5);
+        (0..16).for_each(|k| run.insert(2 * k, ReuseProfile::new(LineSize::B64)));
+        run.iter_mut().for_each(|window| window.add_accesses(1000));
+        let merged = merge_alike(&run).unwrap();
+        assert_eq!(merged.iter().map(ReuseProfile::accesses).sum::<u64>(), 32_000);
+        assert_eq!(merged.iter().map(ReuseProfile::samples).collect::<Vec<_>>(), [500, 1100]);
         let mixed = [LineSize::B64, LineSize::new(32).unwrap()].map(|line_size| {
             let mut profile = ReuseProfile::new(line_size);
             profile.record(Outcome::Dangling, 1);

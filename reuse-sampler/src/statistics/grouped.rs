@@ -200,6 +200,7 @@ impl<M: CacheModel> Grouped<M> {
         for (weight, _) in &mut parts {
             *weight = *weight / largest / total;
         }
+        parts.retain(|(share, _)| *share > 0.0); // some are too small beside the others for a number
         Ok(Self { line_size, parts })
     }
 
@@ -239,7 +240,9 @@ impl<M: CacheModel> CacheModel for Grouped<M> {
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
         let parts: Vec<_> = self.parts.iter().map(|(share, model)| (*share, model.at(size))).collect();
         Evaluator::function(move |distance| {
-            parts.iter().map(|(share, at)| share * at.miss_probability(Reuse::Distance(distance))).sum()
+            let misses =
+                parts.iter().map(|(share, at)| share * at.miss_probability(Reuse::Distance(distance)));
+            misses.sum::<f64>().min(1.0) // but for rounding
         })
     }
 
@@ -250,7 +253,8 @@ impl<M: CacheModel> CacheModel for Grouped<M> {
 
     /// As if all parts erred alike.
     fn standard_error(&self, size: CacheLines) -> f64 {
-        self.parts.iter().map(|(share, model)| share * model.standard_error(size)).sum()
+        let errors = self.parts.iter().map(|(share, model)| share * model.standard_error(size));
+        errors.sum::<f64>().min(1.0)
     }
 
     fn curve(&self, sizes: &[CacheLines]) -> crate::MissRatioCurve {

@@ -53,8 +53,10 @@ pub struct Interval {
 /// Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.2.23.
 fn quantile(level: f64) -> f64 {
     let t = (-2.0 * ((1.0 - level) / 2.0).ln()).sqrt();
-    t - (2.515_517 + t * (0.802_853 + t * 0.010_328))
-        / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)))
+    let quantile = t
+        - (2.515_517 + t * (0.802_853 + t * 0.010_328))
+            / (1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308)));
+    quantile.max(0.0)
 }
 
 /// By how much quantiles of Student's distribution with the unbiased variance of `n` windows exceed the bootstrap's:

@@ -106,12 +106,12 @@ impl ReuseDistribution {
         let last_event = reused.len().max(invalidated.len());
         let length = last_event.max(censored.len());
         let all = reused.iter().chain(invalidated).chain(censored);
-        let total = all.map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
-        let total = total as f64;
+        // Still followed. Exact: differences of large numbers would leave samples that there are not.
+        let mut followed = all.map(|&w| u128::from(w)).sum::<u128>() + u128::from(dangling);
+        let total = followed as f64;
         let masses = &mut self.masses;
         masses.clear();
         let mut survival = 1.0;
-        let mut followed = total;
         let plain = censored.is_empty();
         for bin in 0..length {
             let (reused, taken, lost) =
@@ -119,10 +119,11 @@ impl ReuseDistribution {
             if reused | taken | lost == 0 {
                 continue; // most bins of a sparse profile
             }
-            let (events, taken, lost) = (reused as f64 + taken as f64, taken as f64, lost as f64);
-            followed -= lost;
-            if events > 0.0 && followed > 0.0 {
-                let hazard = (events / followed).min(1.0);
+            followed -= u128::from(lost);
+            let ended = u128::from(reused) + u128::from(taken);
+            if ended > 0 {
+                let (events, taken) = (ended as f64, taken as f64);
+                let hazard = events / followed as f64; // they are among those followed
                 let probability = if plain { events / total } else { survival * hazard };
                 survival = (survival - probability).max(0.0);
                 if probability > 0.0 {
@@ -131,7 +132,7 @@ impl ReuseDistribution {
                     masses.push(DistanceMass { low, high, probability, invalidated });
                 }
             }
-            followed -= events;
+            followed -= ended;
         }
         let lost_beyond: f64 = censored.iter().skip(last_event).map(|&w| w as f64).sum();
         let endless = dangling as f64;
