@@ -44,6 +44,17 @@ struct Reuses {
     end: f64,
 }
 
+/// Reuses that end in the step at hand, in a cache that is full: in units of the logarithm by which evictions thin them out.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    count: f64,
+    before: f64, // by the evictions until the step begins
+    within: f64, // by each miss of the step
+}
+
+/// Nothing survives evictions by e to this power, to the precision of the sums.
+const GONE: f64 = 40.0;
+
 /// Reuses of one window with similar distances.
 #[derive(Clone, Copy, Debug)]
 struct Group {
@@ -231,31 +242,45 @@ impl Course {
             return self.first.clone(); // nothing is ever evicted
         }
         let mut misses = vec![0.0; self.times.len()];
+        let mut ending = Vec::new();
         for step in 0..self.reuses.len() {
-            misses[step + 1] = misses[step] + self.solve_step(step, size, &mut misses);
+            misses[step + 1] = misses[step] + self.solve_step(step, size, &mut misses, &mut ending);
         }
         misses
     }
 
-    /// The misses in one step, if `misses` holds those until it begins.
-    fn solve_step(&self, step: usize, size: CacheLines, misses: &mut [f64]) -> f64 {
+    /// The misses in one step, if `misses` holds those until it begins. `ending` is scratch.
+    fn solve_step(&self, step: usize, size: CacheLines, misses: &mut [f64], ending: &mut Vec<Ending>) -> f64 {
         let rate = eviction_rate(size);
         let reuses = &self.reuses[step];
         let first = self.first[step + 1] - self.first[step];
-        let lines = size.0 as f64;
         let mut found = first + reuses.iter().map(|reuses| reuses.count).sum::<f64>();
+        // Until the cache is full, misses evict nothing; what follows is concave only after that.
+        let full = misses[step] >= size.0 as f64;
+        if full {
+            ending.clear();
+            ending.extend(reuses.iter().map(|&Reuses { count, start, end }| {
+                let here = start.max(step as f64);
+                let before = evictions(misses, size, start, here);
+                Ending { count, before: before * rate, within: (end - here) * rate }
+            }));
+        }
         for _ in 0..ITERATIONS {
-            misses[step + 1] = misses[step] + found;
-            // Until the cache is full, misses evict nothing; what follows is concave only after that.
-            let concave = misses[step] >= lines;
             let (mut sum, mut slope) = (first, 0.0);
-            for &Reuses { count, start, end } in reuses {
-                let between = evictions(misses, size, start, end);
-                let survives = (-between * rate).exp();
-                sum += count * (1.0 - survives);
-                slope += count * rate * survives * (end - start.max(step as f64));
+            if full {
+                for &Ending { count, before, within } in &*ending {
+                    let exponent = before + found * within;
+                    let survive = if exponent < GONE { count * (-exponent).exp() } else { 0.0 };
+                    sum += count - survive;
+                    slope += within * survive;
+                }
+            } else {
+                misses[step + 1] = misses[step] + found;
+                for &Reuses { count, start, end } in reuses {
+                    sum += count * -(-evictions(misses, size, start, end) * rate).exp_m1();
+                }
             }
-            let next = if concave && slope < 1.0 { (sum - slope * found) / (1.0 - slope) } else { sum };
+            let next = if slope < 1.0 { (sum - slope * found) / (1.0 - slope) } else { sum };
             let next = next.clamp(first, found);
             let falls = found - next;
             found = next;
