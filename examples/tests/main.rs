@@ -30,6 +30,7 @@ mod pirate_pipeline;
 mod power_calibration;
 mod power_frequency;
 mod power_live;
+mod prefetch;
 mod presentation;
 mod profiles;
 mod program_output;

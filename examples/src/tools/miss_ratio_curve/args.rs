@@ -7,6 +7,7 @@ use clap::Parser;
 use reuse_sampler::trace::{Side, TraceFormat};
 use reuse_sampler::{CacheLines, LineSize};
 
+use super::prefetch::Prefetch;
 use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
 use crate::target::{Backend, ChildProcesses, SAMPLED_GAP, Scope};
@@ -66,6 +67,10 @@ pub struct Args {
     /// sizes at which they contradict it are named
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) ways: Option<u32>,
+    /// Put a prefetcher in front of the cache and count the misses of the program's own accesses. What it fetches arrives at
+    /// once. Needs every access in order, and --model statstack or exact-lru
+    #[arg(long, value_enum, conflicts_with_all = ["ways", "hot_spots", "unit", "scope"])]
+    pub(super) prefetch: Option<Prefetch>,
     /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
@@ -93,6 +98,7 @@ impl CommandLine for Args {
         ("which code of a program misses in 32 KiB", "--hot-spots 32KiB -- sort words.txt"),
         ("instruction cache of a program", "--side instruction --sizes 32KiB -- ls"),
         ("which misses threads cause each other", "--model exact-lru --scope private -- ./program"),
+        ("what a next-line prefetcher leaves of the misses", "--prefetch next-line -- sort words.txt"),
         ("the cache that the threads of a program share", "--scope shared -- sort --parallel=4 words.txt"),
     ];
 
@@ -239,7 +245,7 @@ impl Args {
     pub(super) fn is_traced(&self) -> bool {
         let side = self.side == CacheSide::Instruction;
         let scope = self.scope == Some(Scope::Shared) || self.includes_coherence();
-        self.model.is_exact() || side || scope
+        self.model.is_exact() || side || scope || self.prefetch.is_some()
     }
 
     /// Whether private caches are followed together, with the misses that threads cause each other: if asked for, and all
@@ -250,10 +256,16 @@ impl Args {
 
     /// Refuses what needs every access, which counters do not see, or every fetch, which only the emulator hands out.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
+        if self.prefetch.is_some() && !matches!(self.model, Model::Statstack | Model::ExactLru) {
+            let problem =
+                format!("--prefetch is not modelled with random replacement ({})", self.model.name());
+            return Err(Failure::Usage(format!("{problem}: give --model statstack or exact-lru")));
+        }
         let what = match () {
             () if self.model.is_exact() => self.model.name(),
             () if self.side == CacheSide::Instruction => "--side instruction",
             () if self.scope == Some(Scope::Shared) => "--scope shared",
+            () if self.prefetch.is_some() => "--prefetch",
             () => return Ok(()),
         };
         if self.side == CacheSide::Instruction && self.backend == Backend::Dbi {

@@ -61,6 +61,8 @@ pub struct Measured {
     pub shared: Option<Vec<(CacheLines, f64)>>,
     /// Misses of private caches because of other threads' stores, where all threads were seen in order.
     pub coherence: Option<Coherence>,
+    /// Lines that a prefetcher touched, where there is one: the rest is of the program's own accesses.
+    pub prefetches: Option<u64>,
     /// The run was interrupted.
     pub incomplete: bool,
 }
@@ -401,7 +403,7 @@ fn replay_lines(
 
 /// Hands every access to `access`, which answers how many lines it touches. Answers their number, and whether it was
 /// interrupted.
-fn replay(
+pub fn replay(
     source: &mut impl EventSource,
     watch: &Watch<'_>,
     mut access: impl FnMut(ThreadId, &Access) -> u64,

@@ -4,6 +4,7 @@ mod args;
 mod bursts;
 mod coherence;
 mod measure;
+mod prefetch;
 mod report;
 mod sets;
 mod source;
@@ -76,6 +77,7 @@ pub fn run_until(
         seed: args.common.seed,
         ways: args.ways,
         side: args.side,
+        prefetch: args.prefetch,
         scope: settings.scope,
         unit: settings.unit,
         measured: &run.measured,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::args::{CacheSide, Model, Unit};
 use super::coherence::{ByOthers, FalselyShared, ThreadCurve};
 use super::measure::Measured;
+use super::prefetch::Prefetch;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
 use super::spots::{Spots, Tip};
@@ -34,6 +35,7 @@ pub struct Report<'a> {
     pub seed: u64,
     pub ways: Option<u32>,
     pub side: CacheSide,
+    pub prefetch: Option<Prefetch>,
     pub scope: Scope,
     /// What sizes count, where the trace names objects.
     pub unit: Option<Unit>,
@@ -58,6 +60,11 @@ struct Object<'a> {
     /// Ways of a set; null for fully associative caches.
     ways: Option<u32>,
     side: &'static str,
+    /// The prefetcher in front of the cache, and how many lines it touched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefetch: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefetches: Option<u64>,
     /// Whose cache the curve is of: each thread's own, or one that all share.
     scope: &'static str,
     /// What `bytes` and `lines` of the points count, if it is not memory: objects, or bytes of objects.
@@ -146,6 +153,8 @@ impl Report<'_> {
             incomplete: self.measured.incomplete,
             ways: self.ways,
             side: self.side.name(),
+            prefetch: self.prefetch.map(Prefetch::name),
+            prefetches: self.measured.prefetches,
             scope: self.scope.name(),
             unit: self.unit.map(Unit::name),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
@@ -189,6 +198,13 @@ impl Report<'_> {
             Some(_) => write!(out, "{accesses} requests for objects")?,
         }
         writeln!(out, ", {samples} of them sampled")?;
+        if let (Some(prefetch), Some(lines)) = (self.prefetch, self.measured.prefetches) {
+            let name = prefetch.name();
+            writeln!(
+                out,
+                "behind a {name} prefetcher that touched {lines} lines, each there at once: misses of the program's own accesses"
+            )?;
+        }
         if *threads > 1 {
             let coherence = match self.measured.coherence {
                 Some(_) => "with the misses that other threads' stores cause",

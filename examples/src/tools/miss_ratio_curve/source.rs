@@ -1,6 +1,6 @@
 //! What the curve is of: a trace, an embedded workload or a program, and how each is run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -15,6 +15,7 @@ use super::bursts::Bursts;
 use super::measure::{
     Fit, Measured, PrivateCaches, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru,
 };
+use super::prefetch::{self, Prefetching};
 use super::sets::SomeSets;
 use super::spots::{Named, Observer, Tap};
 use super::threads::Threads;
@@ -56,8 +57,8 @@ impl<'a> Settings<'a> {
         let line_size = args.line_size(format)?;
         let hot_spots = args.hot_spots(line_size)?;
         let rate = args.sample_rate();
-        // Counts of every access do not name the instructions; single samples do.
-        let reuse = if rate >= 1.0 && hot_spots.is_none() {
+        // Counts of every access do not name the instructions, nor those that a prefetcher made; single samples do.
+        let reuse = if rate >= 1.0 && hot_spots.is_none() && args.prefetch.is_none() {
             ReusePlan::Every
         } else {
             ReusePlan::Sparse(SampleGap::mean(1.0 / rate).map_err(Failure::usage)?)
@@ -116,8 +117,12 @@ impl<'a> Settings<'a> {
     /// Refuses the exact models, and a shared cache, for what does not give every access.
     fn refuse_order(&self, source: &str) -> Result<(), Failure> {
         let model = self.args.model;
-        if model.is_exact() || self.scope == Scope::Shared {
-            let what = if model.is_exact() { model.name() } else { "--scope shared" };
+        if model.is_exact() || self.scope == Scope::Shared || self.args.prefetch.is_some() {
+            let what = match self.args.prefetch {
+                Some(_) => "--prefetch",
+                None if model.is_exact() => model.name(),
+                None => "--scope shared",
+            };
             return Err(Failure::Usage(format!(
                 "{what} needs every access in order, which {source} does not give: record a trace and give --trace",
             )));
@@ -216,8 +221,26 @@ impl<'a> Settings<'a> {
         })
     }
 
-    /// Measures a replayed source by whatever model was asked for.
+    /// Measures a replayed source by whatever model was asked for, behind a prefetcher if one was.
     fn replay(
+        &self,
+        source: impl EventSource,
+        watch: &Watch<'_>,
+        failed: impl FnOnce(SamplerError) -> Failure,
+        locate: impl FnMut(u64) -> Option<Named>,
+    ) -> Result<Measured, Failure> {
+        let Some(prefetch) = self.args.prefetch else { return self.measure(source, watch, failed, locate) };
+        let seen = Cell::default();
+        let mut source = Prefetching::new(source, prefetch, self.line_size, &seen);
+        let measured = if self.args.model.is_exact() {
+            prefetch::exact(&mut source, self.line_size, &self.sizes, watch).map_err(failed)?
+        } else {
+            self.measure(source, watch, failed, locate)?
+        };
+        measured.of_demand(prefetch, seen.get())
+    }
+
+    fn measure(
         &self,
         mut source: impl EventSource,
         watch: &Watch<'_>,

@@ -114,7 +114,8 @@ impl Guided {
     /// # Errors
     /// [`GuideError`] if the detector refuses a window.
     pub fn estimate(&self, recording: &Recording, seed: u64) -> Result<Estimate, GuideError> {
-        let Ran { run, samples, seen } = self.run(recording, seed)?;
+        let Ran { mut run, samples, mut seen } = self.run(recording, seed)?;
+        thin_out_dense(&mut run, &mut seen, recording, &mut StdRng::seed_from_u64(seed));
         let curves = RunCurves::fit(&run, Replacement::Lru, &recording.sizes);
         let average: Vec<f64> = curves.average.points.iter().map(|p| p.miss_ratio).collect();
         let curve = |window| match curves.of(window) {
@@ -157,13 +158,10 @@ impl Guided {
                     started_in: window.index,
                     count,
                 };
-                window.counts = thin(&recorded.reuse, self.gap, &mut random).into_iter().map(count).collect();
-                let mut profile = ReuseProfile::new(recording.line_size);
-                for counted in &window.counts {
-                    profile.record_many(counted.outcome, counted.count, 1);
-                }
-                samples += profile.samples();
-                seen.insert(index, profile);
+                let chosen = thin(&recorded.reuse, self.gap, &mut random);
+                window.counts = chosen.iter().copied().map(count).collect();
+                samples += chosen.iter().map(|&(_, count)| count).sum::<u64>();
+                seen.insert(index, chosen);
             }
             plan = guide.take(&window)?;
         }
@@ -176,22 +174,58 @@ pub(super) struct Ran {
     pub(super) run: GuidedRun,
     pub(super) samples: u64,
     /// Samples by window, of those that were profiled.
-    seen: BTreeMap<usize, ReuseProfile>,
+    seen: Seen,
+}
+
+type Seen = BTreeMap<usize, Vec<(Outcome, u64)>>;
+
+/// Windows that make more than so many times as many accesses as their phase usually does are no picture of it.
+const DENSE: f64 = 2.0;
+
+/// Leaves windows that make far more accesses than others of their phase as many samples as those have. A phase's curve
+/// stands for its windows, not for their accesses: one window in which a string instruction clears 50 MB would otherwise decide
+/// what all others are said to miss.
+fn thin_out_dense(run: &mut GuidedRun, seen: &mut Seen, recording: &Recording, random: &mut StdRng) {
+    let density = |window: &RecordedWindow| window.accesses as f64 / recording.time(window).max(1.0);
+    for record in &mut run.phases {
+        let windows: Vec<usize> =
+            seen.keys().copied().filter(|&index| run.windows[index].phase == record.phase).collect();
+        let mut densities: Vec<f64> = windows.iter().map(|&at| density(&recording.windows[at])).collect();
+        densities.sort_unstable_by(f64::total_cmp);
+        let Some(&usual) = densities.get(densities.len().saturating_sub(1) / 2) else { continue };
+        if densities.last().is_none_or(|&densest| densest <= DENSE * usual) {
+            continue;
+        }
+        record.profile = ReuseProfile::new(recording.line_size);
+        for index in windows {
+            let more = density(&recording.windows[index]) / usual;
+            let Some(chosen) = seen.get_mut(&index) else { continue };
+            if more > DENSE {
+                *chosen = thin(chosen, more, random);
+            }
+            chosen.iter().for_each(|&(outcome, count)| record.profile.record_many(outcome, count, 1));
+        }
+    }
+}
+
+/// A profile of samples that stand for one access each.
+fn profile_of(counts: &[(Outcome, u64)], line_size: LineSize) -> ReuseProfile {
+    let mut profile = ReuseProfile::new(line_size);
+    counts.iter().for_each(|&(outcome, count)| profile.record_many(outcome, count, 1));
+    profile
 }
 
 /// Adds to the curve of each window's phase what is believed to be different in it.
-fn add_differences(
-    course: &mut [Vec<f64>],
-    run: &GuidedRun,
-    mut seen: BTreeMap<usize, ReuseProfile>,
-    sizes: &[CacheLines],
-) {
+fn add_differences(course: &mut [Vec<f64>], run: &GuidedRun, mut seen: Seen, sizes: &[CacheLines]) {
     for record in &run.phases {
         let Ok(model) = StatStack::fit(&record.profile) else { continue };
         let of_phase =
             |(index, window): (usize, &WindowRecord)| (window.phase == record.phase).then_some(index);
         let windows: Vec<usize> = run.windows.iter().enumerate().filter_map(of_phase).collect();
-        let profiled = windows.iter().enumerate().filter_map(|(at, index)| Some((at, seen.remove(index)?)));
+        let profiled = windows
+            .iter()
+            .enumerate()
+            .filter_map(|(at, index)| Some((at, profile_of(&seen.remove(index)?, run.line_size))));
         let (places, profiles): (Vec<usize>, Vec<ReuseProfile>) =
             profiled.filter(|(_, profile)| !profile.is_empty()).unzip();
         let differences = differences_within_phase(&profiles.iter().collect::<Vec<_>>(), &model, sizes);
