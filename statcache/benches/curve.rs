@@ -31,6 +31,20 @@ fn profile_of(outcomes: &[Outcome]) -> ReuseProfile {
     profile
 }
 
+/// The same in 64 windows; the reuses of each quarter of the run are longer than those of the one before.
+fn windows(outcomes: &[Outcome]) -> Vec<ReuseProfile> {
+    let window = |(k, outcomes): (usize, &[Outcome])| {
+        let later = |outcome: &Outcome| match *outcome {
+            Outcome::Reused(distance) => Outcome::Reused(ReuseDistance(distance.0 * (1 + k as u64 / 16))),
+            other => other,
+        };
+        let mut profile = profile_of(&outcomes.iter().map(later).collect::<Vec<_>>());
+        profile.add_accesses(100 * outcomes.len() as u64);
+        profile
+    };
+    outcomes.chunks(outcomes.len().div_ceil(64)).enumerate().map(window).collect()
+}
+
 fn sizes() -> Vec<CacheLines> {
     (0..64).map(|k| CacheLines((64.0 * 1.15_f64.powi(k)) as u64)).collect()
 }
@@ -47,6 +61,11 @@ fn benches(c: &mut Criterion) {
     c.bench_function("curve of 64 sizes", |b| b.iter(|| model.curve(black_box(&sizes))));
     let from_empty = StatCache::fit_from_empty(&profile).unwrap();
     c.bench_function("curve of 64 sizes from empty", |b| b.iter(|| from_empty.curve(black_box(&sizes))));
+    let windows = windows(&outcomes);
+    let octaves: Vec<CacheLines> = (6..20).map(|octave| CacheLines(1 << octave)).collect();
+    c.bench_function("fit in time and curve of 14 sizes, 64 windows", |b| {
+        b.iter(|| StatCache::fit_in_time(black_box(&windows)).unwrap().curve(&octaves));
+    });
     let at = model.at(CacheLines(4096));
     c.bench_function("miss probability at a prepared size", |b| {
         b.iter(|| at.miss_probability(black_box(Reuse::Distance(ReuseDistance(100_000)))));

@@ -128,7 +128,9 @@ quickcheck! {
         let mut random = Random(seed);
         let lines = bursts(&mut random, 20_000);
         let mut profile = profile_of(&lines);
-        overlaps(&lines, 8, &mut random).iter().for_each(|overlap| profile.record_overlap(overlap));
+        for overlap in overlaps(&lines, 8, &mut random) {
+            profile.record_overlap(&overlap);
+        }
         laws::cache_model(&StatStack::fit(&profile).unwrap(), seed).unwrap();
         true
     }

@@ -156,7 +156,9 @@ mod tests {
         // They pass all the same: the run is as long as it was.
         let mut run = windows(100, 5);
         (0..16).for_each(|k| run.insert(2 * k, ReuseProfile::new(LineSize::B64)));
-        run.iter_mut().for_each(|window| window.add_accesses(1000));
+        for window in &mut run {
+            window.add_accesses(1000);
+        }
         let merged = merge_alike(&run).unwrap();
         assert_eq!(merged.iter().map(ReuseProfile::accesses).sum::<u64>(), 32_000);
         assert_eq!(merged.iter().map(ReuseProfile::samples).collect::<Vec<_>>(), [500, 1100]);

@@ -82,7 +82,11 @@ impl<'a, S> Prefetching<'a, S> {
                 let stride = access.address.wrapping_sub(course.address) as i64;
                 let steady = stride != 0 && stride == course.stride;
                 (course.address, course.stride) = (access.address, stride);
-                let next = access.address.checked_add_signed(stride).filter(|_| steady)?;
+                if !steady {
+                    course.fetched = None;
+                    return None;
+                }
+                let next = access.address.checked_add_signed(stride)?;
                 let next = self.line_size.line_of(next).0;
                 let here = (first..=last).contains(&next);
                 let line = match stride {
@@ -197,9 +201,8 @@ mod tests {
                     let past = history.entry(access.pc).or_default();
                     past.push(access.address);
                     if let [.., a, b, c] = past[..] {
-                        if c - b == b - a && c > b {
-                            // Touched again or not, it is the line touched last but for this access.
-                            _ = touch(((c + c - b) / 64).max(line + 1));
+                        if b != c && 2 * b == a + c {
+                            _ = touch((2 * c - b) / 64); // all are multiples of 64 apart
                         }
                     }
                 }

@@ -203,7 +203,9 @@ fn thin_out_dense(run: &mut GuidedRun, seen: &mut Seen, recording: &Recording, r
             if more > DENSE {
                 *chosen = thin(chosen, more, random);
             }
-            chosen.iter().for_each(|&(outcome, count)| record.profile.record_many(outcome, count, 1));
+            for &(outcome, count) in &*chosen {
+                record.profile.record_many(outcome, count, 1);
+            }
         }
     }
 }
@@ -211,7 +213,9 @@ fn thin_out_dense(run: &mut GuidedRun, seen: &mut Seen, recording: &Recording, r
 /// A profile of samples that stand for one access each.
 fn profile_of(counts: &[(Outcome, u64)], line_size: LineSize) -> ReuseProfile {
     let mut profile = ReuseProfile::new(line_size);
-    counts.iter().for_each(|&(outcome, count)| profile.record_many(outcome, count, 1));
+    for &(outcome, count) in counts {
+        profile.record_many(outcome, count, 1);
+    }
     profile
 }
 
