@@ -397,6 +397,7 @@ mod tests {
             thread: ThreadId(0),
             instructions: 100,
             accesses: AccessCount::Measured(accesses),
+            repeated: 0,
             phase: PhaseId::new(phase),
             predicted: None,
             profiled,

@@ -106,9 +106,7 @@ impl PhaseGuide {
     /// # Errors
     /// [`GuideError::Phases`] if the window's signature is refused.
     pub fn take(&mut self, window: &Window) -> Result<WindowPlan, GuideError> {
-        for &(address, instructions) in &window.code {
-            self.vector.add(address, instructions as f64);
-        }
+        self.vector.extend(window.code_weights());
         // a trace of accesses alone has no code, nor has a thread that ended right after a boundary
         let signature = if window.code.is_empty() { None } else { Some(self.vector.finish()?) };
         let weight = if let ReusePlan::Sparse(gap) = self.options.reuse { gap.accesses() } else { 1.0 };
@@ -153,11 +151,11 @@ impl PhaseGuide {
             incomplete,
             predictions: self.predictions,
         };
-        let overall = mix(run.phases.iter().map(|p| p.counted));
+        let overall = mix(run.phases.iter().map(PhaseRecord::counted_apart));
         for mut window in self.windows {
-            let mix = run.described_by(window.phase).and_then(PhaseRecord::mix).or(overall);
-            if let (reuse_sampler::AccessCount::Unknown, Some(mix)) = (window.accesses, mix) {
-                let estimate = (window.instructions as f64 * mix).round() as u64;
+            let own = run.described_by(window.phase).and_then(|by| mix([by.counted_apart()].into_iter()));
+            if let (reuse_sampler::AccessCount::Unknown, Some(mix)) = (window.accesses, own.or(overall)) {
+                let estimate = (window.instructions as f64 * mix).round() as u64 + window.repeated;
                 window.accesses = reuse_sampler::AccessCount::Estimated(estimate);
             }
             run.windows.push(window);
@@ -179,12 +177,14 @@ impl PhaseGuide {
         let own = Owner { phase, profiled: profiled.then(|| record.batches.begin()) };
         self.owners.insert(window.index, own);
         record.instructions += window.instructions;
-        for &(address, instructions) in &window.code {
-            *record.code.entry(address).or_default() += instructions;
+        for &(address, weight) in window.code.iter().chain(&window.repeated) {
+            *record.code.entry(address).or_default() += weight;
         }
+        let repeated = window.repeated_accesses();
         if let reuse_sampler::AccessCount::Measured(accesses) = window.accesses {
             record.counted.0 += accesses;
             record.counted.1 += window.instructions;
+            record.repeated += repeated;
             if profiled {
                 add(record, own, |profile| profile.add_accesses(accesses))?;
             }
@@ -207,6 +207,7 @@ impl PhaseGuide {
             thread: window.thread,
             instructions: window.instructions,
             accesses: window.accesses,
+            repeated,
             phase,
             predicted,
             profiled,

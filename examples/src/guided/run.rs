@@ -18,6 +18,8 @@ pub struct WindowRecord {
     pub instructions: u64,
     /// Memory accesses, measured or estimated from the phase's mix.
     pub accesses: AccessCount,
+    /// Accesses of repeated string instructions that are counted in every window.
+    pub repeated: u64,
     /// The phase it was classified as.
     pub phase: PhaseId,
     /// The phase that had been predicted for it.
@@ -43,7 +45,9 @@ pub struct PhaseRecord {
     pub batches: Batches,
     /// Accesses counted in its windows, and the instructions of the windows in which they were.
     pub counted: (u64, u64),
-    /// Instructions by block.
+    /// Of the accesses counted, those of repeated string instructions.
+    pub repeated: u64,
+    /// Instructions by block; accesses of a block that is a repeated string instruction.
     pub code: HashMap<u64, u64>,
     /// The nearest other phase by signature that was profiled: it stands in where this one never was.
     pub nearest: Option<PhaseId>,
@@ -59,6 +63,7 @@ impl PhaseRecord {
             profile: ReuseProfile::new(line_size),
             batches: Batches::new(line_size),
             counted: (0, 0),
+            repeated: 0,
             code: HashMap::new(),
             nearest: None,
         }
@@ -68,6 +73,11 @@ impl PhaseRecord {
     #[must_use]
     pub fn stand_in(&self) -> Option<PhaseId> {
         self.nearest.filter(|_| self.profile.is_empty())
+    }
+
+    /// What was [counted](Self::counted), without the accesses of repeated string instructions.
+    pub(super) const fn counted_apart(&self) -> (u64, u64) {
+        (self.counted.0.saturating_sub(self.repeated), self.counted.1)
     }
 
     /// The block in which most instructions of the phase are executed, with its share of them.
