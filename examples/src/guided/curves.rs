@@ -90,8 +90,8 @@ pub struct RunCurves {
     pub interval_covers: f64,
     /// Share of the accesses in phases that have a profile of their own and no interval: the average's leaves them out.
     pub left_out: f64,
-    /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many
-    /// accesses per instruction as those of their phase that were: code is alike, data is not.
+    /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many accesses
+    /// per instruction as those that were, of their phase or of the one that lends its profile: code is alike, data is not.
     pub unlike: f64,
 }
 
@@ -295,7 +295,9 @@ fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
 /// See [`RunCurves::unlike`].
 fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     let counted = |window: &WindowRecord| match window.accesses {
-        AccessCount::Measured(accesses) if window.instructions > 0 => Some(accesses as f64),
+        AccessCount::Measured(accesses) | AccessCount::Estimated(accesses) if window.instructions > 0 => {
+            Some(accesses as f64)
+        }
         _ => None,
     };
     let mut profiled: BTreeMap<PhaseId, (f64, f64)> = BTreeMap::new();
@@ -306,7 +308,8 @@ fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     }
     let mut other = 0.0;
     for window in run.windows.iter().filter(|window| !window.profiled) {
-        let (Some(accesses), Some(by)) = (counted(window), profiled.get(&window.phase)) else { continue };
+        let by = run.described_by(window.phase).and_then(|record| profiled.get(&record.phase));
+        let (Some(accesses), Some(by)) = (counted(window), by) else { continue };
         let here = accesses / window.instructions as f64;
         let there = by.0 / by.1.max(1.0);
         other += if here > 2.0 * there || 2.0 * here < there { accesses } else { 0.0 };

@@ -135,6 +135,7 @@ impl Guided {
         let options = GuidedOptions {
             reuse,
             guide: GuideConfig {
+                profile_first: 0,
                 first_gap: self.first_gap,
                 gap_limit: self.gap_limit,
                 seed,
