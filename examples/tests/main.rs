@@ -33,6 +33,7 @@ mod power_live;
 mod presentation;
 mod profiles;
 mod program_output;
+mod repeated;
 mod resctrl;
 #[cfg(target_os = "linux")]
 mod resctrl_mounted;

@@ -144,18 +144,24 @@ impl RunCurves {
             if record.profile.is_empty() || weight < SMALL * total {
                 continue;
             }
-            let covered = record.covered();
-            let all_seen = covered >= 1.0;
-            phases.push(record.phase);
-            strata.push(Stratum {
-                weight,
-                windows: if all_seen {
-                    std::slice::from_ref(&record.profile)
-                } else {
-                    record.batches.profiles()
-                },
-                redraw: if all_seen { Redraw::Samples } else { Redraw::Windows { covered } },
-            });
+            let mut add = |weight: f64, windows, redraw| {
+                phases.push(record.phase);
+                strata.push(Stratum { weight, windows, redraw });
+            };
+            let beginning = record.beginning.batches.profiles();
+            if record.windows == record.profiled {
+                add(weight, std::slice::from_ref(&record.profile), Redraw::Samples);
+            } else if record.covered() == 0.0 {
+                let covered = record.profiled as f64 / record.windows as f64;
+                add(weight, beginning, Redraw::Windows { covered });
+            } else {
+                let early = record.beginning.weight;
+                if !beginning.is_empty() {
+                    add(early, beginning, Redraw::Samples);
+                }
+                let covered = record.covered();
+                add(weight - early, record.batches.profiles(), Redraw::Windows { covered });
+            }
         }
         if strata.is_empty() {
             return Ok(());
@@ -164,13 +170,19 @@ impl RunCurves {
             Replacement::Lru => bootstrap.stratified(&strata, StatStack::fit, &self.sizes)?,
             Replacement::Random => bootstrap.stratified(&strata, StatCache::fit, &self.sizes)?,
         };
-        for (phase, intervals) in phases.iter().zip(&drawn.parts) {
-            if let (Some(curve), Some(intervals)) = (self.phases.get_mut(phase), intervals) {
-                curve.add(intervals, 1.0);
+        let parts: Vec<_> = phases.iter().zip(&strata).zip(&drawn.parts).collect();
+        for parts in parts.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let weight: f64 = parts.iter().map(|part| part.0.1.weight).sum();
+            let drawn: Option<Vec<_>> = parts
+                .iter()
+                .map(|((_, stratum), drawn)| Some((drawn.as_deref()?, stratum.weight / weight)))
+                .collect();
+            if let (Some(curve), Some(drawn)) = (self.phases.get_mut(parts[0].0.0), drawn) {
+                curve.add(&drawn);
             }
         }
         let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
-        self.average.add(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE));
+        self.average.add(&[(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE))]);
         self.add_lending(run, &weights);
         if self.unlike > 0.0 {
             self.average.leave_open(self.unlike);
@@ -250,14 +262,18 @@ pub fn lending_margin(errors: impl Iterator<Item = f64>) -> f64 {
 const SMALL: f64 = 0.005;
 
 impl PhaseCurve {
-    /// Gives each point an interval, as wide as that of another curve times `share`.
-    fn add(&mut self, intervals: &[Interval], share: f64) {
-        for (point, drawn) in self.points.iter_mut().zip(intervals) {
-            let low = point.miss_ratio - share * (drawn.miss_ratio - drawn.low);
-            let high = point.miss_ratio + share * (drawn.high - drawn.miss_ratio);
-            point.interval = Some((low.max(0.0), high.min(1.0)));
+    /// Gives each point an interval by those of independent parts with their shares.
+    fn add(&mut self, parts: &[(&[Interval], f64)]) {
+        for (at, point) in self.points.iter_mut().enumerate() {
+            let (mut down, mut up) = (0.0_f64, 0.0_f64);
+            point.model_error = 0.0;
+            for (drawn, share) in parts.iter().filter_map(|(drawn, share)| Some((drawn.get(at)?, share))) {
+                down = down.hypot(share * (drawn.miss_ratio - drawn.low));
+                up = up.hypot(share * (drawn.high - drawn.miss_ratio));
+                point.model_error += share * drawn.model_error;
+            }
+            point.interval = Some(((point.miss_ratio - down).max(0.0), (point.miss_ratio + up).min(1.0)));
             point.unborrowed = point.interval;
-            point.model_error = share * drawn.model_error;
         }
     }
 

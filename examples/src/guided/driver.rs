@@ -57,7 +57,8 @@ pub struct Progress {
 #[derive(Clone, Copy)]
 struct Owner {
     phase: PhaseId,
-    profiled: Option<u64>, // its number among the phase's profiled windows
+    beginning: bool,
+    profiled: Option<u64>, // its number among the phase's profiled windows, of the beginning or after it
 }
 
 /// Phases, predictions and profiles, fed one window at a time.
@@ -134,8 +135,10 @@ impl PhaseGuide {
 
     /// What was gathered. Unknown access counts are estimated, and phases that were never profiled borrow from
     /// the nearest one that was.
-    #[must_use]
-    pub fn finish(mut self, incomplete: bool) -> GuidedRun {
+    ///
+    /// # Errors
+    /// [`reuse_sampler::Error`] cannot happen: all profiles have one line size.
+    pub fn finish(mut self, incomplete: bool) -> Result<GuidedRun, reuse_sampler::Error> {
         self.windows.sort_by_key(|window| window.index);
         let profiled: Vec<bool> = self.phases.iter().map(|p| !p.profile.is_empty()).collect();
         for record in &mut self.phases {
@@ -160,7 +163,14 @@ impl PhaseGuide {
             }
             run.windows.push(window);
         }
-        run
+        let mut weights = vec![0.0; run.phases.len()];
+        for window in &run.windows {
+            weights[window.phase.index()] += run.weight(window);
+        }
+        for (record, weight) in run.phases.iter_mut().zip(weights) {
+            record.weigh(weight)?;
+        }
+        Ok(run)
     }
 
     fn record(&mut self, window: &Window, guidance: &Guidance<ThreadId>) -> Result<(), reuse_sampler::Error> {
@@ -174,7 +184,13 @@ impl PhaseGuide {
         let record = phase_record(&mut self.phases, phase, line_size);
         record.windows += 1;
         record.profiled += u64::from(profiled);
-        let own = Owner { phase, profiled: profiled.then(|| record.batches.begin()) };
+        let beginning = profiled && (self.windows.len() as u64) < self.options.guide.profile_first;
+        let number = profiled.then(|| record.batches(beginning).begin());
+        let own = Owner { phase, beginning, profiled: number };
+        if beginning {
+            record.beginning.windows += 1;
+            record.beginning.weight += window.accesses.get().unwrap_or(window.instructions) as f64;
+        }
         self.owners.insert(window.index, own);
         record.instructions += window.instructions;
         for &(address, weight) in window.code.iter().chain(&window.repeated) {
@@ -235,7 +251,7 @@ pub fn run_guided(
             sampler.stop()?;
         }
     }
-    Ok(guide.finish(incomplete))
+    Ok(guide.finish(incomplete)?)
 }
 
 /// Why a guided run failed.
@@ -261,7 +277,7 @@ fn add(
 ) -> Result<(), reuse_sampler::Error> {
     what(&mut record.profile);
     if let Some(window) = owner.profiled {
-        what(record.batches.of(window)?);
+        what(record.batches(owner.beginning).of(window)?);
     }
     Ok(())
 }

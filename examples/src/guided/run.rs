@@ -28,6 +28,17 @@ pub struct WindowRecord {
     pub profiled: bool,
 }
 
+/// Windows of a phase at the beginning of the run.
+#[derive(Clone, Debug)]
+pub struct Beginning {
+    /// How many.
+    pub windows: u64,
+    /// What they weigh in averages, see [`GuidedRun::weight`].
+    pub weight: f64,
+    /// Samples started in them, by window.
+    pub batches: Batches,
+}
+
 /// One phase of the run.
 #[derive(Clone, Debug)]
 pub struct PhaseRecord {
@@ -41,8 +52,10 @@ pub struct PhaseRecord {
     pub instructions: u64,
     /// Samples started in its windows.
     pub profile: ReuseProfile,
-    /// The same samples by the windows that started them, in batches.
+    /// The same samples by the windows that started them, in batches: of those that the gaps chose.
     pub batches: Batches,
+    /// Windows at the beginning of the run, which were all profiled: not in the batches.
+    pub beginning: Beginning,
     /// Accesses counted in its windows, and the instructions of the windows in which they were.
     pub counted: (u64, u64),
     /// Of the accesses counted, those of repeated string instructions.
@@ -62,11 +75,17 @@ impl PhaseRecord {
             instructions: 0,
             profile: ReuseProfile::new(line_size),
             batches: Batches::new(line_size),
+            beginning: Beginning { windows: 0, weight: 0.0, batches: Batches::new(line_size) },
             counted: (0, 0),
             repeated: 0,
             code: HashMap::new(),
             nearest: None,
         }
+    }
+
+    /// Those of the windows at the beginning of the run, or of the others.
+    pub(super) fn batches(&mut self, beginning: bool) -> &mut Batches {
+        if beginning { &mut self.beginning.batches } else { &mut self.batches }
     }
 
     /// The phase whose profile stands in, if this one was never profiled.
@@ -89,10 +108,30 @@ impl PhaseRecord {
         (total > 0).then(|| (address, most as f64 / total as f64))
     }
 
-    /// Share of its windows that were profiled.
+    /// Share of its windows that were profiled, without those at the beginning of the run.
     #[must_use]
     pub fn covered(&self) -> f64 {
-        self.profiled as f64 / self.windows.max(1) as f64
+        let (windows, profiled) = (self.windows - self.beginning.windows, self.profiled - self.beginning.windows);
+        profiled as f64 / windows.max(1) as f64
+    }
+
+    /// Has samples of windows after the beginning of the run stand for those of windows left out: all windows weigh `weight`.
+    pub(super) fn weigh(&mut self, weight: f64) -> Result<(), reuse_sampler::Error> {
+        if self.beginning.windows == 0 || self.covered() == 0.0 || self.profiled == self.windows {
+            return Ok(());
+        }
+        let merged = |batches: &Batches| {
+            let mut all = ReuseProfile::new(self.profile.line_size());
+            batches.profiles().iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
+        };
+        let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);
+        if all.is_empty() || later.is_empty() {
+            return Ok(());
+        }
+        let wanted = weight / self.beginning.weight - 1.0;
+        all.merge_weighted(&later, wanted * all.total_weight() as f64 / later.total_weight() as f64)?;
+        self.profile = all;
+        Ok(())
     }
 
     /// Memory accesses per instruction, if any window counted both.

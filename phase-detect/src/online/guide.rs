@@ -21,7 +21,8 @@ const PROFILE_FIRST: u64 = 32;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GuideConfig {
     /// Windows at the beginning of the run, of all threads together, that are profiled whatever their phase: a short run
-    /// is profiled whole, and a long one pays no more than this. 0 leaves every window but a thread's first to the gaps.
+    /// is profiled whole, and a long one pays no more than this. Gaps begin afterwards, as if nothing had been profiled, so
+    /// that what they choose speaks for the rest of the run. 0 leaves every window but a thread's first to the gaps.
     #[cfg_attr(feature = "serde", serde(default))]
     pub profile_first: u64,
     /// Mean gap after the first profiled window of a phase, in windows of the phase: 1 also profiles the next one. At
@@ -222,12 +223,14 @@ where
             self.founders.entry(phase).or_insert_with(|| signature.clone());
         }
         let profiled = before.action == Action::Profile;
-        self.gaps.note(phase, profiled);
+        if self.windows >= self.config.profile_first {
+            self.gaps.note(phase, profiled);
+        }
+        self.windows += 1;
         let followed = if profiled { 0 } else { before.followed };
         let predicted = detection.prediction.map(|p| p.phase);
         // a phase in transition is not predicted; while it lasts, more of it is expected
         let expected = predicted.filter(|_| !detection.in_transition).unwrap_or(phase);
-        self.windows += 1;
         let next = if self.windows < self.config.profile_first || self.gaps.is_due(expected) {
             Action::Profile
         } else if before.action != Action::LeaveAlone
@@ -277,13 +280,14 @@ mod tests {
             let config = GuideConfig { profile_first: first, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
             let mut guide = Guide::new(Detector::default(), config).unwrap();
             let seen = (0..20).map(|_| guide.observe(0, Some(&corner(0)), 0.0).unwrap());
-            assert_eq!(seen.filter(|guidance| guidance.profiled).count() as u64, first.max(1));
+            // and the first for which gaps begin
+            assert_eq!(seen.filter(|guidance| guidance.profiled).count() as u64, first + 1);
         }
-        // they are counted over all threads; the seventh window was decided on when the fifth had ended
+        // they are counted over all threads; the eighth window was decided on when the sixth had ended
         let config = GuideConfig { profile_first: 6, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
         let mut guide = Guide::new(Detector::default(), config).unwrap();
         let seen = (0..20).map(|window| guide.observe(window % 2, Some(&corner(0)), 0.0).unwrap().profiled);
-        assert!(seen.eq((0..20).map(|window| window < 7)));
+        assert!(seen.eq((0..20).map(|window| window < 8)));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Guided {
             }
             plan = guide.take(&window)?;
         }
-        Ok(Ran { run: guide.finish(recording.incomplete), samples, seen })
+        Ok(Ran { run: guide.finish(recording.incomplete)?, samples, seen })
     }
 }
 
