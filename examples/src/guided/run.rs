@@ -111,7 +111,8 @@ impl PhaseRecord {
     /// Share of its windows that were profiled, without those at the beginning of the run.
     #[must_use]
     pub fn covered(&self) -> f64 {
-        let (windows, profiled) = (self.windows - self.beginning.windows, self.profiled - self.beginning.windows);
+        let (windows, profiled) =
+            (self.windows - self.beginning.windows, self.profiled - self.beginning.windows);
         profiled as f64 / windows.max(1) as f64
     }
 

@@ -44,7 +44,14 @@ impl Default for GuideConfig {
     /// The first 32 windows, then gaps from 1 to 32 windows; at most 64 windows of following while more than
     /// 0.5 % of the samples are open.
     fn default() -> Self {
-        Self { profile_first: PROFILE_FIRST, first_gap: 1.0, gap_limit: 32.0, follow: 64, unresolved: 0.005, seed: 0 }
+        Self {
+            profile_first: PROFILE_FIRST,
+            first_gap: 1.0,
+            gap_limit: 32.0,
+            follow: 64,
+            unresolved: 0.005,
+            seed: 0,
+        }
     }
 }
 
@@ -277,7 +284,8 @@ mod tests {
     #[test]
     fn the_first_windows_are_profiled_whatever_their_phase() {
         for first in [0, 1, 2, 10] {
-            let config = GuideConfig { profile_first: first, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
+            let config =
+                GuideConfig { profile_first: first, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
             let mut guide = Guide::new(Detector::default(), config).unwrap();
             let seen = (0..20).map(|_| guide.observe(0, Some(&corner(0)), 0.0).unwrap());
             // and the first for which gaps begin
