@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut plan = WindowPlan::new(ReusePlan::Every); // nothing is known yet
     while let Some(window) = sampler.next_window(&plan)? {
-        code.extend(window.code.iter().map(|&(block, instructions)| (block, instructions as f64)));
+        code.extend(window.code_weights());
         let open = window.open_samples as f64 / window.accesses.get().unwrap_or(0).max(1) as f64;
         let seen = guide.observe(0, Some(&code.finish()?), open)?;
         phase_of.push(seen.phase);

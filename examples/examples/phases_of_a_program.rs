@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut windows, mut changes) = (0, 0);
     // Which code runs is enough: no memory access is observed.
     while let Some(window) = sampler.next_window(&WindowPlan::count_only())? {
-        code.extend(window.code.iter().map(|&(block, instructions)| (block, instructions as f64)));
+        code.extend(window.code_weights());
         let Ok(signature) = code.finish() else { continue }; // a window that executed nothing
         let seen = detector.observe(u64::from(window.thread.0), &signature)?;
         windows += 1;

@@ -34,6 +34,7 @@ mod prefetch;
 mod presentation;
 mod profiles;
 mod program_output;
+mod repeated;
 mod resctrl;
 #[cfg(target_os = "linux")]
 mod resctrl_mounted;

@@ -83,7 +83,7 @@ fn miss_ratios_over_time_match_an_exact_simulation_from_a_fraction_of_the_window
     let run = guided(
         &workload,
         GuidedOptions {
-            guide: GuideConfig { seed: 3, ..GuideConfig::default() },
+            guide: GuideConfig { profile_first: 0, seed: 3, ..GuideConfig::default() },
             ..GuidedOptions::default()
         },
     );

@@ -187,7 +187,8 @@ fn run<S: Sampler>(
         if windows.first().is_some_and(|first| first.line_size != window.line_size) {
             return broken("all windows have one line size", name);
         }
-        if !window.code.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+        let ascends = |code: &[(u64, u64)]| code.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascends(&window.code) || !ascends(&window.repeated) {
             return broken("code lies at ascending addresses", name);
         }
         windows.push(window);

@@ -90,8 +90,8 @@ pub struct RunCurves {
     pub interval_covers: f64,
     /// Share of the accesses in phases that have a profile of their own and no interval: the average's leaves them out.
     pub left_out: f64,
-    /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many
-    /// accesses per instruction as those of their phase that were: code is alike, data is not.
+    /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many accesses
+    /// per instruction as those that were, of their phase or of the one that lends its profile: code is alike, data is not.
     pub unlike: f64,
 }
 
@@ -144,18 +144,24 @@ impl RunCurves {
             if record.profile.is_empty() || weight < SMALL * total {
                 continue;
             }
-            let covered = record.covered();
-            let all_seen = covered >= 1.0;
-            phases.push(record.phase);
-            strata.push(Stratum {
-                weight,
-                windows: if all_seen {
-                    std::slice::from_ref(&record.profile)
-                } else {
-                    record.batches.profiles()
-                },
-                redraw: if all_seen { Redraw::Samples } else { Redraw::Windows { covered } },
-            });
+            let mut add = |weight: f64, windows, redraw| {
+                phases.push(record.phase);
+                strata.push(Stratum { weight, windows, redraw });
+            };
+            let beginning = record.beginning.batches.profiles();
+            if record.windows == record.profiled {
+                add(weight, std::slice::from_ref(&record.profile), Redraw::Samples);
+            } else if record.covered() == 0.0 {
+                let covered = record.profiled as f64 / record.windows as f64;
+                add(weight, beginning, Redraw::Windows { covered });
+            } else {
+                let early = record.beginning.weight;
+                if !beginning.is_empty() {
+                    add(early, beginning, Redraw::Samples);
+                }
+                let covered = record.covered();
+                add(weight - early, record.batches.profiles(), Redraw::Windows { covered });
+            }
         }
         if strata.is_empty() {
             return Ok(());
@@ -164,13 +170,19 @@ impl RunCurves {
             Replacement::Lru => bootstrap.stratified(&strata, StatStack::fit, &self.sizes)?,
             Replacement::Random => bootstrap.stratified(&strata, StatCache::fit, &self.sizes)?,
         };
-        for (phase, intervals) in phases.iter().zip(&drawn.parts) {
-            if let (Some(curve), Some(intervals)) = (self.phases.get_mut(phase), intervals) {
-                curve.add(intervals, 1.0);
+        let parts: Vec<_> = phases.iter().zip(&strata).zip(&drawn.parts).collect();
+        for parts in parts.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let weight: f64 = parts.iter().map(|part| part.0.1.weight).sum();
+            let drawn: Option<Vec<_>> = parts
+                .iter()
+                .map(|((_, stratum), drawn)| Some((drawn.as_deref()?, stratum.weight / weight)))
+                .collect();
+            if let (Some(curve), Some(drawn)) = (self.phases.get_mut(parts[0].0.0), drawn) {
+                curve.add(&drawn);
             }
         }
         let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
-        self.average.add(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE));
+        self.average.add(&[(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE))]);
         self.add_lending(run, &weights);
         if self.unlike > 0.0 {
             self.average.leave_open(self.unlike);
@@ -250,14 +262,18 @@ pub fn lending_margin(errors: impl Iterator<Item = f64>) -> f64 {
 const SMALL: f64 = 0.005;
 
 impl PhaseCurve {
-    /// Gives each point an interval, as wide as that of another curve times `share`.
-    fn add(&mut self, intervals: &[Interval], share: f64) {
-        for (point, drawn) in self.points.iter_mut().zip(intervals) {
-            let low = point.miss_ratio - share * (drawn.miss_ratio - drawn.low);
-            let high = point.miss_ratio + share * (drawn.high - drawn.miss_ratio);
-            point.interval = Some((low.max(0.0), high.min(1.0)));
+    /// Gives each point an interval by those of independent parts with their shares.
+    fn add(&mut self, parts: &[(&[Interval], f64)]) {
+        for (at, point) in self.points.iter_mut().enumerate() {
+            let (mut down, mut up) = (0.0_f64, 0.0_f64);
+            point.model_error = 0.0;
+            for (drawn, share) in parts.iter().filter_map(|(drawn, share)| Some((drawn.get(at)?, share))) {
+                down = down.hypot(share * (drawn.miss_ratio - drawn.low));
+                up = up.hypot(share * (drawn.high - drawn.miss_ratio));
+                point.model_error += share * drawn.model_error;
+            }
+            point.interval = Some(((point.miss_ratio - down).max(0.0), (point.miss_ratio + up).min(1.0)));
             point.unborrowed = point.interval;
-            point.model_error = share * drawn.model_error;
         }
     }
 
@@ -295,7 +311,9 @@ fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
 /// See [`RunCurves::unlike`].
 fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     let counted = |window: &WindowRecord| match window.accesses {
-        AccessCount::Measured(accesses) if window.instructions > 0 => Some(accesses as f64),
+        AccessCount::Measured(accesses) | AccessCount::Estimated(accesses) if window.instructions > 0 => {
+            Some(accesses as f64)
+        }
         _ => None,
     };
     let mut profiled: BTreeMap<PhaseId, (f64, f64)> = BTreeMap::new();
@@ -306,7 +324,8 @@ fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     }
     let mut other = 0.0;
     for window in run.windows.iter().filter(|window| !window.profiled) {
-        let (Some(accesses), Some(by)) = (counted(window), profiled.get(&window.phase)) else { continue };
+        let by = run.described_by(window.phase).and_then(|record| profiled.get(&record.phase));
+        let (Some(accesses), Some(by)) = (counted(window), by) else { continue };
         let here = accesses / window.instructions as f64;
         let there = by.0 / by.1.max(1.0);
         other += if here > 2.0 * there || 2.0 * here < there { accesses } else { 0.0 };
@@ -397,6 +416,7 @@ mod tests {
             thread: ThreadId(0),
             instructions: 100,
             accesses: AccessCount::Measured(accesses),
+            repeated: 0,
             phase: PhaseId::new(phase),
             predicted: None,
             profiled,

@@ -57,7 +57,8 @@ pub struct Progress {
 #[derive(Clone, Copy)]
 struct Owner {
     phase: PhaseId,
-    profiled: Option<u64>, // its number among the phase's profiled windows
+    beginning: bool,
+    profiled: Option<u64>, // its number among the phase's profiled windows, of the beginning or after it
 }
 
 /// Phases, predictions and profiles, fed one window at a time.
@@ -106,9 +107,7 @@ impl PhaseGuide {
     /// # Errors
     /// [`GuideError::Phases`] if the window's signature is refused.
     pub fn take(&mut self, window: &Window) -> Result<WindowPlan, GuideError> {
-        for &(address, instructions) in &window.code {
-            self.vector.add(address, instructions as f64);
-        }
+        self.vector.extend(window.code_weights());
         // a trace of accesses alone has no code, nor has a thread that ended right after a boundary
         let signature = if window.code.is_empty() { None } else { Some(self.vector.finish()?) };
         let weight = if let ReusePlan::Sparse(gap) = self.options.reuse { gap.accesses() } else { 1.0 };
@@ -136,8 +135,10 @@ impl PhaseGuide {
 
     /// What was gathered. Unknown access counts are estimated, and phases that were never profiled borrow from
     /// the nearest one that was.
-    #[must_use]
-    pub fn finish(mut self, incomplete: bool) -> GuidedRun {
+    ///
+    /// # Errors
+    /// [`reuse_sampler::Error`] cannot happen: all profiles have one line size.
+    pub fn finish(mut self, incomplete: bool) -> Result<GuidedRun, reuse_sampler::Error> {
         self.windows.sort_by_key(|window| window.index);
         let profiled: Vec<bool> = self.phases.iter().map(|p| !p.profile.is_empty()).collect();
         for record in &mut self.phases {
@@ -153,16 +154,23 @@ impl PhaseGuide {
             incomplete,
             predictions: self.predictions,
         };
-        let overall = mix(run.phases.iter().map(|p| p.counted));
+        let overall = mix(run.phases.iter().map(PhaseRecord::counted_apart));
         for mut window in self.windows {
-            let mix = run.described_by(window.phase).and_then(PhaseRecord::mix).or(overall);
-            if let (reuse_sampler::AccessCount::Unknown, Some(mix)) = (window.accesses, mix) {
-                let estimate = (window.instructions as f64 * mix).round() as u64;
+            let own = run.described_by(window.phase).and_then(|by| mix([by.counted_apart()].into_iter()));
+            if let (reuse_sampler::AccessCount::Unknown, Some(mix)) = (window.accesses, own.or(overall)) {
+                let estimate = (window.instructions as f64 * mix).round() as u64 + window.repeated;
                 window.accesses = reuse_sampler::AccessCount::Estimated(estimate);
             }
             run.windows.push(window);
         }
-        run
+        let mut weights = vec![0.0; run.phases.len()];
+        for window in &run.windows {
+            weights[window.phase.index()] += run.weight(window);
+        }
+        for (record, weight) in run.phases.iter_mut().zip(weights) {
+            record.weigh(weight)?;
+        }
+        Ok(run)
     }
 
     fn record(&mut self, window: &Window, guidance: &Guidance<ThreadId>) -> Result<(), reuse_sampler::Error> {
@@ -176,15 +184,23 @@ impl PhaseGuide {
         let record = phase_record(&mut self.phases, phase, line_size);
         record.windows += 1;
         record.profiled += u64::from(profiled);
-        let own = Owner { phase, profiled: profiled.then(|| record.batches.begin()) };
+        let beginning = profiled && (self.windows.len() as u64) < self.options.guide.profile_first;
+        let number = profiled.then(|| record.batches(beginning).begin());
+        let own = Owner { phase, beginning, profiled: number };
+        if beginning {
+            record.beginning.windows += 1;
+            record.beginning.weight += window.accesses.get().unwrap_or(window.instructions) as f64;
+        }
         self.owners.insert(window.index, own);
         record.instructions += window.instructions;
-        for &(address, instructions) in &window.code {
-            *record.code.entry(address).or_default() += instructions;
+        for &(address, weight) in window.code.iter().chain(&window.repeated) {
+            *record.code.entry(address).or_default() += weight;
         }
+        let repeated = window.repeated_accesses();
         if let reuse_sampler::AccessCount::Measured(accesses) = window.accesses {
             record.counted.0 += accesses;
             record.counted.1 += window.instructions;
+            record.repeated += repeated;
             if profiled {
                 add(record, own, |profile| profile.add_accesses(accesses))?;
             }
@@ -207,6 +223,7 @@ impl PhaseGuide {
             thread: window.thread,
             instructions: window.instructions,
             accesses: window.accesses,
+            repeated,
             phase,
             predicted,
             profiled,
@@ -234,7 +251,7 @@ pub fn run_guided(
             sampler.stop()?;
         }
     }
-    Ok(guide.finish(incomplete))
+    Ok(guide.finish(incomplete)?)
 }
 
 /// Why a guided run failed.
@@ -260,7 +277,7 @@ fn add(
 ) -> Result<(), reuse_sampler::Error> {
     what(&mut record.profile);
     if let Some(window) = owner.profiled {
-        what(record.batches.of(window)?);
+        what(record.batches(owner.beginning).of(window)?);
     }
     Ok(())
 }

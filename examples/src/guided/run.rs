@@ -18,12 +18,25 @@ pub struct WindowRecord {
     pub instructions: u64,
     /// Memory accesses, measured or estimated from the phase's mix.
     pub accesses: AccessCount,
+    /// Accesses of repeated string instructions that are counted in every window.
+    pub repeated: u64,
     /// The phase it was classified as.
     pub phase: PhaseId,
     /// The phase that had been predicted for it.
     pub predicted: Option<PhaseId>,
     /// Whether samples were started in it.
     pub profiled: bool,
+}
+
+/// Windows of a phase at the beginning of the run.
+#[derive(Clone, Debug)]
+pub struct Beginning {
+    /// How many.
+    pub windows: u64,
+    /// What they weigh in averages, see [`GuidedRun::weight`].
+    pub weight: f64,
+    /// Samples started in them, by window.
+    pub batches: Batches,
 }
 
 /// One phase of the run.
@@ -39,11 +52,15 @@ pub struct PhaseRecord {
     pub instructions: u64,
     /// Samples started in its windows.
     pub profile: ReuseProfile,
-    /// The same samples by the windows that started them, in batches.
+    /// The same samples by the windows that started them, in batches: of those that the gaps chose.
     pub batches: Batches,
+    /// Windows at the beginning of the run, which were all profiled: not in the batches.
+    pub beginning: Beginning,
     /// Accesses counted in its windows, and the instructions of the windows in which they were.
     pub counted: (u64, u64),
-    /// Instructions by block.
+    /// Of the accesses counted, those of repeated string instructions.
+    pub repeated: u64,
+    /// Instructions by block; accesses of a block that is a repeated string instruction.
     pub code: HashMap<u64, u64>,
     /// The nearest other phase by signature that was profiled: it stands in where this one never was.
     pub nearest: Option<PhaseId>,
@@ -58,16 +75,28 @@ impl PhaseRecord {
             instructions: 0,
             profile: ReuseProfile::new(line_size),
             batches: Batches::new(line_size),
+            beginning: Beginning { windows: 0, weight: 0.0, batches: Batches::new(line_size) },
             counted: (0, 0),
+            repeated: 0,
             code: HashMap::new(),
             nearest: None,
         }
+    }
+
+    /// Those of the windows at the beginning of the run, or of the others.
+    pub(super) fn batches(&mut self, beginning: bool) -> &mut Batches {
+        if beginning { &mut self.beginning.batches } else { &mut self.batches }
     }
 
     /// The phase whose profile stands in, if this one was never profiled.
     #[must_use]
     pub fn stand_in(&self) -> Option<PhaseId> {
         self.nearest.filter(|_| self.profile.is_empty())
+    }
+
+    /// What was [counted](Self::counted), without the accesses of repeated string instructions.
+    pub(super) const fn counted_apart(&self) -> (u64, u64) {
+        (self.counted.0.saturating_sub(self.repeated), self.counted.1)
     }
 
     /// The block in which most instructions of the phase are executed, with its share of them.
@@ -79,10 +108,31 @@ impl PhaseRecord {
         (total > 0).then(|| (address, most as f64 / total as f64))
     }
 
-    /// Share of its windows that were profiled.
+    /// Share of its windows that were profiled, without those at the beginning of the run.
     #[must_use]
     pub fn covered(&self) -> f64 {
-        self.profiled as f64 / self.windows.max(1) as f64
+        let (windows, profiled) =
+            (self.windows - self.beginning.windows, self.profiled - self.beginning.windows);
+        profiled as f64 / windows.max(1) as f64
+    }
+
+    /// Has samples of windows after the beginning of the run stand for those of windows left out: all windows weigh `weight`.
+    pub(super) fn weigh(&mut self, weight: f64) -> Result<(), reuse_sampler::Error> {
+        if self.beginning.windows == 0 || self.covered() == 0.0 || self.profiled == self.windows {
+            return Ok(());
+        }
+        let merged = |batches: &Batches| {
+            let mut all = ReuseProfile::new(self.profile.line_size());
+            batches.profiles().iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
+        };
+        let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);
+        if all.is_empty() || later.is_empty() {
+            return Ok(());
+        }
+        let wanted = weight / self.beginning.weight - 1.0;
+        all.merge_weighted(&later, wanted * all.total_weight() as f64 / later.total_weight() as f64)?;
+        self.profile = all;
+        Ok(())
     }
 
     /// Memory accesses per instruction, if any window counted both.

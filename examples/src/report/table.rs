@@ -129,7 +129,7 @@ pub fn phase_table_notes(subject: &Subject<'_>) -> String {
     if subject.curves.unlike >= 0.005 {
         text += &format!(
             "({} of the accesses are in windows never profiled that make far more or fewer accesses per instruction\n \
-             than those profiled of their phases, as repeated string instructions do: --gap-limit 1 profiles all)\n",
+             than those profiled in their place, as repeated string instructions do: --gap-limit 1 profiles all)\n",
             percent(subject.curves.unlike)
         );
     }

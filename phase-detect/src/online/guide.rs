@@ -13,10 +13,18 @@ use crate::{Clusterer, Distance, Error, LeaderFollower, PhaseId, Ppm, Signature}
 /// Profiled windows of a phase that are followed for the full [`GuideConfig::follow`] windows.
 const FOLLOWED_FAR: u64 = 2;
 
+/// Windows at the beginning of a run that are profiled by default; chosen in `docs/phase-guided.md`.
+const PROFILE_FIRST: u64 = 32;
+
 /// Parameters of [`Guide`]; checked by [`Guide::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GuideConfig {
+    /// Windows at the beginning of the run, of all threads together, that are profiled whatever their phase: a short run
+    /// is profiled whole, and a long one pays no more than this. Gaps begin afterwards, as if nothing had been profiled, so
+    /// that what they choose speaks for the rest of the run. 0 leaves every window but a thread's first to the gaps.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub profile_first: u64,
     /// Mean gap after the first profiled window of a phase, in windows of the phase: 1 also profiles the next one. At
     /// least 1; a value above `gap_limit` counts as that.
     pub first_gap: f64,
@@ -33,9 +41,17 @@ pub struct GuideConfig {
 }
 
 impl Default for GuideConfig {
-    /// Gaps from 1 to 32 windows; at most 64 windows of following while more than 0.5 % of the samples are open.
+    /// The first 32 windows, then gaps from 1 to 32 windows; at most 64 windows of following while more than
+    /// 0.5 % of the samples are open.
     fn default() -> Self {
-        Self { first_gap: 1.0, gap_limit: 32.0, follow: 64, unresolved: 0.005, seed: 0 }
+        Self {
+            profile_first: PROFILE_FIRST,
+            first_gap: 1.0,
+            gap_limit: 32.0,
+            follow: 64,
+            unresolved: 0.005,
+            seed: 0,
+        }
     }
 }
 
@@ -110,6 +126,7 @@ pub struct Guidance<T = u64> {
 pub struct Guide<C = LeaderFollower, H = PrivateHistories<Ppm>, T = u64> {
     detector: Detector<C, H, T>,
     config: GuideConfig,
+    windows: u64,
     gaps: Gaps,
     threads: BTreeMap<T, Thread>,
     // the first signature of each phase
@@ -145,7 +162,7 @@ impl<C: fmt::Debug, H: fmt::Debug, T: fmt::Debug> fmt::Debug for Guide<C, H, T> 
 impl<C, H, T> Guide<C, H, T> {
     fn with_checked(detector: Detector<C, H, T>, config: GuideConfig) -> Self {
         let gaps = Gaps::new(config.first_gap, config.gap_limit, config.seed);
-        Self { detector, config, gaps, threads: BTreeMap::new(), founders: BTreeMap::new() }
+        Self { detector, config, windows: 0, gaps, threads: BTreeMap::new(), founders: BTreeMap::new() }
     }
 
     /// A guide that has seen no window.
@@ -213,12 +230,15 @@ where
             self.founders.entry(phase).or_insert_with(|| signature.clone());
         }
         let profiled = before.action == Action::Profile;
-        self.gaps.note(phase, profiled);
+        if self.windows >= self.config.profile_first {
+            self.gaps.note(phase, profiled);
+        }
+        self.windows += 1;
         let followed = if profiled { 0 } else { before.followed };
         let predicted = detection.prediction.map(|p| p.phase);
         // a phase in transition is not predicted; while it lasts, more of it is expected
         let expected = predicted.filter(|_| !detection.in_transition).unwrap_or(phase);
-        let next = if self.gaps.is_due(expected) {
+        let next = if self.windows < self.config.profile_first || self.gaps.is_due(expected) {
             Action::Profile
         } else if before.action != Action::LeaveAlone
             && open > self.config.unresolved
@@ -258,7 +278,24 @@ mod tests {
     }
 
     fn guide(config: GuideConfig) -> Guide {
-        Guide::new(Detector::default(), config).unwrap()
+        Guide::new(Detector::default(), GuideConfig { profile_first: 0, ..config }).unwrap()
+    }
+
+    #[test]
+    fn the_first_windows_are_profiled_whatever_their_phase() {
+        for first in [0, 1, 2, 10] {
+            let config =
+                GuideConfig { profile_first: first, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
+            let mut guide = Guide::new(Detector::default(), config).unwrap();
+            let seen = (0..20).map(|_| guide.observe(0, Some(&corner(0)), 0.0).unwrap());
+            // and the first for which gaps begin
+            assert_eq!(seen.filter(|guidance| guidance.profiled).count() as u64, first + 1);
+        }
+        // they are counted over all threads; the eighth window was decided on when the sixth had ended
+        let config = GuideConfig { profile_first: 6, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
+        let mut guide = Guide::new(Detector::default(), config).unwrap();
+        let seen = (0..20).map(|window| guide.observe(window % 2, Some(&corner(0)), 0.0).unwrap().profiled);
+        assert!(seen.eq((0..20).map(|window| window < 8)));
     }
 
     #[test]

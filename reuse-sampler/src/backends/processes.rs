@@ -84,7 +84,11 @@ impl Images {
     }
 
     /// Marks the addresses of a window's code with the image.
-    pub(super) fn mark(image: usize, code: &mut [(u64, u64)], report: &mut Report) {
+    pub(super) fn mark<'a>(
+        image: usize,
+        code: impl IntoIterator<Item = &'a mut (u64, u64)>,
+        report: &mut Report,
+    ) {
         let mark = Self::mark_of(image);
         if mark == 0 {
             return;

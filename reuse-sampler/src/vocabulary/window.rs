@@ -124,6 +124,11 @@ pub struct Window {
     pub accesses: AccessCount,
     /// Executed code: address of a block and the instructions executed in it. Each address once, ascending.
     pub code: Vec<(u64, u64)>,
+    /// Accesses of repeated string instructions (x86 `rep movs`), by the address of the block that each of them is. Known
+    /// whether or not other accesses are, from backends that count such an instruction once however many elements it
+    /// processes (`dbi`); empty from all others. Each address once, ascending.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub repeated: Vec<(u64, u64)>,
     /// Samples that ended in this window, whichever window started them.
     pub samples: Vec<ReuseSample>,
     /// The same for samples of windows in which every access is measured.
@@ -175,6 +180,7 @@ impl Window {
             instructions: 0,
             accesses: AccessCount::Unknown,
             code: Vec::new(),
+            repeated: Vec::new(),
             samples: Vec::new(),
             counts: Vec::new(),
             overlaps: Vec::new(),
@@ -197,6 +203,18 @@ impl Window {
         if self.accesses == AccessCount::Unknown && mix.is_finite() && mix >= 0.0 {
             self.accesses = AccessCount::Estimated((self.instructions as f64 * mix).round() as u64);
         }
+    }
+
+    /// What each block weighs in the window's code signature: its instructions, and the accesses of one that is a
+    /// [repeated](Self::repeated) string instruction. An address may come twice.
+    pub fn code_weights(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
+        self.code.iter().chain(&self.repeated).map(|&(address, weight)| (address, weight as f64))
+    }
+
+    /// Accesses of [repeated](Self::repeated) string instructions.
+    #[must_use]
+    pub fn repeated_accesses(&self) -> u64 {
+        self.repeated.iter().map(|(_, accesses)| accesses).sum()
     }
 
     /// All outcomes reported by this window as (window that started them, outcome, number of samples, number

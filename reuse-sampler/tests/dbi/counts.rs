@@ -117,6 +117,47 @@ fn accesses_are_those_of_a_program_whose_accesses_are_known() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A program that copies, fills, scans and compares with one instruction each, and exits with 0 if registers and flags
+/// are what they should be then.
+const REPEATED: &str = r#"
+__attribute__((aligned(64))) static char memory[65536];
+void _start(void) {
+    __asm__ volatile(
+        "mov $1, %%ebx\n mov $1000, %%r12d\n"
+        "lea %0, %%rsi\n lea 32768(%%rsi), %%rdi\n mov %%rdi, %%r13\n mov $100, %%ecx\n stc\n"
+        "rep movsq\n jnc 9f\n jrcxz 1f\n jmp 9f\n"               // 100 loads, 100 stores
+        "1: mov $7, %%al\n mov $5000, %%ecx\n std\n lea 30000+%0, %%rdi\n"
+        "rep stosb\n cld\n jrcxz 2f\n jmp 9f\n"                  // 5000 stores
+        "2: xor %%eax, %%eax\n lea 25001+%0, %%rdi\n movb $0, 2999(%%rdi)\n mov $-1, %%rcx\n"
+        "repne scasb\n jne 9f\n not %%rcx\n cmp $3000, %%rcx\n jne 9f\n"    // 3000 loads
+        "mov %%r13, %%rdi\n lea 25001+%0, %%rsi\n mov $10, %%ecx\n"
+        "repe cmpsb\n je 9f\n cmp $9, %%ecx\n jne 9f\n"          // 2 loads
+        "xor %%ecx, %%ecx\n rep movsb\n xor %%ebx, %%ebx\n"       // nothing
+        "9: mov %%ebx, %%edi\n mov $60, %%eax\n syscall\n"
+        : "+m"(memory) : : "rax", "rbx", "rcx", "rdi", "rsi", "r12", "r13", "memory", "cc");
+}
+"#;
+
+#[test]
+fn accesses_of_repeated_string_instructions_are_counted_whatever_is_observed() {
+    let folder = folder("repeated");
+    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
+    let Some(program) = compile(&folder, REPEATED, &flags) else { return };
+    let mut instructions = Vec::new();
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = run(&[&program], &DbiOptions::windows_of(1_000), |_| plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(0)), "{plan:?} {:?}", done.warnings);
+        let counts: Vec<u64> = done.windows.iter().flat_map(|w| &w.repeated).map(|(_, n)| *n).collect();
+        assert_eq!(counts, [200, 5000, 3000, 2], "{plan:?}");
+        let window = &done.windows[0];
+        assert!(window.repeated.iter().all(|(block, _)| window.code.contains(&(*block, 1))), "{window:?}");
+        assert_eq!(window.code_weights().map(|(_, n)| n).sum::<f64>(), window.instructions as f64 + 8202.0);
+        instructions.push(done.instructions());
+    }
+    assert_eq!(instructions[0], instructions[1]);
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn every_sample_is_reported_once_and_plans_move_no_boundary() {
     let folder = folder("samples");

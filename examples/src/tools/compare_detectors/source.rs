@@ -70,7 +70,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
     let mut stopped = false;
     while let Some(window) = target.sampler().next_window(&plan).map_err(Failure::run)? {
         if window.thread.0 == 0 {
-            vector.extend(window.code.iter().map(|&(address, instructions)| (address, instructions as f64)));
+            vector.extend(window.code_weights());
             signatures.extend(vector.finish().ok());
         }
         let enough = args.limit.is_some_and(|limit| signatures.len() >= limit);

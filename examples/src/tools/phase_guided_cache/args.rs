@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Parser;
+use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
@@ -41,6 +42,9 @@ pub struct Args {
     /// Largest mean gap between profiled windows of a phase, in windows; 1 profiles every window
     #[arg(long, value_name = "WINDOWS", default_value = "32", value_parser = gap_limit)]
     pub(super) gap_limit: f64,
+    /// Windows at the beginning of the run that are all profiled, whatever their phase
+    #[arg(long, value_name = "WINDOWS", default_value_t = GuideConfig::default().profile_first)]
+    pub(super) profile_first: u64,
     /// Most windows after a profiled one in which open samples are still followed
     #[arg(long, value_name = "WINDOWS", default_value_t = 64)]
     pub(super) follow: u32,

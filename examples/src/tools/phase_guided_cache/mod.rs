@@ -119,6 +119,7 @@ fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
     Ok(GuidedOptions {
         reuse: args.reuse(sampled)?,
         guide: GuideConfig {
+            profile_first: args.profile_first,
             gap_limit: args.gap_limit,
             follow: args.follow,
             seed: args.seed,

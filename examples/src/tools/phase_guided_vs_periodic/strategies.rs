@@ -136,6 +136,7 @@ impl Guided {
         let options = GuidedOptions {
             reuse,
             guide: GuideConfig {
+                profile_first: 0,
                 first_gap: self.first_gap,
                 gap_limit: self.gap_limit,
                 seed,
@@ -165,7 +166,7 @@ impl Guided {
             }
             plan = guide.take(&window)?;
         }
-        Ok(Ran { run: guide.finish(recording.incomplete), samples, seen })
+        Ok(Ran { run: guide.finish(recording.incomplete)?, samples, seen })
     }
 }
 

@@ -171,6 +171,11 @@ impl Code {
         self.raw(&value.to_le_bytes());
     }
 
+    /// `not register`
+    pub(super) fn complement(&mut self, register: Gpr) {
+        self.raw(&[0x48 | register >> 3, 0xF7, 0xD0 | register & 7]);
+    }
+
     /// `mov to, from`
     pub(super) fn copy(&mut self, to: Gpr, from: Gpr) {
         self.raw(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xC0 | (from & 7) << 3 | to & 7]);

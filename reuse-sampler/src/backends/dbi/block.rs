@@ -68,6 +68,13 @@ pub(super) struct Repeated {
     pub destination_stores: bool,
 }
 
+impl Repeated {
+    /// Accesses for each element.
+    pub(super) const fn accesses(self) -> u64 {
+        self.source_loads as u64 + self.destination_loads as u64 + self.destination_stores as u64
+    }
+}
+
 /// Code of the program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {

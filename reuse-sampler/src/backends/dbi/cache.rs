@@ -24,6 +24,7 @@ const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
 #[derive(Debug)]
 pub(super) struct Block {
     pub pc: u64,
+    /// None in the place of the number after that of a repeated string instruction, by which its elements are counted.
     pub instructions: u32,
     pub operands: Vec<Operand>,
     /// Operands that are loaded and stored.
@@ -150,7 +151,7 @@ impl CodeCache {
             || self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
-            || self.blocks.len() + AHEAD + 1 > shared::BLOCKS as usize
+            || self.blocks.len() + 2 * (AHEAD + 1) > shared::BLOCKS as usize
     }
 
     pub(super) fn blocks(&self) -> &[Block] {
@@ -261,6 +262,17 @@ impl CodeCache {
                 repeated: found.repeated,
                 verified: found.verified().map(<[u8]>::to_vec),
             });
+            if found.repeated.is_some() {
+                self.blocks.push(Block {
+                    pc,
+                    instructions: 0,
+                    operands: Vec::new(),
+                    updates: 0,
+                    scattered: 0,
+                    repeated: found.repeated,
+                    verified: found.verified().map(<[u8]>::to_vec),
+                });
+            }
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);

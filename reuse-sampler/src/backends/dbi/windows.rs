@@ -39,6 +39,7 @@ struct Followed {
     open_samples: u64,
     window: Option<Open>,
     counted: Vec<(u64, u64)>, // instructions by block, which may come again; less than none wraps
+    repeated: Vec<(u64, u64)>, // accesses of repeated string instructions by block, which may come again
     buffer: u64,              // number of the one being written
 }
 
@@ -51,6 +52,7 @@ impl Followed {
             open_samples: 0,
             window: None,
             counted: Vec::new(),
+            repeated: Vec::new(),
             buffer: 0,
         }
     }
@@ -364,7 +366,10 @@ impl Watched {
             let entered = self.observer.get(at);
             if entered > 0 {
                 self.observer.set(at, 0);
-                own.counted.push((block.pc, entered * u64::from(block.instructions)));
+                match block.repeated.filter(|_| block.instructions == 0) {
+                    Some(repeated) => own.repeated.push((block.pc, entered * repeated.accesses())),
+                    None => own.counted.push((block.pc, entered * u64::from(block.instructions))),
+                }
             }
         }
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
@@ -387,25 +392,19 @@ impl Watched {
             End::Interrupt => own.tracker.interrupt(),
         };
         own.open_samples = report.open;
-        let mut code = std::mem::take(&mut own.counted);
-        code.sort_unstable_by_key(|&(pc, _)| pc);
-        code.dedup_by(|again, first| {
-            let same = again.0 == first.0;
-            first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };
-            same
-        });
-        code.retain(|&(_, count)| count as i64 > 0);
+        let mut code = summed(std::mem::take(&mut own.counted));
+        let mut repeated = summed(std::mem::take(&mut own.repeated));
         let id = own.id;
         if let (true, Some(image)) = (how != End::Replaced, common.images.get(self.image)) {
             image.see(self.observer.own().tid, 0, &code);
         }
         let instructions = code.iter().map(|(_, count)| count).sum();
         let accesses = report.accesses;
-        Images::mark(self.image, &mut code, &mut report);
+        Images::mark(self.image, code.iter_mut().chain(&mut repeated), &mut report);
         account.add(instructions, (mode != Mode::Off).then_some((instructions, accesses)));
         let mut window = window_from(report, WindowIndex(index), id, common.line_size, mode != Mode::Off);
         window.instructions = instructions;
-        window.code = code;
+        (window.code, window.repeated) = (code, repeated);
         window.elapsed = since.elapsed();
         common.instructions += instructions;
         common.accesses += accesses;
@@ -428,4 +427,16 @@ impl Watched {
         self.followed.remove(&number);
         self.observer.threads[number] = None;
     }
+}
+
+/// Counts of each address together, ascending, without those of none.
+fn summed(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    counts.sort_unstable_by_key(|&(pc, _)| pc);
+    counts.dedup_by(|again, first| {
+        let same = again.0 == first.0;
+        first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };
+        same
+    });
+    counts.retain(|&(_, count)| count as i64 > 0);
+    counts
 }

@@ -213,6 +213,32 @@ impl ReuseProfile {
         Ok(())
     }
 
+    /// The same with samples of `other` that stand for `factor` times as many accesses each, where `other` is of some windows
+    /// out of many. Samples and accesses that were observed count once. A factor that is negative or no number is 0.
+    ///
+    /// # Errors
+    /// Those of [`merge`](Self::merge).
+    pub fn merge_weighted(&mut self, other: &Self, factor: f64) -> Result<(), Error> {
+        let factor = factor.max(0.0);
+        let mut more = other.clone();
+        let mut left = 0.0; // what rounding down has left out so far
+        for weight in [&mut more.reused, &mut more.invalidated, &mut more.censored]
+            .into_iter()
+            .flatten()
+            .chain([&mut more.dangling])
+            .filter(|weight| **weight > 0)
+        {
+            left += *weight as f64 * factor;
+            *weight = (left + 1e-9) as u64;
+            left -= *weight as f64;
+        }
+        for bins in [&mut more.reused, &mut more.invalidated, &mut more.censored] {
+            bins.truncate(bins.iter().rposition(|&weight| weight > 0).map_or(0, |last| last + 1));
+        }
+        more.overlaps.iter_mut().for_each(|sums| sums.weigh(factor));
+        self.merge(&more)
+    }
+
     /// Line size of the recorded distances.
     #[must_use]
     pub const fn line_size(&self) -> LineSize {

@@ -35,6 +35,13 @@ impl Sums {
         self.square = self.square.saturating_add(other.square);
     }
 
+    /// Each sample stands for `factor` times as much.
+    pub(super) fn weigh(&mut self, factor: f64) {
+        self.weight = (self.weight as f64 * factor) as u64;
+        self.lines = (self.lines as f64 * factor) as u128;
+        self.square = (self.square as f64 * factor) as u128;
+    }
+
     /// The same sums had another number of open samples been counted: `draw` returns it, given the one that was.
     pub(super) fn redrawn(&self, draw: &mut impl FnMut(f64) -> f64) -> Self {
         if self.open == 0 {
