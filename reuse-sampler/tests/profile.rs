@@ -164,6 +164,35 @@ fn weights_undo_different_sampling_rates() {
 }
 
 #[test]
+fn samples_of_some_windows_may_stand_for_those_of_all() {
+    let profile = |weight: u64| {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        for distance in [3, 50, 1_000, 1_000_000] {
+            profile.record_many(Outcome::Reused(ReuseDistance(distance)), 2, weight);
+        }
+        profile.record(Outcome::Censored { at_least: 40 }, weight);
+        profile.record(Outcome::Dangling, weight);
+        profile
+    };
+    // Twice as many accesses each, as many samples.
+    let mut weighed = profile(100);
+    weighed.merge_weighted(&profile(100), 2.0).unwrap();
+    let twice = merged(&[&profile(100), &profile(200)]);
+    assert_eq!(weighed.total_weight(), twice.total_weight());
+    assert_eq!(weighed.distribution(), twice.distribution());
+    assert_eq!(weighed.samples(), twice.samples());
+    // A part of an access is left to the next distance: in all, none is lost.
+    let mut thinned = profile(100);
+    thinned.merge_weighted(&profile(1), 0.25).unwrap();
+    assert_eq!(thinned.total_weight(), 1_000 + 2);
+    for nothing in [0.0, -1.0, f64::NAN] {
+        let mut same = profile(100);
+        same.merge_weighted(&profile(100), nothing).unwrap();
+        assert_eq!(same.total_weight(), 1_000, "{nothing}");
+    }
+}
+
+#[test]
 fn profiles_recorded_differently_do_not_mix() {
     let mut a = ReuseProfile::new(LineSize::B64);
     a.record(Outcome::Dangling, 1);
