@@ -45,7 +45,7 @@ pub struct Violation {
 /// Rounding that is forgiven, in miss ratio.
 const ROUNDING: f64 = 1e-8;
 /// By how much a model prepared for a size may differ from a single probability: models may interpolate.
-const PREPARED: f64 = 1e-2;
+const PREPARED: f64 = 2e-3;
 
 /// Holds `model` against the laws of [`CacheModel`], at cache sizes and distances that `seed` decides: ratios and
 /// probabilities lie between 0 and 1, neither rises with the size, a

@@ -6,8 +6,8 @@ use reuse_sampler::ReuseDistance;
 const PER_OCTAVE: u64 = 32;
 const OCTAVE_BITS: u32 = PER_OCTAVE.trailing_zeros();
 
-/// Between points further apart than this the law may have a step, and is asked itself. Laws of [`CacheModel`] allow an
-/// interpolation to err so much.
+/// By how much an interpolation may err; laws of [`CacheModel`] allow it. Between points further apart than this the law may
+/// have a step, and where it is half as far from the straight line halfway, a kink: there it is asked itself.
 ///
 /// [`CacheModel`]: reuse_sampler::CacheModel
 const STEEP: f64 = 2e-3;
@@ -17,17 +17,26 @@ const STEEP: f64 = 2e-3;
 pub struct Prepared {
     start: usize,            // grid index of the first entry; 0 below
     probabilities: Vec<f64>, // 1 beyond
+    bent: Vec<bool>,         // whether the law is to be asked between a point and the next
 }
 
 impl Prepared {
     /// Tabulates `law`, which is 0 below `from` and 1 from some distance on. It does not fall from `rises_from` on.
     pub fn new(from: u64, rises_from: u64, law: impl Fn(u64) -> f64) -> Self {
         let start = index_of(from);
-        let mut probabilities = Vec::new();
+        let (mut probabilities, mut bent) = (Vec::new(), Vec::new());
         let mut ones = 0;
         for index in start.. {
             let Some(distance) = distance_of(index) else { break };
             let probability = if distance < from { 0.0 } else { law(distance) };
+            if let Some(&before) = probabilities.last() {
+                bent.push(is_bent(
+                    index - 1,
+                    before,
+                    probability,
+                    |at| if at < from { 0.0 } else { law(at) },
+                ));
+            }
             probabilities.push(probability);
             // A whole octave of certain misses: it stays so.
             ones = if probability > 1.0 - 1e-9 && distance >= rises_from { ones + 1 } else { 0 };
@@ -35,7 +44,8 @@ impl Prepared {
                 break;
             }
         }
-        Self { start, probabilities }
+        bent.push(probabilities.last().is_some_and(|&last| 1.0 - last > STEEP)); // no point after the largest
+        Self { start, probabilities, bent }
     }
 
     /// Probability that an access of this reuse distance misses; `law` is the one that was tabulated.
@@ -48,12 +58,21 @@ impl Prepared {
         if within == 0 {
             return low;
         }
-        let high = self.probabilities.get(k + 1).copied().unwrap_or(1.0);
-        if (high - low).abs() > STEEP {
+        if self.bent.get(k).is_some_and(|&bent| bent) {
             return law(distance.0);
         }
+        let high = self.probabilities.get(k + 1).copied().unwrap_or(1.0);
         low + (high - low) * (within as f64 / step_at(distance.0) as f64)
     }
+}
+
+/// Whether a straight line from `low`, at a grid point, to `high`, at the next one, is too far from `law`. One kink is at most
+/// twice as far away as the law is halfway.
+fn is_bent(index: usize, low: f64, high: f64, law: impl Fn(u64) -> f64) -> bool {
+    let Some(point) = distance_of(index) else { return false };
+    let step = step_at(point);
+    step > 1
+        && ((high - low).abs() > STEEP || (law(point + step / 2) - 0.5 * (low + high)).abs() > 0.5 * STEEP)
 }
 
 /// The last grid point at or below `distance`.
@@ -111,6 +130,19 @@ mod tests {
             let prepared = Prepared::new(10, 0, law);
             for distance in step - 5..step + 5 {
                 assert_eq!(prepared.at(ReuseDistance(distance), law), law(distance), "{distance}");
+            }
+        }
+    }
+
+    /// A law that falls and rises again between two grid points.
+    #[test]
+    fn keeps_kinks() {
+        for kink in [1025, 1029, 1040, 123_457] {
+            let law = |distance: u64| (0.9 + 1e-4 * distance.abs_diff(kink) as f64).min(1.0);
+            let prepared = Prepared::new(10, kink, law);
+            for distance in kink - 100..kink + 100 {
+                let (found, expected) = (prepared.at(ReuseDistance(distance), law), law(distance));
+                assert!((found - expected).abs() <= STEEP, "{distance}: {found} {expected}");
             }
         }
     }
