@@ -48,8 +48,8 @@ const ROUNDING: f64 = 1e-8;
 const PREPARED: f64 = 2e-3;
 
 /// Holds `model` against the laws of [`CacheModel`], at cache sizes and distances that `seed` decides: ratios and
-/// probabilities lie between 0 and 1, neither rises with the size, a
-/// dangling access and a cache of no lines always miss, and a curve is made of single ratios.
+/// probabilities lie between 0 and 1, neither rises with the size, a dangling access and a cache of no lines always miss,
+/// and a curve is made of single ratios.
 ///
 /// # Errors
 /// The first [`Violation`] found.

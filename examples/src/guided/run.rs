@@ -116,7 +116,8 @@ impl PhaseRecord {
         profiled as f64 / windows.max(1) as f64
     }
 
-    /// Has samples of windows after the beginning of the run stand for those of windows left out: all windows weigh `weight`.
+    /// Weighs the samples of windows after the beginning of the run for the windows that were not profiled, too: all windows
+    /// of the phase together weigh `weight`.
     pub(super) fn weigh(&mut self, weight: f64) -> Result<(), reuse_sampler::Error> {
         if self.beginning.windows == 0 || self.covered() == 0.0 || self.profiled == self.windows {
             return Ok(());

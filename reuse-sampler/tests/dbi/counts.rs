@@ -78,6 +78,9 @@ fn instructions_are_those_of_single_stepping() {
     }
 }
 
+/// Flags for a program that is nothing but its own instructions.
+const BARE: [&str; 5] = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
+
 /// A program without a C library that makes a known number of accesses of each kind.
 const KNOWN: &str = r#"
 __attribute__((aligned(64))) static char memory[4096];
@@ -103,8 +106,7 @@ void _start(void) {
 #[test]
 fn accesses_are_those_of_a_program_whose_accesses_are_known() {
     let folder = folder("known");
-    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
-    let Some(program) = compile(&folder, KNOWN, &flags) else { return };
+    let Some(program) = compile(&folder, KNOWN, &BARE) else { return };
     let (loads, stores) = (1000 + 1000 + 2000 + 1000 + 100, 1000 + 1000 + 1000 + 1000 + 1000 + 100);
     let done = run(&[&program], &DbiOptions::windows_of(1_000), |_| ReusePlan::Every);
     assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
@@ -141,8 +143,7 @@ void _start(void) {
 #[test]
 fn accesses_of_repeated_string_instructions_are_counted_whatever_is_observed() {
     let folder = folder("repeated");
-    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
-    let Some(program) = compile(&folder, REPEATED, &flags) else { return };
+    let Some(program) = compile(&folder, REPEATED, &BARE) else { return };
     let mut instructions = Vec::new();
     for plan in [ReusePlan::Off, ReusePlan::Every] {
         let done = run(&[&program], &DbiOptions::windows_of(1_000), |_| plan);
@@ -217,8 +218,7 @@ fn traced(command: &[&str], stretch: u32) -> (u64, [u64; 2], HashMap<u32, u64>, 
 #[test]
 fn traces_have_what_windows_count() {
     let folder = folder("traces");
-    let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"];
-    let Some(program) = compile(&folder, KNOWN, &flags) else { return };
+    let Some(program) = compile(&folder, KNOWN, &BARE) else { return };
     let counted = run(&[&program], &DbiOptions::default(), |_| ReusePlan::Off);
     let (executed, kinds, _, trace) = traced(&[&program], 256);
     assert_eq!(executed, counted.instructions());

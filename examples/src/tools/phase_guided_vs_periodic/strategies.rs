@@ -197,21 +197,20 @@ fn thin_out_dense(run: &mut GuidedRun, seen: &mut Seen, recording: &Recording, r
         if densities.last().is_none_or(|&densest| densest <= DENSE * usual) {
             continue;
         }
-        record.profile = ReuseProfile::new(recording.line_size);
+        let mut left = Vec::new();
         for index in windows {
             let more = density(&recording.windows[index]) / usual;
             let Some(chosen) = seen.get_mut(&index) else { continue };
             if more > DENSE {
                 *chosen = thin(chosen, more, random);
             }
-            for &(outcome, count) in &*chosen {
-                record.profile.record_many(outcome, count, 1);
-            }
+            left.extend_from_slice(chosen);
         }
+        record.profile = profile_of(&left, recording.line_size);
     }
 }
 
-/// A profile of samples that stand for one access each.
+/// A profile of samples, each of which counts one access.
 fn profile_of(counts: &[(Outcome, u64)], line_size: LineSize) -> ReuseProfile {
     let mut profile = ReuseProfile::new(line_size);
     for &(outcome, count) in counts {

@@ -6,10 +6,11 @@ use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
 use super::block::{self, End, Found, Operand, Reach, Repeated, Source};
+use super::exits::{self, Entries, Exit};
 use super::layout::{self, shared};
 use super::region::Region;
 use super::runtime::{Runtime, hash};
-use super::translate::{self, Entries, Exit, Kind, Mark, Translator};
+use super::translate::{Kind, Mark, Translator};
 use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
@@ -21,7 +22,7 @@ const RESERVE: u64 = 1 << 16;
 const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
 
 /// A block of the program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Block {
     pub pc: u64,
     /// None in the place of the number after that of a repeated string instruction, by which its elements are counted.
@@ -60,7 +61,7 @@ struct Side<'a> {
     links: Vec<(u64, u64)>, // target, and the distance to patch
 }
 
-impl translate::Cache for Side<'_> {
+impl exits::Cache for Side<'_> {
     fn exit(&mut self, exit: Exit) -> u32 {
         let number = keep(self.region, self.exits, exit);
         if let Exit::Link { target, patch } = exit {
@@ -263,15 +264,8 @@ impl CodeCache {
                 verified: found.verified().map(<[u8]>::to_vec),
             });
             if found.repeated.is_some() {
-                self.blocks.push(Block {
-                    pc,
-                    instructions: 0,
-                    operands: Vec::new(),
-                    updates: 0,
-                    scattered: 0,
-                    repeated: found.repeated,
-                    verified: found.verified().map(<[u8]>::to_vec),
-                });
+                let verified = found.verified().map(<[u8]>::to_vec);
+                self.blocks.push(Block { pc, repeated: found.repeated, verified, ..Block::default() });
             }
         }
         let codes = &mut self.codes[kind as usize];
@@ -335,7 +329,7 @@ impl CodeCache {
             address
         } else {
             let mut code = Code::at(self.hot);
-            translate::verify(&mut code, pc, block, self.entries);
+            exits::verify(&mut code, pc, block, self.entries);
             self.region.write(code.address - self.base, &code.bytes);
             self.hot = code.here();
             codes.indirect.insert(pc, code.address);
@@ -408,7 +402,7 @@ struct Scratchpad<'a> {
     exits: &'a mut Vec<Exit>,
 }
 
-impl translate::Cache for Scratchpad<'_> {
+impl exits::Cache for Scratchpad<'_> {
     fn exit(&mut self, exit: Exit) -> u32 {
         self.exits.push(exit);
         0

@@ -58,6 +58,8 @@ mod elsewhere;
 #[cfg(dbi_backend)]
 mod execute;
 #[cfg(dbi_backend)]
+mod exits;
+#[cfg(dbi_backend)]
 mod launch;
 #[cfg(dbi_backend)]
 mod layout;
@@ -76,6 +78,8 @@ mod region;
 mod runtime;
 #[cfg(dbi_backend)]
 mod signals;
+#[cfg(dbi_backend)]
+mod strings;
 #[cfg(dbi_backend)]
 mod system_calls;
 #[cfg(dbi_backend)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::cache::CodeCache;
 use super::children::News;
+use super::exits::Exit;
 use super::layout::{self, command, private, reason, shared};
 use super::memory::{Mapped, Memory};
 use super::process::{Process, lives};
@@ -16,7 +17,6 @@ use super::region::{self, Region};
 use super::runtime::Runtime;
 use super::signals::Action;
 use super::threads::Thread;
-use super::translate::Exit;
 
 /// Longest sleep while nothing is asked.
 pub(super) const NAP: Duration = Duration::from_secs(10);

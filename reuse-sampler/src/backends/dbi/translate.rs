@@ -11,7 +11,8 @@
 use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
 use super::assemble::{Code, Gpr, RAX, RCX, RDX, RSP, encoded, general, through};
-use super::block::{self, End, Found, Operand, Repeated};
+use super::block::{self, End, Found, Operand};
+use super::exits::{Cache, Entries, Exit};
 use super::layout::shared;
 
 /// What is observed by a kind of code.
@@ -19,53 +20,6 @@ use super::layout::shared;
 pub(super) enum Kind {
     Counting = 0,
     Recording = 1,
-}
-
-/// Why code leaves the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
-    /// To `target`, not translated yet; the jump's distance is at `patch`.
-    Link { target: u64, patch: u64 },
-    /// The window ends before this block.
-    Window { pc: u64 },
-    /// The buffer is full before this block.
-    Full { pc: u64 },
-    /// A system call that the observer decides about.
-    Call { pc: u64, next: u64 },
-    /// The block at `pc`, of this number, is not what it was.
-    Changed { pc: u64, number: u32 },
-    /// Something that is not translated.
-    Unsupported { pc: u64, why: &'static str },
-}
-
-impl Exit {
-    /// Where the program is then.
-    pub(super) const fn pc(self) -> u64 {
-        match self {
-            Self::Link { target: pc, .. }
-            | Self::Window { pc }
-            | Self::Full { pc }
-            | Self::Call { pc, .. }
-            | Self::Changed { pc, .. }
-            | Self::Unsupported { pc, .. } => pc,
-        }
-    }
-}
-
-/// What translation needs to know of the cache.
-pub(super) trait Cache {
-    /// A number for an exit.
-    fn exit(&mut self, exit: Exit) -> u32;
-    /// Where the code for `pc` is, if it is translated.
-    fn translated(&self, pc: u64) -> Option<u64>;
-}
-
-/// Addresses of the entry points.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entries {
-    pub exit: u64,
-    pub call: u64,
-    pub probe: u64,
 }
 
 /// Where an instruction of the program is in translated code.
@@ -99,9 +53,9 @@ pub(super) struct Translator<'a, C> {
 
 /// The registers that recording uses.
 #[derive(Clone, Copy)]
-struct Scratch {
-    buffer: Gpr,
-    value: Gpr,
+pub(super) struct Scratch {
+    pub buffer: Gpr,
+    pub value: Gpr,
 }
 
 impl<C: Cache> Translator<'_, C> {
@@ -262,7 +216,7 @@ impl<C: Cache> Translator<'_, C> {
         }
     }
 
-    fn release(&mut self, scratch: Scratch, words: usize) {
+    pub(super) fn release(&mut self, scratch: Scratch, words: usize) {
         self.hot.lea(scratch.buffer, scratch.buffer, 8 * words as i32);
         self.hot.store(scratch.buffer, shared::BUFFER);
         self.hot.load(scratch.buffer, shared::SLOT_A);
@@ -309,7 +263,7 @@ impl<C: Cache> Translator<'_, C> {
         }
     }
 
-    fn mark(&self, pc: u64, scratch: Option<Scratch>, more: Option<(Gpr, u32)>) -> Mark {
+    pub(super) fn mark(&self, pc: u64, scratch: Option<Scratch>, more: Option<(Gpr, u32)>) -> Mark {
         let spilled = match scratch {
             Some(s) => [Some((s.buffer, shared::SLOT_A)), Some((s.value, shared::SLOT_B)), more],
             None => [more, None, None],
@@ -365,51 +319,6 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.raw(&bytes);
         self.hot.load(free, shared::SLOT_D);
         Some(())
-    }
-
-    /// A repeated string instruction: its elements are counted, and recorded by where it began and where it ended.
-    fn repeated(&mut self, found: &Found, scratch: Option<Scratch>, done: &mut Translation) {
-        const RSI: Gpr = 6;
-        const RDI: Gpr = 7;
-        let record = |code: &mut Code, words: [i32; 3]| {
-            if let Some(Scratch { buffer, .. }) = scratch {
-                for (word, register) in words.into_iter().zip([RSI, RDI, RCX]) {
-                    code.put(buffer, 8 * word, register);
-                }
-            }
-        };
-        record(self.hot, [1, 2, 3]);
-        self.hot.store(RCX, shared::SLOT_C);
-        if let Some(instruction) = found.instructions.first() {
-            done.marks.push(self.mark(instruction.ip(), scratch, None));
-            self.hot.raw(&found.code[..instruction.len()]);
-        }
-        record(self.hot, [4, 5, 6]);
-        self.count_elements(found, scratch);
-        if let Some(scratch) = scratch {
-            self.hot.put_value(scratch.buffer, self.number);
-            self.release(scratch, Repeated::WORDS);
-        }
-    }
-
-    /// Adds what rcx has fallen by since it was stored to the count of the block's elements. Changes no flag.
-    fn count_elements(&mut self, found: &Found, recording: Option<Scratch>) {
-        let elements = shared::COUNTS + 8 * (self.number + 1);
-        let Scratch { value, .. } = scratch(found);
-        if recording.is_none() {
-            self.hot.store(value, shared::SLOT_B);
-        }
-        self.hot.store(RCX, shared::SLOT_D);
-        self.hot.complement(RCX);
-        self.hot.load(value, shared::SLOT_C);
-        self.hot.lea_full(value, Some(value), Some((RCX, 1)), 1, true);
-        self.hot.load(RCX, elements);
-        self.hot.lea_sum(value, value, RCX);
-        self.hot.store(value, elements);
-        self.hot.load(RCX, shared::SLOT_D);
-        if recording.is_none() {
-            self.hot.load(value, shared::SLOT_B);
-        }
     }
 
     fn end(&mut self, found: &Found, may_continue: bool, marks: &mut Vec<Mark>) -> Option<bool> {
@@ -530,26 +439,10 @@ impl<C: Cache> Translator<'_, C> {
 }
 
 /// The registers that a block does not use, for recording.
-fn scratch(found: &Found) -> Scratch {
+pub(super) fn scratch(found: &Found) -> Scratch {
     let buffer = found.untouched.ilog2() as Gpr;
     let rest = found.untouched & !(1 << buffer);
     Scratch { buffer, value: rest.ilog2() as Gpr }
 }
 
 const LOOKUP: [Option<(Gpr, u32)>; 3] = [Some((RCX, shared::SLOT_A)), Some((RDX, shared::SLOT_B)), None];
-
-/// The indirect entry of the block at `pc`: goes on to `block` if that is what is asked for.
-pub(super) fn verify(code: &mut Code, pc: u64, block: u64, entries: Entries) {
-    code.set_long(RDX, pc.wrapping_neg());
-    code.raw(&[0x48, 0x8D, 0x0C, 0x11]); // lea rcx, [rcx+rdx]
-    code.raw(&[0xE3, 5]); // jrcxz over the jump
-    code.jump(entries.probe);
-    code.load(RCX, shared::SLOT_A);
-    code.load(RDX, shared::SLOT_B);
-    code.jump(block);
-}
-
-impl Repeated {
-    /// Words recorded, the block's own included.
-    pub(super) const WORDS: usize = 7;
-}
