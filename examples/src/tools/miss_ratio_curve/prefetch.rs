@@ -134,7 +134,7 @@ pub fn exact(
     let mut stack = LruStack::new();
     let mut misses = vec![0_u64; sizes.len()];
     let mut demand = 0_u64;
-    let (_, incomplete) = replay(source, watch, |_, access| {
+    let (touched, incomplete) = replay(source, watch, |_, access| {
         let (first, last) = line_size.span(access);
         for line in first..=last {
             let distance = stack.access(Line(line));
@@ -149,7 +149,7 @@ pub fn exact(
     })?;
     let ratio = |misses: u64| misses as f64 / demand.max(1) as f64;
     let points = sizes.iter().copied().zip(misses.into_iter().map(ratio)).collect();
-    Ok(Measured { samples: demand, windows: 1, points, incomplete, ..Measured::default() })
+    Ok(Measured { samples: touched, windows: 1, points, incomplete, ..Measured::default() })
 }
 
 impl Measured {
@@ -164,9 +164,7 @@ impl Measured {
         for (point, kinds) in self.points.iter_mut().zip(self.kinds.take().into_iter().flatten()) {
             point.1 = kinds[0].unwrap_or_default();
         }
-        // Those of the model are of all touches, fetched lines included.
-        self.intervals = None;
-        self.invalidated.clear();
+        self.invalidated.clear(); // of all touches, fetched lines included
         self.accesses = seen.accesses;
         self.prefetches = Some(seen.lines);
         Ok(self)

@@ -197,7 +197,8 @@ impl Report<'_> {
             None => write!(out, "{accesses} accesses to lines of {} bytes", self.line_size.bytes())?,
             Some(_) => write!(out, "{accesses} requests for objects")?,
         }
-        writeln!(out, ", {samples} of them sampled")?;
+        let touched = if self.measured.prefetches.is_some() { "and of the lines fetched " } else { "" };
+        writeln!(out, ", {samples} of them {touched}sampled")?;
         if let (Some(prefetch), Some(lines)) = (self.prefetch, self.measured.prefetches) {
             let name = prefetch.name();
             writeln!(

@@ -68,6 +68,8 @@ impl<'a> Settings<'a> {
             0 => None,
             draws => Some(Bootstrap::new(LEVEL, draws, args.common.seed).map_err(Failure::usage)?),
         };
+        // They would be of all touches, fetched lines included.
+        let bootstrap = bootstrap.filter(|_| args.prefetch.is_none());
         let plan = WindowPlan::new(reuse);
         Ok(Self { args, format, line_size, sizes, plan, bootstrap, hot_spots, scope, unit })
     }
