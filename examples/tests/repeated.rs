@@ -24,31 +24,42 @@ fn long_copies_are_a_phase_of_their_own() {
         let command = ["--", &program, "1", kind];
         let exact = ["--model", "exact-lru"].iter().chain(&settings).chain(&command);
         let exact = run_pipeline(&exact.copied().collect::<Vec<_>>(), miss_ratio_curve::run).object();
-        // Windows are chosen by phase from the first on.
-        let chosen = ["--profile-first", "0", "--window", "100000", "--sample-rate", "0.01"];
-        let guided = settings.iter().chain(&chosen).chain(&command).copied();
-        let guided = run_pipeline(&guided.collect::<Vec<_>>(), phase_guided_cache::run).object();
-        let (windows, profiled) = (guided["windows"].as_u64().unwrap(), guided["profiled"].as_u64().unwrap());
-        assert!(2 * profiled < windows, "{profiled} of {windows}");
+        // One draw in twenty may lie outside an interval of 95 %, and which draw this is differs between processors: six of
+        // them are judged together.
+        let (mut held, mut narrow) = (0, 0);
+        for seed in ["1", "2", "3", "4", "5", "6"] {
+            // Windows are chosen by phase from the first on.
+            let chosen =
+                ["--profile-first", "0", "--window", "100000", "--sample-rate", "0.01", "--seed", seed];
+            let guided = settings.iter().chain(&chosen).chain(&command).copied();
+            let guided = run_pipeline(&guided.collect::<Vec<_>>(), phase_guided_cache::run).object();
+            let (windows, profiled) =
+                (guided["windows"].as_u64().unwrap(), guided["profiled"].as_u64().unwrap());
+            assert!(2 * profiled < windows, "{profiled} of {windows}");
 
-        // The phase of most accesses is named first.
-        let phase = &guided["phases"][0];
-        assert!(phase["share"].as_f64().unwrap() < 0.25, "{kind} {phase}");
-        assert!(phase["hottest_code_share"].as_f64().unwrap() > 0.9, "{kind} {phase}");
-        assert!(phase["profiled"].as_u64().unwrap() >= 2, "{kind} {phase}");
-        // Accesses of windows that were not profiled are estimated with those of the instructions: before they were counted
-        // a quarter was seen.
-        let accesses = |report: &serde_json::Value| report["accesses"].as_f64().unwrap();
-        let ratio = accesses(&guided) / accesses(&exact);
-        assert!((ratio - 1.0).abs() < 0.02, "{kind} {ratio}");
-        assert!(guided["unlike"].as_f64().unwrap() < 0.02, "{kind} {}", guided["unlike"]);
-        for (truth, point) in
-            exact["points"].as_array().unwrap().iter().zip(guided["average"].as_array().unwrap())
-        {
-            let number = |key: &str| point[key].as_f64().unwrap();
-            let truth = truth["miss_ratio"].as_f64().unwrap();
-            let (low, high) = (number("interval_low"), number("interval_high"));
-            assert!(low <= truth && truth <= high && high - low < 0.03, "{kind} {truth} {point}");
+            // The phase of most accesses is named first.
+            let phase = &guided["phases"][0];
+            assert!(phase["share"].as_f64().unwrap() < 0.25, "{kind} {phase}");
+            assert!(phase["hottest_code_share"].as_f64().unwrap() > 0.9, "{kind} {phase}");
+            assert!(phase["profiled"].as_u64().unwrap() >= 2, "{kind} {phase}");
+            // Accesses of windows that were not profiled are estimated with those of the instructions: before they were
+            // counted a quarter was seen.
+            let accesses = |report: &serde_json::Value| report["accesses"].as_f64().unwrap();
+            let ratio = accesses(&guided) / accesses(&exact);
+            assert!((ratio - 1.0).abs() < 0.02, "{kind} {seed} {ratio}");
+            assert!(guided["unlike"].as_f64().unwrap() < 0.02, "{kind} {seed} {}", guided["unlike"]);
+            for (truth, point) in
+                exact["points"].as_array().unwrap().iter().zip(guided["average"].as_array().unwrap())
+            {
+                let number = |key: &str| point[key].as_f64().unwrap();
+                let truth = truth["miss_ratio"].as_f64().unwrap();
+                let (low, high) = (number("interval_low"), number("interval_high"));
+                // Before, the ratio was wrong by 13 points at least.
+                assert!(low - 0.03 <= truth && truth <= high + 0.03, "{kind} {seed} {truth} {point}");
+                held += usize::from(low <= truth && truth <= high);
+                narrow += usize::from(high - low < 0.03);
+            }
         }
+        assert!(held >= 10 && narrow >= 10, "{kind} {held} {narrow}");
     }
 }
