@@ -12,7 +12,7 @@ use examples::tools::power_frequency::accuracy::{self, Row, Table};
 use examples::tools::power_frequency::calibrate::{Calibration, INTERVAL};
 use examples::tools::power_frequency::counted::Setup;
 use examples::tools::power_frequency::modelled::TrafficModel;
-use examples::tools::power_frequency::{Args, run_until, suite};
+use examples::tools::power_frequency::{Args, judge, run_until, suite};
 use powersleuth::Hertz;
 use powersleuth::analysis::{Goal, Objective};
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
@@ -36,18 +36,31 @@ fn predictions_are_as_good_as_promised() {
     let goal = Goal::least(Objective::Edp).within(0.1).unwrap();
     let all: Vec<Hertz> = calibration.points().frequencies().collect();
     let stations = accuracy::stations(calibration.points());
-    let setup = Setup {
-        // Every other one, to save time; the example judges all nine.
-        frequencies: all.iter().copied().step_by(2).collect(),
-        profiled_at: stations[2],
-        counters: 4,
-        seed: SEED,
-        core: CoreSettings::default(),
-    };
-    let judged =
-        |(name, workload): (&str, _)| accuracy::row(name, &workload, calibration, &setup, &goal).unwrap();
-    let rows: Vec<Row> = suite::evaluation(SEED + 1, 1).into_iter().map(judged).collect();
-    let table = Table { stations, rows, unknown: None };
+    // What keeping the bound in truth costs, at all nine frequencies and at every other.
+    let [table, coarse] = [1, 2].map(|step| {
+        let setup = Setup {
+            frequencies: all.iter().copied().step_by(step).collect(),
+            profiled_at: stations[2],
+            counters: 4,
+            seed: SEED,
+            core: CoreSettings::default(),
+        };
+        let judged =
+            |(name, workload): (&str, _)| accuracy::row(name, &workload, calibration, &setup, &goal).unwrap();
+        let rows: Vec<Row> = suite::evaluation(SEED + 1, 1).into_iter().map(judged).collect();
+        let table = Table { stations, rows, unknown: None };
+        let kept = table.mean(|row| row.regret.kept);
+        assert!(kept >= 0.8, "saving {kept}");
+        let within: Vec<&Row> = table.rows.iter().filter(|row| row.regret.violations.is_empty()).collect();
+        assert!(within.iter().all(|row| row.regret.mean >= 0.0));
+        let broken = table.worst(|row| row.regret.violations.iter().map(|(_, by)| *by).fold(0.0, f64::max));
+        assert!(broken <= 0.005, "{broken}");
+        table
+    });
+    // Of all programs together. A margin costs a whole step of frequency, and a coarser step costs more.
+    let kept = [&table, &coarse].map(|table| judge::kept(table.rows.iter().map(|row| &row.regret)));
+    println!("kept {kept:?}");
+    assert!(kept[0] >= 0.8 && kept[1] >= 0.7, "saving {kept:?}");
 
     // The paper has 3.9 % on average and 15.1 % for the worst program, 2.4 % from the median, 4.2 % upwards.
     const CALIBRATED: usize = 2;
@@ -65,14 +78,6 @@ fn predictions_are_as_good_as_promised() {
 
     let filled = [0, 1].map(|k| table.mean(|row| row.filling[k]));
     assert!(filled[0] <= 0.5 * filled[1], "multiplexing {filled:?}");
-
-    // What keeping the bound in truth costs.
-    let kept = table.mean(|row| row.regret.kept);
-    assert!(kept >= 0.8, "saving {kept}");
-    let within: Vec<&Row> = table.rows.iter().filter(|row| row.regret.violations.is_empty()).collect();
-    assert!(within.iter().all(|row| row.regret.mean >= 0.0));
-    let broken = table.worst(|row| row.regret.violations.iter().map(|(_, by)| *by).fold(0.0, f64::max));
-    assert!(broken <= 0.005, "{broken}");
 }
 
 #[test]
@@ -203,7 +208,7 @@ fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
     assert_eq!(ended.status, 0, "{}", ended.messages);
     let arguments = ["--workload", "compute", "--frequencies", "1.6,2.13,2.67", "--power-model", &model];
     let told = run_with(&[&arguments[..], &["--json"]].concat(), false).object();
-    assert_eq!(told["models"]["performance"], "calibrated");
+    assert_eq!(told["models"]["performance"], "overlapping stalls");
     let number = |value: &Value| value.as_f64().unwrap();
     let errors = told["models"]["errors"].as_array().unwrap();
     assert_eq!(errors.len(), 3);
@@ -219,7 +224,10 @@ fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
     let page = run_with(&arguments, false).out;
     assert!(page.contains("on kernels left out of the calibration"), "{page}");
     let table = run_with(&calibrate, false).out;
-    assert!(table.contains("Time by the calibrated model") && table.contains("relative voltage"), "{table}");
+    assert!(
+        table.contains("Time by the overlapping stalls model") && table.contains("relative voltage"),
+        "{table}"
+    );
     // A core of another width is another machine.
     let other = run_with(&[&arguments[..], &["--core-width", "2"]].concat(), false);
     assert_eq!(other.status, 1);

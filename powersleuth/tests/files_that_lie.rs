@@ -7,12 +7,16 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::rc::Rc;
+use std::sync::mpsc;
 use std::time::Duration;
+use std::{fs, thread};
 
 use powersleuth::Error;
 use powersleuth::linux::{
-    EnergyMeter, Files, PowerMeter, Thermometer, energy_zones, machine_name, package_zones, policies,
+    EnergyMeter, Files, PowerMeter, Thermometer, Tree, energy_zones, machine_name, package_zones, policies,
     voltages,
 };
 
@@ -35,6 +39,7 @@ struct Lying {
     files: Rc<BTreeMap<String, String>>,
     lie: Option<(String, Lie)>,
     touched: Rc<RefCell<BTreeSet<String>>>,
+    on_disk: Option<Tree>, // instead
 }
 
 impl Lying {
@@ -52,6 +57,9 @@ impl Lying {
 impl Files for Lying {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.refuse(path)?;
+        if let Some(tree) = &self.on_disk {
+            return tree.read(path);
+        }
         let content = self.files.get(path).ok_or(ErrorKind::NotFound)?;
         let lie = self.lie.as_ref().filter(|(lying, _)| lying == path).map(|(_, lie)| *lie);
         Ok(match lie {
@@ -70,6 +78,9 @@ impl Files for Lying {
 
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
         self.refuse(directory)?;
+        if let Some(tree) = &self.on_disk {
+            return tree.list(directory);
+        }
         let inside = self.files.keys().filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/'));
         let names: BTreeSet<String> =
             inside.filter_map(|rest| Some(rest.split('/').next()?.to_owned())).collect();
@@ -227,6 +238,68 @@ fn no_file_that_lies_reads_as_none() {
         }
     }
     assert!(tried > 400, "{tried}");
+}
+
+/// What stands in place of a file or a folder.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Instead {
+    /// A pipe into which nobody writes.
+    Pipe,
+    /// A device that never ends.
+    Endless,
+    /// A link to itself, which root cannot read either.
+    Loop,
+    /// A folder for a file, a file for a folder.
+    Other,
+}
+
+#[test]
+fn what_is_no_file_is_named_and_not_waited_for() {
+    let mut tried = 0;
+    for (name, list, read) in READERS {
+        let honest = tree(list);
+        let truth = read(honest.clone()).unwrap();
+        for path in honest.touched.take() {
+            let is_file = honest.files.contains_key(&path);
+            let inside = format!("{path}/");
+            if !is_file && !honest.files.keys().any(|file| file.starts_with(&inside)) {
+                continue;
+            }
+            for instead in [Instead::Pipe, Instead::Endless, Instead::Loop, Instead::Other] {
+                let root = tempfile::tempdir().unwrap();
+                let at = root.path().join(&path);
+                let others =
+                    honest.files.iter().filter(|(file, _)| **file != path && !file.starts_with(&inside));
+                for (file, content) in others {
+                    let file = root.path().join(file);
+                    fs::create_dir_all(file.parent().unwrap()).unwrap();
+                    fs::write(file, content).unwrap();
+                }
+                fs::create_dir_all(at.parent().unwrap()).unwrap();
+                match instead {
+                    Instead::Pipe => assert!(Command::new("mkfifo").arg(&at).status().unwrap().success()),
+                    Instead::Endless => symlink("/dev/zero", &at).unwrap(),
+                    Instead::Loop => symlink(&at, &at).unwrap(),
+                    Instead::Other if is_file => fs::create_dir(&at).unwrap(),
+                    Instead::Other => fs::write(&at, "0\n").unwrap(),
+                }
+                tried += 1;
+                let (tell, told) = mpsc::channel();
+                let on_disk = Some(Tree::new(root.path()));
+                thread::spawn(move || tell.send(read(Lying { on_disk, ..Lying::default() })));
+                let case = format!("{name}: {path} {instead:?}");
+                match told.recv_timeout(Duration::from_secs(60)).expect(&case) {
+                    // Another file told the same.
+                    Ok(found) => assert_eq!(found, truth, "{case}"),
+                    Err(error) => {
+                        assert!(matches!(error, Error::File { .. }), "{case}: {error}");
+                        assert!(error.to_string().contains(&path), "{case}: {error}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 150, "{tried}");
 }
 
 #[test]

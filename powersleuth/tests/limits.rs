@@ -68,7 +68,6 @@ impl Case {
     /// The objective of a plan that keeps to everything, written down from the definitions alone.
     fn value(&self, levels: &[usize]) -> Option<f64> {
         let (analysis, fastest) = (&self.analysis, self.analysis.fastest().0);
-        let stretch = |l: usize| analysis.frequencies()[fastest] / analysis.frequencies()[l] - 1.0;
         let (mut cost, mut guarded, mut since, mut before) = (Cost::default(), 0.0, f64::INFINITY, None);
         for (i, &level) in levels.iter().enumerate() {
             let row = analysis.instance_costs(i);
@@ -81,18 +80,26 @@ impl Case {
                 guarded += self.goal.transition().time.0;
             }
             cost += row[level];
-            guarded += row[level].time.0 + self.margin * stretch(level) * row[fastest].time.0;
+            guarded += self.guarded(row, level) * row[fastest].time.0;
             since += row[level].time.0;
             before = Some(level);
             let phase = &analysis.instances()[i].phase;
             let whole = &analysis.phases().iter().find(|p| p.phase == *phase).unwrap().costs;
-            let slower = whole[level].time.0 / whole[fastest].time.0 - 1.0 + self.margin * stretch(level);
+            let slower = self.guarded(whole, level) - 1.0;
             if row[level].power().0 > self.cap || (level != fastest && slower > self.slowdown) {
                 return None;
             }
         }
         let kept = guarded <= self.deadline * (1.0 + 1e-12) && cost.energy.0 <= self.budget * (1.0 + 1e-12);
         kept.then(|| self.goal.objective().of(cost))
+    }
+
+    /// Time over that at the highest frequency, if more of it scales with the clock than predicted, at most all.
+    fn guarded(&self, row: &[Cost], level: usize) -> f64 {
+        let frequencies = self.analysis.frequencies();
+        let slower = frequencies[row.len() - 1] / frequencies[level];
+        let predicted = row[level].time.0 / row[row.len() - 1].time.0;
+        (predicted + self.margin * (slower - 1.0)).min(slower).max(predicted)
     }
 
     /// The least value of all ways to give `digits` things a level, spread over the instances by `spread`.

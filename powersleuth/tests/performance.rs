@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use powersleuth::performance::{
-    CalibratedStalls, Counts, Linear, MissBased, PerformanceModel, Scaling, StallBased, StallCalibration,
+    CalibratedStalls, Counts, Linear, MissBased, OverlappingStalls, PerformanceModel, Scaling,
+    SlowdownErrors, StallBased, StallCalibration,
 };
 use powersleuth::{Cycles, Error, Hertz, Seconds};
 use quickcheck::quickcheck;
@@ -90,7 +91,8 @@ quickcheck! {
             .and_then(|c| c.with_leading_misses(f64::from(leading)))
             .and_then(|c| c.with_resource_stalls(Cycles(f64::from(busy))))
             .unwrap();
-        let models: [Box<dyn PerformanceModel>; 4] = [
+        let models: [Box<dyn PerformanceModel>; 5] = [
+            Box::new(OverlappingStalls::new(LATENCY, 0.8, 1e8, [0.9; 6]).unwrap()),
             Box::new(CalibratedStalls::new(LATENCY, 1.2).unwrap()),
             Box::new(Linear),
             Box::new(StallBased::new(LATENCY).unwrap()),
@@ -200,4 +202,89 @@ fn errors_of_slowdowns_are_those_of_programs_left_out() {
     assert!(matches!(calibration.cross_validate(&[0, 1]), Err(Error::Length { .. })));
     assert!(calibration.cross_validate(&[0; 4]).is_err(), "nothing is left to fit to");
     assert!(errors.margin(0.0).is_err());
+}
+
+/// A stretch of which memory truly has the share that the formula with these weights finds, and its cycles at `LOW`.
+fn overlapping(model: &OverlappingStalls, [execution, resource, misses]: [f64; 3]) -> (Counts, Cycles) {
+    let cycles = Cycles(1e6);
+    let counts = Counts::new(1e6, cycles, Cycles(execution * 1e6), misses).unwrap();
+    let counts = counts.with_resource_stalls(Cycles(resource * 1e6)).unwrap();
+    let slow = model.cycles_at(&counts, HIGH, LOW);
+    (counts, slow)
+}
+
+#[test]
+fn overlapping_stalls_find_what_made_the_runs() {
+    // A list that is followed: 2 x 160 cycles of memory in a thousand, each with 40 more on the chip.
+    let alone = 0.8;
+    let waits = 0.8 * 1e6 / (LATENCY * HIGH).0;
+    let weights = [0.05, -0.2, 0.15, 0.3, 0.45, -0.25];
+    let truth = OverlappingStalls::new(LATENCY, alone, 1e9, weights).unwrap();
+    let mut runs: Vec<(Counts, Cycles)> = (0..40)
+        .map(|i| {
+            let next = |step: i32| f64::from(i * step % 41) / 41.0;
+            overlapping(&truth, [0.1 + 0.6 * next(7), 0.6 * next(11), 500.0 + 4e4 * next(17)])
+        })
+        .collect();
+    let list = Counts::new(1e6, Cycles(1e6), Cycles(0.99e6), waits).unwrap();
+    let list = list.with_resource_stalls(Cycles(1e6)).unwrap();
+    runs.push((list, Cycles(1e6 * (1.0 - 0.8 * (1.0 - LOW / HIGH)))));
+    // What keeps the channel busy is the largest rate that was seen.
+    let rate =
+        runs.iter().map(|(counts, _)| counts.llc_misses() / (Cycles(1e6) / HIGH).0).fold(0.0, f64::max);
+    let truth = OverlappingStalls::new(LATENCY, alone, rate, weights).unwrap();
+    for (counts, slow) in runs.iter_mut().take(40) {
+        *slow = truth.cycles_at(counts, HIGH, LOW);
+    }
+    let model = OverlappingStalls::fit(LATENCY, HIGH, LOW, runs.iter().copied()).unwrap();
+    let error = |model: &OverlappingStalls| {
+        let off = runs.iter().map(|(counts, slow)| (model.cycles_at(counts, HIGH, LOW) / *slow - 1.0).abs());
+        off.sum::<f64>() / runs.len() as f64
+    };
+    // The penalty on the weights leaves some.
+    assert!(error(&model) < 0.01, "{}", error(&model));
+    // However much stalls, a miss alone has no more of memory than the list's, and without misses nothing is memory's.
+    let (counts, _) = overlapping(&truth, [1.0, 1.0, 2.0 * waits]);
+    let channel = counts.llc_misses() / (Cycles(1e6) / HIGH).0 / rate;
+    assert!(model.memory_cycles(&counts, HIGH).0 <= 1e6 * (0.8 + 0.2 * channel) + 1e-6);
+    let (hits, slow) = overlapping(&truth, [0.4, 0.5, 0.0]);
+    assert_eq!((model.memory_cycles(&hits, HIGH), slow), (Cycles(0.0), Cycles(1e6)));
+    // Two kinds of stall that disagree are doubted.
+    let doubt = |execution, resource| model.doubt(&overlapping(&truth, [execution, resource, 1e4]).0, HIGH);
+    assert!(doubt(0.6, 0.1) > doubt(0.6, 0.6) && (doubt(0.6, 0.6) - 0.05).abs() < 1e-12);
+}
+
+#[test]
+fn each_useless_run_of_overlapping_stalls_is_refused() {
+    let new = |alone, rate, weight| OverlappingStalls::new(LATENCY, alone, rate, [weight; 6]);
+    for refused in [new(1.1, 1.0, 0.0), new(f64::NAN, 1.0, 0.0), new(0.5, 0.0, 0.0), new(0.5, 1.0, f64::NAN)]
+    {
+        assert!(matches!(refused, Err(Error::OutOfRange { .. })), "{refused:?}");
+    }
+    let model = new(0.8, 1e8, 0.1).unwrap();
+    let without = Counts::new(1.0, Cycles(1.0), Cycles(0.5), 1.0).unwrap();
+    assert_eq!(model.missing(&without), Some("resource stalls"));
+    let fit = |to, counts: Counts, cycles: f64, number: usize| {
+        OverlappingStalls::fit(LATENCY, HIGH, to, vec![(counts, Cycles(cycles)); number])
+    };
+    let (counts, _) = mixed(1e5, 2e5);
+    assert!(matches!(fit(LOW, without, 1.0, 9), Err(Error::NotCounted { .. })));
+    assert!(matches!(fit(HIGH, counts, 1.0, 9), Err(Error::Duplicate { .. })));
+    assert!(matches!(fit(LOW, counts, 0.0, 9), Err(Error::OutOfRange { .. })));
+    assert!(matches!(fit(LOW, counts, 9e5, 6), Err(Error::TooFewObservations { .. })));
+}
+
+#[test]
+fn errors_of_any_model_are_in_units_of_its_doubt() {
+    // At half the clock of 1000 cycles: memory of 400 was predicted as 600, and of 500 as 450.
+    let run = |measured: f64, predicted: f64, doubt| {
+        ([Cycles(1000.0), Cycles(1000.0 - measured / 2.0), Cycles(1000.0 - predicted / 2.0)], doubt)
+    };
+    let (from, to) = (Hertz::from_ghz(3.0), Hertz::from_ghz(1.5));
+    let errors = SlowdownErrors::of(from, to, [run(400.0, 600.0, 0.5), run(500.0, 450.0, 0.5)]).unwrap();
+    assert!((errors.margin(1.0).unwrap() - 0.4).abs() < 1e-12);
+    assert_eq!(errors.margin(0.5).unwrap(), 0.0);
+    assert!(matches!(SlowdownErrors::of(from, to, []), Err(Error::Empty { .. })));
+    assert!(matches!(SlowdownErrors::of(from, to, [run(0.0, 0.0, 0.0)]), Err(Error::OutOfRange { .. })));
+    assert!(matches!(SlowdownErrors::of(from, from, [run(0.0, 0.0, 1.0)]), Err(Error::Duplicate { .. })));
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::analysis;
 use powersleuth::analysis::{Analysis, Goal, Objective, Outcome, ParetoPoint, Plan, Schedule};
-use powersleuth::performance::{Counts, Event, MissBased, StallBased};
+use powersleuth::performance::{Counts, Event, MissBased, OverlappingStalls, StallBased};
 use powersleuth::power::{
     CrossValidation, EffectiveCapacitance, Fit, OperatingPoint, OperatingPoints, PowerModel, TrainingSet,
     nehalem,
@@ -83,6 +83,7 @@ quickcheck! {
         read.program_costs() == original.program_costs()
             && read.phases() == original.phases()
             && read.instances() == original.instances()
+            && read.doubt() == original.doubt()
             && (0..original.instances().len()).all(|i| read.instance_costs(i) == original.instance_costs(i))
             && read.schedule(&goal) == schedule
             && again::<Schedule<u8>>(&schedule) == schedule
@@ -110,6 +111,9 @@ fn fits_and_models_of_time_come_back() {
     for model in [StallBased::new(latency).unwrap(), StallBased::exact_stalls()] {
         assert_eq!(again::<StallBased>(&model), model);
     }
+    let model = OverlappingStalls::new(latency, 0.78, 1e8 / 3.0, [0.1 / 3.0; 6]).unwrap();
+    assert_eq!(again::<OverlappingStalls>(&model), model);
+    assert!(refused(&model, "0.78", "1.78").contains("memory's share of a miss is 1.78"));
     let model = MissBased::new(latency).unwrap();
     assert_eq!(again::<MissBased>(&model), model);
     let counts =
@@ -137,6 +141,8 @@ fn what_contradicts_itself_is_refused_by_name() {
         ("\"instances\":[[0,2]", "\"instances\":[[2,2]", "instructions of phases"),
         ("{\"time\":", "{\"time\":-", "the time of an interval in seconds is -"),
         ("\"instructions\":[3000000.0", "\"instructions\":[0.0", "the number of instructions is 0"),
+        ("\"doubts\":[1.0,", "\"doubts\":[-1.0,", "the doubt of an interval is -1"),
+        ("\"doubts\":[1.0,", "\"doubts\":[", "doubts of intervals"),
     ] {
         let error = refused(&original, from, to);
         assert!(error.contains(problem), "{error}");

@@ -1,7 +1,7 @@
 //! The machine's own `resctrl`, and a target of this machine confined by it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
@@ -17,6 +17,26 @@ use crate::{
     testbed::Testbed,
 };
 
+/// No file of the kernel that is read here is longer.
+const LONGEST: u64 = 16 << 20;
+
+/// Text of a file that ends. A pipe or a device, which would be waited for, is refused.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    check_regular(path)?;
+    let mut text = String::new();
+    if File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)? as u64 > LONGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not end within 16 MiB"));
+    }
+    Ok(text)
+}
+
+fn check_regular(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
 /// The files below a folder.
 #[derive(Clone, Debug)]
 pub struct RootFiles(PathBuf);
@@ -31,12 +51,14 @@ impl RootFiles {
 
 impl ResctrlFiles for RootFiles {
     fn read(&self, path: &str) -> io::Result<String> {
-        fs::read_to_string(self.0.join(path))
+        read_text(&self.0.join(path))
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
         // Never made here, and in one call: the kernel judges each by itself.
-        let mut file = OpenOptions::new().write(true).truncate(true).open(self.0.join(path))?;
+        let path = self.0.join(path);
+        check_regular(&path)?;
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         match file.write(text.as_bytes())? {
             written if written == text.len() => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),
@@ -44,9 +66,14 @@ impl ResctrlFiles for RootFiles {
     }
 
     fn folders(&self, path: &str) -> io::Result<Vec<String>> {
-        let entries = fs::read_dir(self.0.join(path))?.filter_map(Result::ok);
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        Ok(folders.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(self.0.join(path))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.extend(entry.file_name().into_string().ok());
+            }
+        }
+        Ok(folders)
     }
 
     fn make_folder(&self, path: &str) -> io::Result<()> {

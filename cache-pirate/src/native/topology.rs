@@ -1,8 +1,11 @@
 //! Which processors share which caches, read from sysfs below a root that tests can replace.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::Path;
 
+use super::divided::read_text;
 use crate::error::PirateError;
 
 /// A data cache as one processor sees it.
@@ -126,10 +129,11 @@ impl Topology {
         Self::read(Path::new("/"))
     }
 
-    /// Reads `sys/devices/system/cpu` and `proc/cpuinfo` below `root`.
+    /// Reads `sys/devices/system/cpu` and `proc/cpuinfo` below `root`. What the kernel does not tell, for want of a file, is
+    /// left out.
     ///
     /// # Errors
-    /// [`PirateError::System`] if no processor is listed there.
+    /// [`PirateError::System`] if no processor is listed there, or for a file that cannot be read or is not understood.
     pub fn read(root: &Path) -> Result<Self, PirateError> {
         let folder = root.join("sys/devices/system/cpu");
         let refused = |source| PirateError::System {
@@ -138,20 +142,22 @@ impl Topology {
             source,
             remedy: "is sysfs mounted?",
         };
-        let mut cpus: Vec<Cpu> = fs::read_dir(&folder)
-            .map_err(refused)?
-            .filter_map(Result::ok)
-            .filter_map(|entry| {
-                let id = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-                read_cpu(id, &entry.path())
-            })
-            .collect();
+        let mut cpus = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(refused)? {
+            let entry = entry.map_err(refused)?;
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok());
+            if let Some(id) = id {
+                cpus.extend(read_cpu(id, &entry.path())?);
+            }
+        }
         if cpus.is_empty() {
-            return Err(refused(std::io::Error::from(std::io::ErrorKind::NotFound)));
+            return Err(refused(ErrorKind::NotFound.into()));
         }
         cpus.sort_by_key(|cpu| cpu.id);
-        let model =
-            fs::read_to_string(root.join("proc/cpuinfo")).map_or_else(|_| Model::default(), |t| model(&t));
+        let cpuinfo = root.join("proc/cpuinfo");
+        let fields = |text: &str| text.contains(':').then(|| model(text));
+        let model = parsed(&cpuinfo, "fields and their values", fields)?.unwrap_or_default();
         Ok(Self { cpus, model })
     }
 
@@ -240,58 +246,118 @@ impl Topology {
     }
 }
 
-fn read_cpu(id: usize, folder: &Path) -> Option<Cpu> {
+/// `None` if it is offline.
+fn read_cpu(id: usize, folder: &Path) -> Result<Option<Cpu>, PirateError> {
     // Absent for processors that cannot be taken offline.
-    if text(&folder.join("online")).is_some_and(|online| online == "0") {
-        return None;
+    let online = parsed(&folder.join("online"), "0 or 1", |text| match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    })?;
+    if online == Some(false) {
+        return Ok(None);
     }
-    let core = ["topology/core_cpus_list", "topology/thread_siblings_list"]
-        .iter()
-        .find_map(|file| text(&folder.join(file)))
-        .map_or_else(|| vec![id], |list| parse_list(&list));
-    let mut caches: Vec<CacheInfo> = fs::read_dir(folder.join("cache"))
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .filter_map(|entry| read_cache(id, &entry.path()))
-        .collect();
-    caches.sort_by_key(|cache| cache.level);
-    let scaling = || {
-        let governor = text(&folder.join("cpufreq/scaling_governor"))?;
-        let number = |file: &str| text(&folder.join("cpufreq").join(file))?.parse().ok();
-        Some((governor, number("scaling_min_freq")?, number("scaling_max_freq")?))
+    let cpus = |file: &str| parsed(&folder.join(file), LIST, parse_list);
+    let core = match cpus("topology/core_cpus_list")? {
+        Some(core) => Some(core),
+        None => cpus("topology/thread_siblings_list")?,
     };
-    Some(Cpu { id, core, caches, scaling: scaling() })
-}
-
-fn read_cache(id: usize, folder: &Path) -> Option<CacheInfo> {
-    if text(&folder.join("type"))? == "Instruction" {
-        return None;
+    let cache = folder.join("cache");
+    let mut caches = Vec::new();
+    for entry in entries(&cache)? {
+        if entry.to_str().is_some_and(|name| name.starts_with("index")) {
+            caches.extend(read_cache(id, &cache.join(entry))?);
+        }
     }
-    Some(CacheInfo {
-        level: text(&folder.join("level"))?.parse().ok()?,
-        bytes: parse_size(&text(&folder.join("size"))?)?,
-        line_size: text(&folder.join("coherency_line_size")).and_then(|t| t.parse().ok()).unwrap_or(64),
-        ways: text(&folder.join("ways_of_associativity")).and_then(|t| t.parse().ok()).filter(|&w| w > 0),
-        shared_by: text(&folder.join("shared_cpu_list")).map_or_else(|| vec![id], |t| parse_list(&t)),
-    })
+    caches.sort_by_key(|cache| cache.level);
+    let khz = |file: &str| parsed(&folder.join("cpufreq").join(file), "a number of kHz", |t| t.parse().ok());
+    let governor = text(&folder.join("cpufreq/scaling_governor"))?;
+    let scaling = match (governor, khz("scaling_min_freq")?, khz("scaling_max_freq")?) {
+        (Some(governor), Some(lowest), Some(highest)) => Some((governor, lowest, highest)),
+        _ => None,
+    };
+    Ok(Some(Cpu { id, core: core.unwrap_or_else(|| vec![id]), caches, scaling }))
 }
 
-fn text(path: &PathBuf) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+/// `None` for one of instructions, or of a size that the kernel does not know.
+fn read_cache(id: usize, folder: &Path) -> Result<Option<CacheInfo>, PirateError> {
+    const KINDS: [&str; 3] = ["Data", "Unified", "Instruction"];
+    let kind = parsed(&folder.join("type"), "Data, Unified or Instruction", |text| {
+        KINDS.iter().position(|known| *known == text)
+    })?;
+    if kind.is_none_or(|kind| KINDS[kind] == "Instruction") {
+        return Ok(None);
+    }
+    let number = |file: &str| parsed(&folder.join(file), "a number", |text| text.parse::<u32>().ok());
+    let bytes = parsed(&folder.join("size"), "a number of bytes, as 48K", parse_size)?;
+    let (Some(level), Some(bytes)) = (number("level")?, bytes.filter(|&bytes| bytes > 0)) else {
+        return Ok(None);
+    };
+    Ok(Some(CacheInfo {
+        level,
+        bytes,
+        line_size: number("coherency_line_size")?.unwrap_or(64),
+        ways: number("ways_of_associativity")?.filter(|&ways| ways > 0),
+        shared_by: parsed(&folder.join("shared_cpu_list"), LIST, parse_list)?.unwrap_or_else(|| vec![id]),
+    }))
 }
+
+/// Names in a folder; none if there is no such folder.
+fn entries(folder: &Path) -> Result<Vec<OsString>, PirateError> {
+    match fs::read_dir(folder).and_then(|all| all.map(|entry| Ok(entry?.file_name())).collect()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|source| unreadable(folder, source)),
+    }
+}
+
+/// Text of a file, which must not be empty; `None` if there is no such file.
+fn text(path: &Path) -> Result<Option<String>, PirateError> {
+    match read_text(path) {
+        Ok(text) if text.trim().is_empty() => Err(malformed(path, "", "text")),
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(unreadable(path, source)),
+    }
+}
+
+/// What `parse` makes of it.
+fn parsed<T>(
+    path: &Path,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, PirateError> {
+    let Some(text) = text(path)? else { return Ok(None) };
+    parse(&text).map(Some).ok_or_else(|| malformed(path, &text, expected))
+}
+
+fn unreadable(path: &Path, source: io::Error) -> PirateError {
+    let remedy = "run as root, or make it readable";
+    PirateError::System { operation: "read", object: path.display().to_string(), source, remedy }
+}
+
+fn malformed(path: &Path, text: &str, expected: &str) -> PirateError {
+    let text: String = text.chars().take(40).collect();
+    let source = io::Error::new(ErrorKind::InvalidData, format!("it holds {text:?} instead of {expected}"));
+    let remedy = "the kernel or the machine that shows it is not understood: report it with this file";
+    PirateError::System { operation: "understand", object: path.display().to_string(), source, remedy }
+}
+
+const LIST: &str = "numbers of processors, as 0-3,8";
 
 /// `0-3,8` and the like.
-fn parse_list(text: &str) -> Vec<usize> {
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    // No machine has more processors; a wrong file must not take all memory.
+    const MOST: usize = 1 << 16;
     let mut list = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
-            // No machine has more processors; a wrong file must not take all memory.
-            list.extend((first..=last).take(1 << 16));
+        let (first, last) = (first.trim().parse::<usize>().ok()?, last.trim().parse::<usize>().ok()?);
+        if first > last || last >= MOST {
+            return None;
         }
+        list.extend(first..=last);
     }
-    list
+    Some(list)
 }
 
 /// `48K`, `32M` and the like.
@@ -304,7 +370,7 @@ fn parse_size(text: &str) -> Option<u64> {
         "G" => 30,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn model(cpuinfo: &str) -> Model {

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::ResctrlFiles;
-use super::undo::{Step, Undo, gone_is_fine};
+use super::undo::{ESRCH, Step, Undo, gone_is_fine};
 use super::ways::Ways;
 use crate::error::PirateError;
 use crate::testbed::SharedCache;
@@ -54,7 +54,7 @@ impl<F: ResctrlFiles> Partition<F> {
             refused("read", root.clone(), source, remedy)
         })?;
         recover(&files)?;
-        let schemata = read(&files, &root)?;
+        let schemata = read_schemata(&files, &root)?;
         let domain = domain(&files, cpu)?;
         let masks: Vec<String> = lines(&schemata)
             .filter(|(name, _)| matches!(*name, "L3" | "L3CODE" | "L3DATA"))
@@ -71,7 +71,7 @@ impl<F: ResctrlFiles> Partition<F> {
             u32::from_str_radix(text.trim(), radix).map_err(|_| malformed(path, &text))
         };
         // Older kernels lack the file, and processors of theirs the feature.
-        let sparse = files.read(&info("sparse_masks")).is_ok_and(|text| text.trim() == "1");
+        let sparse = flag(&files, info("sparse_masks"))?;
         let all = number("cbm_mask", 16)?;
 
         let mut others = vec![FOLDER.to_owned()];
@@ -79,24 +79,37 @@ impl<F: ResctrlFiles> Partition<F> {
         let mut reserved = 0;
         let mut steps = Vec::new();
         for name in groups(&files)? {
-            let folder = format!("{FOLDER}/{name}");
             // A group may be removed while we look.
-            let Ok(schemata) = files.read(&format!("{folder}/schemata")) else { continue };
-            let mode = files.read(&format!("{folder}/mode")).unwrap_or_default();
-            let tasks = files.read(&format!("{folder}/tasks")).unwrap_or_default();
-            if tasks.lines().any(|task| task.trim().parse() == Ok(process)) {
-                home.clone_from(&folder);
+            let folder = format!("{FOLDER}/{name}");
+            let path = format!("{folder}/schemata");
+            let Some(schemata) = optional(&files, &path)? else { continue };
+            // Older kernels have no modes.
+            let mode = optional(&files, &format!("{folder}/mode"))?.unwrap_or_default();
+            let tasks = found(&files, &format!("{folder}/tasks"))?.unwrap_or_default();
+            for task in tasks.lines() {
+                let number: u32 =
+                    task.trim().parse().map_err(|_| malformed(format!("{folder}/tasks"), &tasks))?;
+                if i32::try_from(number) == Ok(process) {
+                    home.clone_from(&folder);
+                }
             }
             if mode.trim().is_empty() || mode.trim() == "shareable" {
                 others.push(folder);
             } else {
-                let used = lines(&schemata).filter(|(name, _)| masks.iter().any(|mask| mask == name));
-                reserved |= used.filter_map(|(_, values)| mask_of(values, domain)).fold(0, |a, b| a | b);
+                let schemata = with_lines(&path, schemata)?;
+                for (_, values) in lines(&schemata).filter(|(name, _)| masks.iter().any(|mask| mask == name))
+                {
+                    // A group that is to be locked and has no ways yet.
+                    if values == "uninitialized" {
+                        continue;
+                    }
+                    reserved |= mask_of(values, domain).ok_or_else(|| malformed(path.clone(), &schemata))?;
+                }
             }
         }
         for folder in &others {
             let path = format!("{folder}/schemata");
-            let schemata = read(&files, &path)?;
+            let schemata = read_schemata(&files, &path)?;
             for (name, values) in lines(&schemata).filter(|(name, _)| masks.iter().any(|mask| mask == name)) {
                 let mask = mask_of(values, domain).ok_or_else(|| malformed(path.clone(), &schemata))?;
                 steps.push(Step::Write { path: path.clone(), line: format!("{name}:{domain}={mask:x}") });
@@ -122,7 +135,7 @@ impl<F: ResctrlFiles> Partition<F> {
             .filter(|(name, _)| !masks.iter().any(|mask| mask == name) && !name.starts_with("L2"))
             .map(|(name, values)| format!("{name}:{values}"))
             .collect();
-        let features = files.read(&format!("{FOLDER}/info/L3_MON/mon_features")).unwrap_or_default();
+        let features = optional(&files, &format!("{FOLDER}/info/L3_MON/mon_features"))?.unwrap_or_default();
         let monitor = |event: &str| {
             let counted = features.lines().any(|feature| feature.trim() == event);
             counted.then(|| format!("{group}/mon_data/mon_L3_{domain:02}/{event}"))
@@ -163,7 +176,11 @@ impl<F: ResctrlFiles> Partition<F> {
         }
         self.confine(self.ways.count())?;
         let tasks = format!("{}/tasks", self.group);
-        let threads = self.files.folders(&format!("proc/{}/task", self.process)).unwrap_or_default();
+        let listed = format!("proc/{}/task", self.process);
+        let threads = match self.files.folders(&listed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(|source| self.said("list", listed, source, "run as root"))?,
+        };
         let threads = threads.iter().filter_map(|name| name.parse::<i32>().ok());
         for thread in threads.filter(|&thread| thread != self.process) {
             // A thread may end meanwhile; the process itself must be there.
@@ -366,9 +383,15 @@ fn groups(files: &impl ResctrlFiles) -> Result<Vec<String>, PirateError> {
 /// Number of the last-level cache of a processor.
 fn domain(files: &impl ResctrlFiles, cpu: usize) -> Result<u32, PirateError> {
     let at = |index: u32, file| format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{file}");
-    let level = |&index: &u32| files.read(&at(index, "level")).ok()?.trim().parse::<u32>().ok();
-    let last = (0..8).rfind(|index| level(index) == Some(3));
-    let path = at(last.unwrap_or(3), "id");
+    let mut last = 3;
+    for index in 0..8 {
+        let path = at(index, "level");
+        let Some(level) = optional(files, &path)? else { continue };
+        if level.trim().parse::<u32>().map_err(|_| malformed(path, &level))? == 3 {
+            last = index;
+        }
+    }
+    let path = at(last, "id");
     let text = read(files, &path)?;
     text.trim().parse().map_err(|_| malformed(path, &text))
 }
@@ -381,7 +404,20 @@ fn began(files: &impl ResctrlFiles, process: i32) -> u64 {
 }
 
 fn is_running(files: &impl ResctrlFiles, process: i32) -> bool {
-    files.read(&format!("proc/{process}/stat")).is_ok()
+    match files.read(&format!("proc/{process}/stat")) {
+        Ok(_) => true,
+        // Whoever must not be looked at is there.
+        Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(ESRCH),
+    }
+}
+
+/// A `schemata` file, which has at least one line of a name and values.
+fn read_schemata(files: &impl ResctrlFiles, path: &str) -> Result<String, PirateError> {
+    with_lines(path, read(files, path)?)
+}
+
+fn with_lines(path: &str, schemata: String) -> Result<String, PirateError> {
+    if lines(&schemata).next().is_some() { Ok(schemata) } else { Err(malformed(path.to_owned(), &schemata)) }
 }
 
 /// Names and values of a `schemata` file.
@@ -403,10 +439,34 @@ fn read(files: &impl ResctrlFiles, path: &str) -> Result<String, PirateError> {
     files.read(path).map_err(|source| refused("read", path.to_owned(), source, "run as root"))
 }
 
+/// The same, which must not be empty; `None` if there is no such file.
+fn optional(files: &impl ResctrlFiles, path: &str) -> Result<Option<String>, PirateError> {
+    match found(files, path)? {
+        Some(text) if text.trim().is_empty() => Err(malformed(path.to_owned(), "")),
+        other => Ok(other),
+    }
+}
+
+/// 0 or 1; 0 if there is no such file.
+fn flag(files: &impl ResctrlFiles, path: String) -> Result<bool, PirateError> {
+    match optional(files, &path)?.as_deref().map(str::trim) {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(text) => Err(malformed(path, text)),
+    }
+}
+
+fn found(files: &impl ResctrlFiles, path: &str) -> Result<Option<String>, PirateError> {
+    match files.read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some).map_err(|source| refused("read", path.to_owned(), source, "run as root")),
+    }
+}
+
 fn malformed(path: String, text: &str) -> PirateError {
     let text: String = text.chars().take(80).collect();
     let source = io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not what it should hold"));
-    refused("understand", path, source, "")
+    refused("understand", path, source, "this kernel's resctrl is not understood: use the pirate instead")
 }
 
 fn refused(operation: &'static str, object: String, source: io::Error, remedy: &'static str) -> PirateError {

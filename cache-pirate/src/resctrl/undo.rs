@@ -8,7 +8,7 @@ use super::ResctrlFiles;
 /// First word of a journal.
 const HEAD: &str = "cache-pirate-resctrl";
 /// The kernel's number for a process that is gone.
-const ESRCH: i32 = 3;
+pub(super) const ESRCH: i32 = 3;
 
 /// One step back.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,7 +57,7 @@ fn a_calibrated_machine_predicts_by_its_own_models_and_says_how_well() {
     };
     let model = calibrated();
     let study = by(Some(model.clone())).unwrap();
-    assert_eq!((study.models.performance, study.models.errors.len()), ("calibrated", 2));
+    assert_eq!((study.models.performance, study.models.errors.len()), ("overlapping stalls", 2));
     assert!(study.margin.is_some_and(|margin| margin > 0.0));
     assert!(!study.notes.iter().any(|note| note.contains("allows for no error")), "{:?}", study.notes);
     // Half of what the stall-based model is off by, on counters in turns.

@@ -107,8 +107,10 @@ impl Goal {
     /// machine; 0 for costs that were measured themselves.
     ///
     /// # Formula
-    /// The share of a phase's time that scales with the clock may be larger than predicted by `margin`: a level is
-    /// within the bound `b` if `t_l / t_fast - 1 + margin (f_fast / f_l - 1) <= b`.
+    /// The share of a phase's time that scales with the clock may be larger than predicted by `margin d`, with the mean
+    /// `d` of the phase's [doubts](crate::performance::PerformanceModel::doubt), 1 for most models: a level is within the
+    /// bound `b` if `t_l / t_fast - 1 + margin d (f_fast / f_l - 1) <= b`, or `f_fast / f_l - 1 <= b`: no more than all of
+    /// it scales.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] unless it is finite and not negative.

@@ -150,7 +150,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 if costs[level].power() > limits.power {
                     continue;
                 }
-                let guarded = self.guarded(costs, level, goal).0;
+                let guarded = self.guarded(costs, self.instance_doubts[instance], level, goal).0;
                 let extend = |from: Label, changes: bool, came_from: usize| {
                     let change = if changes { goal.transition() } else { Cost::default() };
                     let time = costs[level].time.0;
@@ -234,14 +234,14 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
             return self.exhaustive(&open, goal, limits).map(|levels| schedule(&levels));
         }
         let mut steps: Vec<Vec<(usize, Label)>> = Vec::new();
-        for (phase, levels) in self.phases.iter().zip(&open) {
+        for ((phase, levels), &doubt) in self.phases.iter().zip(&open).zip(&self.phase_doubts) {
             let before: Vec<Label> = steps
                 .last()
                 .map_or(vec![Label::START], |step| step.iter().map(|(_, label)| *label).collect());
             let mut ways = Vec::new();
             for (place, from) in before.iter().enumerate() {
                 for &level in levels {
-                    let guarded = from.guarded + self.guarded(&phase.costs, level, goal).0;
+                    let guarded = from.guarded + self.guarded(&phase.costs, doubt, level, goal).0;
                     let cost = from.cost + phase.costs[level];
                     ways.push(Label { cost, guarded, age: f64::INFINITY, came_from: place * width + level });
                 }
@@ -301,18 +301,21 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 now.guarded += goal.transition().time.0;
             }
             now.cost += costs[level];
-            now.guarded += self.guarded(costs, level, goal).0;
+            now.guarded += self.guarded(costs, self.instance_doubts[instance], level, goal).0;
             now.age += costs[level].time.0;
             before = Some(level);
         }
         Some(now)
     }
 
-    /// Time at `level`, with what it may be more if the share of time that scales is larger than predicted.
-    fn guarded(&self, costs: &[Cost], level: usize, goal: &Goal) -> Seconds {
+    /// Time at `level`, with what it may be more if the share of time that scales is larger than predicted: no more than
+    /// if all of it scaled.
+    pub(super) fn guarded(&self, costs: &[Cost], doubt: Seconds, level: usize, goal: &Goal) -> Seconds {
         let fastest = costs.len() - 1;
-        let stretch = self.frequencies[fastest] / self.frequencies[level] - 1.0;
-        costs[level].time + costs[fastest].time * (goal.margin() * stretch)
+        let (time, reference) = (costs[level].time, costs[fastest].time);
+        let slower = self.frequencies[fastest] / self.frequencies[level];
+        let guarded = time + doubt * (goal.margin() * (slower - 1.0));
+        Seconds(guarded.0.min((reference * slower).0).max(time.0))
     }
 }
 

@@ -56,6 +56,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 return Err(Error::NotCounted { interval, what });
             }
             let memory = performance.memory_cycles(counts, profile.frequency());
+            let doubt = performance.doubt(counts, profile.frequency());
             let costs = points.iter().map(|point| {
                 let k = profile.frequency() / point.frequency;
                 let cycles = rescale(counts.cycles(), memory, k);
@@ -65,7 +66,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 let time = cycles / point.frequency;
                 Cost { time, energy: point.power(capacitance.predict(&scaled, cycles)) * time }
             });
-            sums.push(phase.clone(), counts.instructions(), costs);
+            sums.push(phase.clone(), counts.instructions(), doubt, costs);
         }
         sums.finish(frequencies.to_vec())
     }

@@ -19,6 +19,8 @@ pub(super) struct Saved<P> {
     instances: Vec<(P, usize)>, // phase, number of intervals
     costs: Vec<Cost>,           // one row of frequencies per interval
     instructions: Vec<f64>,     // of each phase, in order of first appearance
+    #[serde(default)]
+    doubts: Vec<f64>, // of each interval; 1 where there are none
 }
 
 impl<P: Clone> From<Analysis<P>> for Saved<P> {
@@ -30,6 +32,7 @@ impl<P: Clone> From<Analysis<P>> for Saved<P> {
             instances: instances.map(|instance| (instance.phase, instance.intervals.len())).collect(),
             costs: analysis.costs,
             instructions: analysis.phases.iter().map(|phase| phase.instructions).collect(),
+            doubts: analysis.doubts,
         }
     }
 }
@@ -54,11 +57,19 @@ impl<P: Clone + Eq + Hash + Ord> TryFrom<Saved<P>> for Analysis<P> {
         if expected != got {
             return Err(Error::Length { what: "costs of intervals", expected, got });
         }
+        let got = saved.doubts.len();
+        if got != 0 && got != intervals {
+            return Err(Error::Length { what: "doubts of intervals", expected: intervals, got });
+        }
+        for &doubt in &saved.doubts {
+            not_negative("the doubt of an interval", doubt)?;
+        }
+        let mut doubts = saved.doubts.into_iter();
         let mut sums = Sums::new(width);
         let mut rows = saved.costs.chunks_exact(width);
         for (phase, count) in &saved.instances {
             for row in rows.by_ref().take(*count) {
-                sums.push(phase.clone(), 0.0, row.iter().copied());
+                sums.push(phase.clone(), 0.0, doubts.next().unwrap_or(1.0), row.iter().copied());
             }
         }
         let mut analysis = sums.finish(saved.frequencies)?;

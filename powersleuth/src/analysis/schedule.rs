@@ -115,12 +115,10 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
         let costs = &self.phases[phase].costs;
         let fastest = costs.len() - 1;
         let reference = costs[fastest].time.0;
-        let time = costs[level].time.0 + changes * goal.transition().time.0;
-        let stretch = self.frequencies[fastest] / self.frequencies[level] - 1.0;
-        let error = if stretch > 0.0 { goal.margin() * stretch } else { 0.0 };
+        let time =
+            self.guarded(costs, self.phase_doubts[phase], level, goal).0 + changes * goal.transition().time.0;
         // Equal times must not differ by rounding.
-        (level == fastest && changes == 0.0)
-            || time + error * reference <= reference * (1.0 + goal.slowdown()) * (1.0 + 1e-12)
+        (level == fastest && changes == 0.0) || time <= reference * (1.0 + goal.slowdown()) * (1.0 + 1e-12)
     }
 
     /// The frequency of each phase that minimises the phase's objective within its bound.

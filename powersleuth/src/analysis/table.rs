@@ -5,8 +5,8 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use super::{Cost, Level};
-use crate::Hertz;
 use crate::error::{Error, check_ascending, not_negative, positive};
+use crate::{Hertz, Seconds};
 
 /// Costs of a program's intervals at a number of frequencies, and of what they add up to.
 ///
@@ -32,8 +32,11 @@ pub struct Analysis<P> {
     pub(super) instances: Vec<Instance<P>>, // consecutive ones differ in phase
     pub(super) instance_phases: Vec<usize>, // number of its phase
     pub(super) instance_costs: Vec<Cost>,   // one row of frequencies per instance
-    pub(super) phases: Vec<Phase<P>>,       // in order of first appearance, never empty
-    program: Vec<Cost>,                     // per frequency
+    pub(super) doubts: Vec<f64>,            // of each interval's time, see `PerformanceModel::doubt`
+    pub(super) instance_doubts: Vec<Seconds>,
+    pub(super) phase_doubts: Vec<Seconds>,
+    pub(super) phases: Vec<Phase<P>>, // in order of first appearance, never empty
+    program: Vec<Cost>,               // per frequency
 }
 
 /// Successive intervals of one phase.
@@ -99,7 +102,7 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 positive("the time of an interval in seconds", cost.time.0)?;
                 not_negative("the energy of an interval in joules", cost.energy.0)?;
             }
-            sums.push(phase, instructions, costs.iter().copied());
+            sums.push(phase, instructions, 1.0, costs.iter().copied());
         }
         sums.finish(frequencies.to_vec())
     }
@@ -135,6 +138,14 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     #[must_use]
     pub fn interval_costs(&self, interval: usize) -> &[Cost] {
         self.row(&self.costs, interval)
+    }
+
+    /// Share of the program's time at the highest frequency for which a margin of 1 allows, see
+    /// [`Goal::with_margin`](super::Goal::with_margin): 1 for costs that were measured.
+    #[must_use]
+    pub fn doubt(&self) -> f64 {
+        let doubted: Seconds = self.phase_doubts.iter().copied().sum();
+        doubted / self.program[self.fastest().0].time
     }
 
     /// The phase instances, in order.
@@ -202,6 +213,9 @@ pub(super) struct Sums<P> {
     instances: Vec<Instance<P>>,
     instance_phases: Vec<usize>,
     instance_costs: Vec<Cost>,
+    doubts: Vec<f64>,
+    instance_doubts: Vec<Seconds>,
+    phase_doubts: Vec<Seconds>,
     phases: Vec<Phase<P>>,
     numbers: HashMap<P, usize>,
 }
@@ -214,13 +228,22 @@ impl<P: Clone + Eq + Hash + Ord> Sums<P> {
             instances: Vec::new(),
             instance_phases: Vec::new(),
             instance_costs: Vec::new(),
+            doubts: Vec::new(),
+            instance_doubts: Vec::new(),
+            phase_doubts: Vec::new(),
             phases: Vec::new(),
             numbers: HashMap::new(),
         }
     }
 
-    /// `costs` yields one per frequency.
-    pub(super) fn push(&mut self, phase: P, instructions: f64, costs: impl Iterator<Item = Cost>) {
+    /// `costs` yields one per frequency; `doubt` is how far their times are to be doubted, 1 for as far as others.
+    pub(super) fn push(
+        &mut self,
+        phase: P,
+        instructions: f64,
+        doubt: f64,
+        costs: impl Iterator<Item = Cost>,
+    ) {
         let interval = self.costs.len() / self.width;
         self.costs.extend(costs);
         let continues = self.instances.last_mut().filter(|last| last.phase == phase);
@@ -237,16 +260,23 @@ impl<P: Clone + Eq + Hash + Ord> Sums<P> {
                     instructions: 0.0,
                     costs,
                 });
+                self.phase_doubts.push(Seconds(0.0));
             }
             self.phases[number].instances += 1;
             self.instances.push(Instance { phase, intervals: interval..interval + 1 });
             self.instance_phases.push(number);
             self.instance_costs.extend(std::iter::repeat_n(Cost::default(), self.width));
+            self.instance_doubts.push(Seconds(0.0));
         }
         let number = self.instance_phases[self.instances.len() - 1];
         let of_phase = &mut self.phases[number];
         of_phase.intervals += 1;
         of_phase.instructions += instructions;
+        let doubted = self.costs[(interval + 1) * self.width - 1].time * doubt;
+        self.doubts.push(doubt);
+        self.phase_doubts[number] += doubted;
+        let last = self.instances.len() - 1;
+        self.instance_doubts[last] += doubted;
         let begin = self.instance_costs.len() - self.width;
         let new = &self.costs[interval * self.width..];
         for ((&cost, phase), instance) in
@@ -268,6 +298,9 @@ impl<P: Clone + Eq + Hash + Ord> Sums<P> {
             instances: self.instances,
             instance_phases: self.instance_phases,
             instance_costs: self.instance_costs,
+            doubts: self.doubts,
+            instance_doubts: self.instance_doubts,
+            phase_doubts: self.phase_doubts,
             phases: self.phases,
             program,
         })

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::joint::{Joint, Row};
 use super::measured::{Calibration, Stretch};
 use super::time::{TimeFit, TimeModel, furthest};
-use crate::performance::{PerformanceModel, rescale};
+use crate::performance::{PerformanceModel, SlowdownErrors, rescale};
 use crate::{Cycles, Error, Hertz, Seconds};
 
 /// Errors of one quantity.
@@ -37,6 +37,10 @@ pub struct Route {
 
 /// Share of what a new program does that an interval holds.
 const COVERAGE: f64 = 0.95;
+/// Share of what a new program does that keeps a bound with the margin of a model that distinguishes what to doubt. What
+/// is left breaks it by less than a step of frequency: with 0.90 no phase of the suite broke its bound on cores 2, 4 and 6
+/// wide, nor with memory 1.6 times as slow; with 0.88 one did there, by 1 point.
+const KEPT: f64 = 0.90;
 
 impl Accuracy {
     /// From the ratios of measured to predicted of each stretch, less 1; each of `programs` programs has as many.
@@ -55,14 +59,14 @@ impl Accuracy {
             *ratio = ratio.abs();
         }
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-        Self { mean, interval: beyond_few(ratios, programs) }
+        Self { mean, interval: beyond_few(ratios, programs, COVERAGE) }
     }
 }
 
-/// What `errors` of `programs` programs exceed so rarely that those of a new program do in 5 % of all cases; at least 0.
-fn beyond_few(mut errors: Vec<f64>, programs: usize) -> f64 {
+/// What the share `coverage` of the errors of a new program stays below, by `errors` of `programs` programs; at least 0.
+fn beyond_few(mut errors: Vec<f64>, programs: usize, coverage: f64) -> f64 {
     errors.sort_by(f64::total_cmp);
-    let share = COVERAGE * (1.0 + 1.0 / programs as f64);
+    let share = coverage * (1.0 + 1.0 / programs as f64);
     let place = (share * errors.len() as f64).ceil() as usize;
     let last = errors.len().saturating_sub(1);
     errors.get(place.saturating_sub(1).min(last)).map_or(0.0, |error| error.max(0.0) * share.max(1.0))
@@ -142,26 +146,40 @@ impl Rows<'_> {
             let Some(each) = each else { continue };
             let routes: Vec<Route> =
                 (0..self.width()).map(|to| self.route(left_out, &each, from, to)).collect();
-            let error = routes[far].time.mean;
+            // Squared, so that rare large errors count for what they do to bounds.
+            let error: f64 = self.times(left_out, &each, from, far).iter().map(|error| error * error).sum();
             if best.as_ref().is_none_or(|(least, ..)| error < *least) {
-                let margin = self.margin(left_out, &each, from);
+                let margin = self.margin(left_out, &each, from)?;
                 best = Some((error, TimeFit { at: frequencies[from], model, margin }, routes));
             }
         }
         best.map(|(_, fit, routes)| (fit, routes)).ok_or(Error::Empty { what: "performance models" })
     }
 
+    /// Measured over predicted time of each stretch left out, less 1.
+    fn times(&self, left_out: &[LeftOut], models: &[&TimeModel], from: usize, to: usize) -> Vec<f64> {
+        let (stretches, frequencies) = (&self.calibration.stretches, &self.calibration.frequencies);
+        let each = left_out.iter().zip(models).flat_map(|(left, model)| {
+            left.stretches.iter().map(move |&number| {
+                let counts = &stretches[number].at[from].counts;
+                let predicted = model.cycles_at(counts, frequencies[from], frequencies[to]);
+                stretches[number].cycles_at(to, from) / predicted - 1.0
+            })
+        });
+        each.collect()
+    }
+
     fn route(&self, left_out: &[LeftOut], models: &[&TimeModel], from: usize, to: usize) -> Route {
         let (stretches, frequencies) = (&self.calibration.stretches, &self.calibration.frequencies);
         let k = frequencies[from] / frequencies[to];
-        let (mut times, mut powers) = (Vec::new(), Vec::new());
+        let times = self.times(left_out, models, from, to);
+        let mut powers = Vec::new();
         for (left, model) in left_out.iter().zip(models) {
             for &number in &left.stretches {
                 let stretch = &stretches[number];
                 let counted = &stretch.at[from];
                 let memory = model.memory_cycles(&counted.counts, frequencies[from]);
                 let cycles = rescale(counted.counts.cycles(), memory, k);
-                times.push(stretch.cycles_at(to, from) / cycles - 1.0);
                 let events = self.calibration.events.iter().zip(&counted.events);
                 let rate = |(event, &count): (&crate::performance::Event, &f64)| {
                     event.scaling.rescale(count, memory, k) / cycles.0
@@ -176,24 +194,22 @@ impl Rows<'_> {
         Route { from, to, time: Accuracy::of(times, programs), power: Accuracy::of(powers, programs) }
     }
 
-    /// The error of the scaling share of time that 95 % of what a new program does stays below: see [`SlowdownErrors`](crate::performance::SlowdownErrors).
-    fn margin(&self, left_out: &[LeftOut], models: &[&TimeModel], from: usize) -> f64 {
+    /// The error of the scaling share of time that 90 % of what a new program does stays below, in units of the model's
+    /// doubt: see [`SlowdownErrors`].
+    fn margin(&self, left_out: &[LeftOut], models: &[&TimeModel], from: usize) -> Result<f64, Error> {
         let (stretches, frequencies) = (&self.calibration.stretches, &self.calibration.frequencies);
         let to = furthest(frequencies, from);
-        let share = |all: Cycles, other: Cycles| {
-            let memory = ((all - other) / all / (1.0 - frequencies[to] / frequencies[from])).clamp(0.0, 1.0);
-            let scaling = (1.0 - memory) / frequencies[from].0.max(frequencies[to].0);
-            scaling / (scaling + memory / frequencies[from].0)
-        };
-        let mut errors: Vec<f64> = Vec::new();
+        let mut runs: Vec<([Cycles; 3], f64)> = Vec::new();
         for (left, model) in left_out.iter().zip(models) {
-            errors.extend(left.stretches.iter().map(|&number| {
+            runs.extend(left.stretches.iter().map(|&number| {
                 let counts = &stretches[number].at[from].counts;
                 let predicted = model.cycles_at(counts, frequencies[from], frequencies[to]);
-                let measured = stretches[number].cycles_at(to, from);
-                share(counts.cycles(), measured) - share(counts.cycles(), predicted)
+                let cycles = [counts.cycles(), stretches[number].cycles_at(to, from), predicted];
+                (cycles, model.doubt(counts, frequencies[from]))
             }));
         }
-        beyond_few(errors, left_out.len())
+        let errors = SlowdownErrors::of(frequencies[from], frequencies[to], runs)?;
+        let doubts = models.iter().all(|model| matches!(model, TimeModel::Overlapping(_)));
+        Ok(beyond_few(errors.into_errors(), left_out.len(), if doubts { KEPT } else { COVERAGE }))
     }
 }

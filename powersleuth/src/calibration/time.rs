@@ -1,7 +1,7 @@
 //! Which performance model a machine gets: the one that predicts programs best that it was not fitted to.
 
 use super::measured::Stretch;
-use crate::performance::{Counts, PerformanceModel, QuadraticStalls, StallBased};
+use crate::performance::{Counts, OverlappingStalls, PerformanceModel, QuadraticStalls, StallBased};
 use crate::{Cycles, Error, Hertz, Seconds};
 
 /// A performance model as it is saved with a machine.
@@ -22,6 +22,8 @@ pub enum TimeModel {
     ExactStalls,
     /// Two kinds of stall with fitted weights: [`QuadraticStalls`].
     Calibrated(QuadraticStalls),
+    /// The same with how far misses overlap: [`OverlappingStalls`].
+    Overlapping(OverlappingStalls),
 }
 
 impl TimeModel {
@@ -32,6 +34,7 @@ impl TimeModel {
             Self::StallBased { .. } => "stall-based",
             Self::ExactStalls => "exact stalls",
             Self::Calibrated(_) => "calibrated",
+            Self::Overlapping(_) => "overlapping stalls",
         }
     }
 
@@ -44,10 +47,11 @@ impl TimeModel {
     ) -> Vec<Self> {
         let mut models = vec![Self::StallBased { memory_latency: latency }, Self::ExactStalls];
         let to = furthest(frequencies, from);
-        let runs = stretches.iter().map(|stretch| (stretch.at[from].counts, stretch.cycles_at(to, from)));
-        // Without resource stalls there is no such model.
-        let calibrated = QuadraticStalls::fit(latency, frequencies[from], frequencies[to], runs);
-        models.extend(calibrated.ok().map(Self::Calibrated));
+        let runs = || stretches.iter().map(|stretch| (stretch.at[from].counts, stretch.cycles_at(to, from)));
+        let (from, to) = (frequencies[from], frequencies[to]);
+        // Without resource stalls there are no such models.
+        models.extend(QuadraticStalls::fit(latency, from, to, runs()).ok().map(Self::Calibrated));
+        models.extend(OverlappingStalls::fit(latency, from, to, runs()).ok().map(Self::Overlapping));
         models
     }
 }
@@ -60,12 +64,21 @@ impl PerformanceModel for TimeModel {
             }
             Self::ExactStalls => StallBased::exact_stalls().memory_cycles(counts, at),
             Self::Calibrated(model) => model.memory_cycles(counts, at),
+            Self::Overlapping(model) => model.memory_cycles(counts, at),
+        }
+    }
+
+    fn doubt(&self, counts: &Counts, at: Hertz) -> f64 {
+        match self {
+            Self::Overlapping(model) => model.doubt(counts, at),
+            _ => 1.0,
         }
     }
 
     fn missing(&self, counts: &Counts) -> Option<&'static str> {
         match self {
             Self::Calibrated(model) => model.missing(counts),
+            Self::Overlapping(model) => model.missing(counts),
             _ => None,
         }
     }
@@ -78,10 +91,11 @@ impl PerformanceModel for TimeModel {
 pub struct TimeFit {
     /// The frequency of the profile.
     pub at: Hertz,
-    /// The model with the smallest error there.
+    /// The model with the smallest squared error there, on programs left out.
     pub model: TimeModel,
-    /// The error of the share of time that scales with the clock that 95 % of what a program outside the calibration
-    /// does stays below: a margin for [`Goal::with_margin`](crate::analysis::Goal::with_margin).
+    /// The error of the share of time that scales with the clock, in units of the model's
+    /// [doubt](PerformanceModel::doubt), that 90 % of what a program outside the calibration does stays below, 95 % where
+    /// the model doubts everything alike: a margin for [`Goal::with_margin`](crate::analysis::Goal::with_margin).
     pub margin: f64,
 }
 

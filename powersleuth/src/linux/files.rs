@@ -1,6 +1,6 @@
 //! Reading and writing the kernel's files, wherever they are.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -62,12 +62,21 @@ impl Tree {
 
 impl Files for Tree {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(self.root.join(path))
+        let path = self.root.join(path);
+        check_regular(&path)?;
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        if read as u64 > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not end within 16 MiB"));
+        }
+        Ok(bytes)
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
         // Without creating: a file that the kernel does not have must stay an error.
-        let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
+        let path = self.root.join(path);
+        check_regular(&path)?;
+        let mut file = std::fs::OpenOptions::new().write(true).truncate(true).open(path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     }
 
@@ -76,6 +85,17 @@ impl Files for Tree {
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 }
+
+/// Refuses what is no file: a pipe or a device would be waited for.
+fn check_regular(path: &Path) -> io::Result<()> {
+    if std::fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
+/// No file of the kernel that is read here is longer.
+const LONGEST: u64 = 16 << 20;
 
 /// What to do about a file that cannot be read.
 pub(super) const READABLE: &str = "run as root, or make the file readable";

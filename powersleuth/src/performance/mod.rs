@@ -9,6 +9,7 @@ mod counts;
 mod event;
 mod linear;
 mod miss;
+mod overlap;
 mod quadratic;
 mod stall;
 
@@ -17,6 +18,7 @@ pub use counts::Counts;
 pub use event::{Event, Scaling};
 pub use linear::Linear;
 pub use miss::MissBased;
+pub use overlap::OverlappingStalls;
 pub use quadratic::QuadraticStalls;
 pub use stall::StallBased;
 
@@ -32,6 +34,13 @@ pub trait PerformanceModel {
     fn missing(&self, counts: &Counts) -> Option<&'static str> {
         let _ = counts;
         None
+    }
+
+    /// How far the memory cycles of this interval are to be doubted, against others of the same model: a margin is
+    /// measured and applied in these units. 1 everywhere for models that cannot tell.
+    fn doubt(&self, counts: &Counts, at: Hertz) -> f64 {
+        let _ = (counts, at);
+        1.0
     }
 
     /// Cycles that the interval counted at `from` takes at `to`.
@@ -60,6 +69,10 @@ impl<M: PerformanceModel + ?Sized> PerformanceModel for &M {
     fn missing(&self, counts: &Counts) -> Option<&'static str> {
         (**self).missing(counts)
     }
+
+    fn doubt(&self, counts: &Counts, at: Hertz) -> f64 {
+        (**self).doubt(counts, at)
+    }
 }
 
 impl<M: PerformanceModel + ?Sized> PerformanceModel for Box<M> {
@@ -69,6 +82,10 @@ impl<M: PerformanceModel + ?Sized> PerformanceModel for Box<M> {
 
     fn missing(&self, counts: &Counts) -> Option<&'static str> {
         (**self).missing(counts)
+    }
+
+    fn doubt(&self, counts: &Counts, at: Hertz) -> f64 {
+        (**self).doubt(counts, at)
     }
 }
 

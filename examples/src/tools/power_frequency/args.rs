@@ -1,11 +1,12 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Parser};
 use powersleuth::analysis::{Cost, Goal, Hysteresis, Limits, Objective};
 use powersleuth::calibration::MachineModel;
+use powersleuth::linux::Tree;
 use powersleuth::perf::EventCode;
 use powersleuth::power::OperatingPoints;
 use powersleuth::{Hertz, Joules, Kelvin, Seconds, Watts};
@@ -32,6 +33,7 @@ use crate::workloads::{NAMES, Workload};
 /// reuses, for that same core. The output says which. The exit status is the program's own.
 /// Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
+#[allow(clippy::struct_excessive_bools)] // one for each flag
 #[command(name = "power_frequency", version, group(ArgGroup::new("counts").args(["program", "calibrate"])))]
 pub struct Args {
     #[command(flatten)]
@@ -100,6 +102,10 @@ pub struct Args {
     /// Least time between two changes of frequency, in microseconds
     #[arg(long, value_name = "US", value_parser = not_negative)]
     dwell: Option<f64>,
+    /// Follow the schedule: the embedded workload runs again, and each phase at the frequency that is set for it in the
+    /// cpufreq files below --system, which are restored whatever happens, a kill included
+    #[arg(long, conflicts_with_all = ["program", "profile", "modelled", "accuracy", "calibrate"])]
+    pub(super) apply: bool,
     /// Instructions that the simulated core dispatches in a cycle
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     core_width: u8,
@@ -231,6 +237,17 @@ impl Args {
             points,
             package: PackageSettings { noise, drift, ..PackageSettings::default() },
         }
+    }
+
+    /// The files whose frequencies the schedule is applied to, if it is, and the least time between changes.
+    pub(super) fn applied_to(&self) -> Result<Option<(Tree, Seconds)>, Failure> {
+        // A simulated program must not set the clock of a real processor.
+        if self.apply && self.system == Path::new("/") {
+            let what = "--apply sets the clock of the simulated processor: name the folder with its files with --system";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let dwell = Seconds(self.dwell.unwrap_or(0.0) * 1e-6);
+        Ok(self.apply.then(|| (Tree::new(&self.system), dwell)))
     }
 
     /// What the whole program must keep to; `None` if nothing was said.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use powersleuth::multiplex::Source;
-use powersleuth::performance::{CalibratedStalls, Counts, StallCalibration};
+use powersleuth::performance::{Counts, OverlappingStalls, PerformanceModel, SlowdownErrors};
 use powersleuth::power::{Fit, OperatingPoints, PowerModel, TrainingSet};
 use powersleuth::{Cycles, Error, Hertz, Seconds, Watts};
 
@@ -31,7 +31,7 @@ pub const INTERVAL: u64 = 100_000;
 /// Intervals that make an observation.
 pub const OBSERVATION: usize = 5;
 /// Share of the training stretches whose slowdown, predicted by the other programs, the margin of a schedule covers.
-const COVERAGE: f64 = 0.95;
+const COVERAGE: f64 = 0.90;
 /// Intervals of each program.
 const TRAINING: usize = 15;
 
@@ -62,6 +62,9 @@ pub struct Calibration {
     programs: Vec<String>,
     runs: Vec<Run>,
 }
+
+/// Number of the program, counts where it was profiled, and cycles at the other frequency.
+type Stretch = (usize, Counts, Cycles);
 
 /// An observation's counts at one clock.
 pub(super) struct Sum {
@@ -121,12 +124,14 @@ impl Calibration {
         self.runs.first().map_or(&[], |run| &run.frequencies)
     }
 
-    /// Weight of stalls for profiles taken at `profiled_at`, from runs there and at the frequency furthest from it.
+    /// Weights of stalls for profiles taken at `profiled_at`, from runs there and at the frequency furthest from it.
     ///
     /// # Errors
-    /// As [`StallCalibration::fit`]; [`Error::UnknownFrequency`] unless it is one of the calibration's.
-    pub fn stalls(&self, profiled_at: Hertz) -> Result<CalibratedStalls, Error> {
-        self.stretches(profiled_at)?.0.fit()
+    /// As [`OverlappingStalls::fit`]; [`Error::UnknownFrequency`] unless it is one of the calibration's.
+    pub fn stalls(&self, profiled_at: Hertz) -> Result<OverlappingStalls, Error> {
+        let (to, stretches) = self.stretches(profiled_at)?;
+        let all = stretches.iter().map(|&(_, counts, cycles)| (counts, cycles));
+        OverlappingStalls::fit(self.latency, profiled_at, to, all)
     }
 
     /// What the bound of a schedule made from such a profile must allow for: the error on programs left out.
@@ -134,28 +139,38 @@ impl Calibration {
     /// # Errors
     /// As [`stalls`](Self::stalls).
     pub fn margin(&self, profiled_at: Hertz) -> Result<f64, Error> {
-        let (calibration, programs) = self.stretches(profiled_at)?;
-        calibration.cross_validate(&programs)?.margin(COVERAGE)
+        let (to, stretches) = self.stretches(profiled_at)?;
+        let mut runs = Vec::new();
+        for left_out in 0..self.programs.len() {
+            let others = stretches.iter().filter(|(program, ..)| *program != left_out);
+            let others = others.map(|&(_, counts, cycles)| (counts, cycles));
+            let model = OverlappingStalls::fit(self.latency, profiled_at, to, others)?;
+            for (_, counts, cycles) in stretches.iter().filter(|(program, ..)| *program == left_out) {
+                let cycles = [counts.cycles(), *cycles, model.cycles_at(counts, profiled_at, to)];
+                runs.push((cycles, model.doubt(counts, profiled_at)));
+            }
+        }
+        let programs = self.programs.len() as f64;
+        // As for exchangeable programs: a new one is one more.
+        SlowdownErrors::of(profiled_at, to, runs)?.margin((COVERAGE * (1.0 + 1.0 / programs)).min(1.0))
     }
 
-    /// The training programs' stretches with the program of each.
-    fn stretches(&self, profiled_at: Hertz) -> Result<(StallCalibration, Vec<usize>), Error> {
+    /// The furthest frequency, and the training programs' stretches there.
+    fn stretches(&self, profiled_at: Hertz) -> Result<(Hertz, Vec<Stretch>), Error> {
         let frequencies = self.frequencies();
         let unknown = Error::UnknownFrequency { hertz: profiled_at.0 };
         let from = frequencies.iter().position(|&f| f == profiled_at).ok_or(unknown)?;
         let highest = frequencies.len() - 1;
         let distance = |at: usize| (frequencies[at].0 / profiled_at.0).ln().abs();
         let to = if distance(0) >= distance(highest) { 0 } else { highest };
-        let mut calibration = StallCalibration::new(self.latency, frequencies[from], frequencies[to])?;
-        let mut programs = Vec::new();
+        let mut stretches = Vec::new();
         for (program, run) in self.runs.iter().enumerate() {
             for part in run.intervals.chunks(OBSERVATION) {
                 let cycles = part.iter().map(|interval| interval.clocks[to].cycles).sum();
-                calibration.push(&sum(part, from)?.counts, Cycles(cycles))?;
-                programs.push(program);
+                stretches.push((program, sum(part, from)?.counts, Cycles(cycles)));
             }
         }
-        Ok((calibration, programs))
+        Ok((frequencies[to], stretches))
     }
 
     /// Observations of the power model's events at the highest frequency, with the program each belongs to.

@@ -86,7 +86,7 @@ impl Models {
     /// [`Error`] if they cannot be fitted.
     pub fn fitted(calibration: &Calibration, setup: &Setup) -> Result<Self, Error> {
         let (power, _) = calibration.power(setup.seed)?;
-        let (performance, errors) = ("calibrated stalls", Vec::new());
+        let (performance, errors) = ("overlapping stalls", Vec::new());
         Ok(Self {
             time: Box::new(calibration.stalls(setup.profiled_at)?),
             margin: calibration.margin(setup.profiled_at)?,

@@ -108,10 +108,19 @@ pub struct Regret {
     /// The largest of a phase that makes up one per cent of the program or more.
     pub worst: f64,
     /// Share that is kept of what a schedule made from the truth saves of the objective, phases weighted as above; 1
-    /// where that saves nothing.
+    /// where that saves less than a thousandth.
     pub kept: f64,
+    /// Share of the objective that is saved, and that a schedule made from the truth saves.
+    pub saved: [f64; 2],
     /// Phases that take longer than the bound allows, by how much.
     pub violations: Vec<(PhaseId, f64)>,
+}
+
+/// What is kept of the savings of several programs together.
+#[must_use]
+pub fn kept<'a>(all: impl Iterator<Item = &'a Regret>) -> f64 {
+    let [ours, possible] = all.fold([0.0; 2], |[a, b], regret| [a + regret.saved[0], b + regret.saved[1]]);
+    if possible > 0.0 { ours / possible } else { 1.0 }
 }
 
 /// Compares `schedule` with an exhaustive search of the truth, phase by phase.
@@ -119,7 +128,8 @@ pub struct Regret {
 pub fn regret(truth: &Analysis<PhaseId>, schedule: &Schedule<PhaseId>, goal: &Goal) -> Regret {
     let fastest = truth.fastest();
     let total = truth.program_costs()[fastest.0].energy;
-    let mut regret = Regret { mean: 0.0, worst: f64::NEG_INFINITY, kept: 1.0, violations: Vec::new() };
+    let mut regret =
+        Regret { mean: 0.0, worst: f64::NEG_INFINITY, kept: 1.0, saved: [0.0; 2], violations: Vec::new() };
     let mut saved = [0.0; 2];
     for phase in truth.phases() {
         let value = |cost: Cost| goal.objective().of(cost);
@@ -140,8 +150,9 @@ pub fn regret(truth: &Analysis<PhaseId>, schedule: &Schedule<PhaseId>, goal: &Go
             regret.violations.push((phase.phase, slowdown - goal.slowdown()));
         }
     }
-    if saved[1] > 0.0 {
+    if saved[1] > 1e-3 {
         regret.kept = saved[0] / saved[1];
     }
+    regret.saved = saved;
     regret
 }

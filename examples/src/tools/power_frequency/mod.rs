@@ -7,9 +7,11 @@
 //! - `stored`: from a phase profile;
 //! - [`live`]: the same on this machine's own counters;
 //! - [mod@bench], `machine`: a machine of which nothing is known is calibrated;
+//! - [`mod@apply`]: a schedule followed;
 //! - [`judge`], [`accuracy`], [`unknown`]: predictions against the truth.
 
 pub mod accuracy;
+pub mod apply;
 mod args;
 pub mod bench;
 pub mod calibrate;
@@ -78,6 +80,7 @@ pub fn run_until(
     // Mistakes are found before the run, not after.
     args.goal(powersleuth::Watts(0.0))?;
     args.limits()?;
+    args.applied_to()?;
     let hysteresis = args.hysteresis()?;
     let folder = args.common.folder()?;
     let watch = Watch::new(interrupted);
@@ -100,7 +103,7 @@ pub fn run_until(
     if counting && cannot.is_none() {
         let (study, ending) = live::count(args, interrupted, &watch)?;
         watch.clear();
-        return print(args, &study, hysteresis, folder.as_ref(), ending, out, messages);
+        return print(args, &study, hysteresis, folder.as_ref(), ending, interrupted, out, messages);
     }
     let setup = args.setup(&points)?;
     if args.accuracy {
@@ -148,23 +151,29 @@ pub fn run_until(
     if let Some(reason) = cannot {
         study.notes.insert(0, format!("not counted, because: {reason}"));
     }
-    print(args, &study, hysteresis, folder.as_ref(), ending, out, messages)
+    print(args, &study, hysteresis, folder.as_ref(), ending, interrupted, out, messages)
 }
 
-/// Prints what to do about it.
+/// Prints what to do about it, and does it if asked.
+#[expect(clippy::too_many_arguments)] // what a run has found, and where to say it
 fn print(
     args: &Args,
     study: &Study,
     hysteresis: Option<Hysteresis>,
     folder: Option<&OutputDir>,
     (status, remark): (u8, Option<String>),
+    interrupted: &AtomicBool,
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
     let advice =
         Advice::give(study, args.goal(drawn)?, args.limits()?.as_ref(), hysteresis).map_err(Failure::run)?;
+    let applied = args.applied_to()?;
+    let applied =
+        applied.map(|(files, dwell)| apply::apply(study, &advice.schedule, &files, dwell, interrupted));
     let report = report::Report {
+        applied: applied.transpose()?,
         study,
         advice: &advice,
         objective: args.objective_name(),

@@ -7,6 +7,7 @@ use powersleuth::analysis::{Cost, Level, Outcome, Phase};
 use powersleuth::calibration::Route;
 use serde_json::{Value, json};
 
+use super::apply::Applied;
 use super::study::{Advice, Study};
 use super::{figures, files, page};
 use crate::cli::Failure;
@@ -27,6 +28,8 @@ pub struct Report<'a> {
     pub objective: &'static str,
     /// What the whole program must keep to, in words and as JSON.
     pub limits: Option<(String, Value)>,
+    /// What came of following it, if it was followed.
+    pub applied: Option<Applied>,
     /// Seed of the run.
     pub seed: u64,
 }
@@ -47,11 +50,14 @@ impl Report<'_> {
     /// `4.2 % longer, 21 % less energy` than at the highest frequency.
     #[must_use]
     pub fn against(outcome: &Outcome<PhaseId>, fastest: &Outcome<PhaseId>) -> String {
+        Self::change(outcome.total, fastest.total)
+    }
+
+    fn change(now: Cost, then: Cost) -> String {
         let change = |now: f64, then: f64, more: &str, less: &str| {
             let ratio = now / then - 1.0;
             format!("{} {}", percent(ratio.abs()), if ratio < 0.0 { less } else { more })
         };
-        let (now, then) = (outcome.total, fastest.total);
         format!(
             "{}, {}",
             change(now.time.0, then.time.0, "longer", "shorter"),
@@ -191,7 +197,7 @@ impl Report<'_> {
         if let Some(margin) = study.margin {
             lines.push(format!(
                 "  the bound allows for an error of {} of the time that scales with the clock",
-                percent(margin)
+                percent(margin * study.predicted.doubt())
             ));
         }
         if let Some([followed, fastest]) = &advice.really {
@@ -206,6 +212,14 @@ impl Report<'_> {
             if !broken.is_empty() {
                 lines.push(format!("  in truth the bound is broken in {}", broken.join(", ")));
             }
+        }
+        if let Some(applied) = &self.applied {
+            lines.push(format!(
+                "  applied:   {}; {} changes of frequency; the phase of {} of the intervals was predicted",
+                Self::change(applied.total, applied.fastest),
+                applied.changes,
+                percent(applied.right)
+            ));
         }
         if let Ok(Some([time, power])) = study.errors(Level(0)) {
             lines.push(format!(
@@ -265,6 +279,14 @@ impl Report<'_> {
                 .collect();
             object
         };
+        let applied = self.applied.map(|applied| {
+            let mut object = cost_object(applied.total);
+            object["joules_at_highest"] = json!(applied.fastest.energy.0);
+            object["seconds_at_highest"] = json!(applied.fastest.time.0);
+            object["transitions"] = json!(applied.changes);
+            object["phases_predicted"] = json!(applied.right);
+            object
+        });
         let errors = study
             .errors(Level(0))
             .ok()
@@ -293,13 +315,14 @@ impl Report<'_> {
             "schedule": {
                 "objective": self.objective,
                 "bound": advice.goal.slowdown(),
-                "margin": study.margin,
+                "margin": study.margin.map(|margin| margin * study.predicted.doubt()),
                 "limits": self.limits.as_ref().map(|(_, limits)| limits),
                 "predicted": outcome(&advice.predicted),
                 "at_highest": outcome(&advice.fastest),
                 "best_by_instance": outcome(&advice.best),
                 "truth": advice.really.as_ref().map(|[followed, _]| outcome(followed)),
                 "truth_at_highest": advice.really.as_ref().map(|[_, fastest]| outcome(fastest)),
+                "applied": applied,
                 "loss_against_exhaustive_search": advice.regret.as_ref().map(|regret| regret.mean),
             },
             "errors": errors,

@@ -1,7 +1,7 @@
 //! A calibration that knew nothing of its machine, on programs that it never saw.
 
 use phase_detect::PhaseId;
-use powersleuth::analysis::{Analysis, Cost};
+use powersleuth::analysis::{Analysis, Cost, Goal, Objective};
 use powersleuth::calibration::MachineModel;
 use powersleuth::linux::Thermometer;
 use powersleuth::multiplex::Filling;
@@ -11,7 +11,7 @@ use super::bench::Simulated;
 use super::calibrate::{CalibrationError, INTERVAL};
 use super::counted::StudyError;
 use super::events::roles;
-use super::judge::{Errors, errors, truth_with};
+use super::judge::{Errors, Regret, errors, regret, truth_with};
 use super::observe::{all_counted, phases};
 use crate::machines::ooo::{Machine, Package, PackageSettings, PowerTruth, Run, simulate};
 use crate::workloads::Workload;
@@ -28,6 +28,9 @@ pub struct Row {
     /// Share of its intervals, at all frequencies, whose true time and power lie within the interval of their phase
     /// instance's prediction.
     pub inside: [f64; 2],
+    /// A schedule for the least energy-delay product with no phase more than 10 % slower, with the model's margin, against
+    /// one made from the truth.
+    pub regret: Regret,
 }
 
 /// How far off all are.
@@ -56,8 +59,7 @@ impl Unknown {
     ) -> Result<Self, StudyError> {
         let all: Vec<Hertz> = machine.points.frequencies().collect();
         let (lowest, highest) = (all[0], all[all.len() - 1]);
-        let frequencies = vec![lowest, all[all.len() / 2], highest];
-        let settings = Machine { core: machine.core, frequencies, interval: INTERVAL };
+        let settings = Machine { core: machine.core, frequencies: all, interval: INTERVAL };
         let mut rows = Vec::new();
         for (name, workload) in programs {
             let events = workload.events().map_err(CalibrationError::Thread)?;
@@ -103,12 +105,15 @@ fn row(
     }
     let mut sensor = PowerTruth::new(seed).in_a_room(room);
     let truth = truth_with(&mut sensor, run, &phases, &machine.points, frequencies)?;
+    let bound = Goal::least(Objective::Edp).within(0.1)?;
+    let schedule = predicted.schedule(&bound.with_margin(fit.margin)?);
     let (time, power) = (|cost: Cost| cost.time.0, |cost: Cost| cost.power().0);
     Ok(Row {
         program: name.to_owned(),
         time: errors(&predicted, &truth, lowest, time)?,
         power: [errors(&predicted, &truth, highest, power)?, errors(&predicted, &truth, lowest, power)?],
         inside: inside(&predicted, &truth, model, highest),
+        regret: regret(&truth, &schedule, &bound),
     })
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::super::Args;
-use super::super::judge::Errors;
+use super::super::judge::{Errors, Regret, kept};
 use super::super::unknown::{Row as UnknownRow, Unknown};
 use super::{MODELS, ROUTES, Row};
 use crate::cli::Failure;
@@ -61,6 +61,10 @@ fn object(table: &super::Table) -> Value {
                 "time": row.time,
                 "power": {"same": row.power[0], "cross": row.power[1]},
                 "inside": {"time": row.inside[0], "power": row.inside[1]},
+                "schedule": {
+                    "saving_kept": row.regret.kept,
+                    "violations": row.regret.violations.iter().map(|(_, by)| by).collect::<Vec<_>>(),
+                },
             })
         });
         let promised = unknown.promised.map(|[mean, interval]| json!({"mean": mean, "interval": interval}));
@@ -100,7 +104,7 @@ fn text(table: &super::Table) -> String {
     rows.push(over(&|t, route, model| t.worst(|row| row.time[route][model].mean), "worst"));
     text += &Table::from(rows).text();
 
-    text += "\nPower, what multiplexing does, and schedules:\n";
+    text += "\nPower, what multiplexing does, and schedules; the last saving is of all programs together:\n";
     let header = [
         "program",
         "power same",
@@ -117,7 +121,6 @@ fn text(table: &super::Table) -> String {
     let mean = |of: &dyn Fn(&Row) -> f64| percent(table.mean(of));
     let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "" }, percent(x.abs()));
     for row in &table.rows {
-        let broken: Vec<String> = row.regret.violations.iter().map(|(_, by)| percent(*by)).collect();
         rows.push(vec![
             row.program.clone(),
             cell(row.power[0]),
@@ -128,7 +131,7 @@ fn text(table: &super::Table) -> String {
             cell(row.multiplexed[1]),
             signed(row.regret.mean),
             percent(row.regret.kept),
-            broken.join(", "),
+            broken(&row.regret),
         ]);
     }
     rows.push(vec![
@@ -140,7 +143,7 @@ fn text(table: &super::Table) -> String {
         mean(&|row| row.multiplexed[0].mean),
         mean(&|row| row.multiplexed[1].mean),
         signed(table.mean(|row| row.regret.mean)),
-        mean(&|row| row.regret.kept),
+        percent(kept(table.rows.iter().map(|row| &row.regret))),
         String::new(),
     ]);
     text += &Table::from(rows).text();
@@ -148,6 +151,10 @@ fn text(table: &super::Table) -> String {
         text += &unknown_text(unknown, &stations);
     }
     text
+}
+
+fn broken(regret: &Regret) -> String {
+    regret.violations.iter().map(|(_, by)| percent(*by)).collect::<Vec<_>>().join(", ")
 }
 
 fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
@@ -163,7 +170,16 @@ fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
         percent(power[1])
     );
     let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
-    let header = ["program", "time", "within", "power at highest", "at lowest", "within", ""];
+    let header = [
+        "program",
+        "time",
+        "within",
+        "power at highest",
+        "at lowest",
+        "within",
+        "saving kept",
+        "bound broken by",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for row in &unknown.rows {
         rows.push(vec![
@@ -173,7 +189,8 @@ fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
             cell(row.power[0]),
             cell(row.power[1]),
             percent(row.inside[1]),
-            String::new(),
+            percent(row.regret.kept),
+            broken(&row.regret),
         ]);
     }
     let mean = |of: &dyn Fn(&UnknownRow) -> f64| percent(unknown.mean(of));
@@ -184,6 +201,7 @@ fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
         mean(&|row| row.power[0].mean),
         mean(&|row| row.power[1].mean),
         mean(&|row| row.inside[1]),
+        percent(kept(unknown.rows.iter().map(|row| &row.regret))),
         String::new(),
     ]);
     text += &Table::from(rows).text();
