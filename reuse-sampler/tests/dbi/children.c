@@ -86,9 +86,13 @@ int main(int count, char **words) {
     pid = fork();
     if (pid == 0) { execl("/nonexistent", "x", NULL); work(100000); _exit(errno == ENOENT ? 5 : 6); }
     printf("not executed: %x\n", status_of(pid));
+    // Killed once it has begun, however long that takes here.
+    int begun[2];
+    char note = 0;
+    if (pipe(begun)) return 1;
     pid = fork();
-    if (pid == 0) { for (;;) work(1000); }
-    usleep(20000);
+    if (pid == 0) { if (write(begun[1], &note, 1) != 1) _exit(1); for (;;) work(1000); }
+    while (read(begun[0], &note, 1) < 0) {}
     kill(pid, SIGKILL);
     printf("killed: %x\n", status_of(pid));
     pid = vfork();

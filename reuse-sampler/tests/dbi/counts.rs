@@ -1,6 +1,6 @@
 //! Instructions, accesses, samples and windows are what they should be.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -116,6 +116,52 @@ fn accesses_are_those_of_a_program_whose_accesses_are_known() {
     };
     assert_eq!(arrivals(|a| a.loads.total_weight()), loads);
     assert_eq!(arrivals(|a| a.stores.total_weight()), stores);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A program without a C library: loops within loops, calls, jumps that are taken or not, a table of jumps, recursion.
+const BRANCHES: &str = r#"
+static long __attribute__((noinline)) odd(long x) { return x % 7 == 0 ? x * 3 : x % 5 == 0 ? x - 1 : x + 1; }
+static long __attribute__((noinline)) deep(long x) { return x < 2 ? x : deep(x - 1) + odd(deep(x - 2)); }
+static long __attribute__((noinline)) table(long x) {
+    switch (x & 7) {
+        case 0: return odd(x); case 1: return x << 2; case 2: return x ^ 9; case 3: return x + 3;
+        case 4: return x * x; case 5: return -x; case 6: return x | 1; default: return 7;
+    }
+}
+void _start(void) {
+    volatile long sum = 0;
+    for (long i = 0; i < 4000; i++) {
+        if (i & 1) sum += odd(i);
+        else if (i % 3 == 0) sum ^= table(sum + i);
+        for (long j = 0; j < (i & 3); j++)
+            if (sum & 4) sum -= j; else sum += table(j);
+        while (sum > 100000) sum >>= 3;
+    }
+    sum += deep(14);
+    __asm__ volatile("syscall" : : "a"(60L), "D"(sum & 0));
+}
+"#;
+
+#[test]
+fn chains_count_what_their_blocks_execute() {
+    let folder = folder("chains");
+    let Some(program) = compile(&folder, BRANCHES, &BARE) else { return };
+    let counted = |length, plan| {
+        let done = run(&[&program], &DbiOptions::windows_of(length), |_| plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
+        let mut blocks = BTreeMap::new();
+        for (location, count) in done.windows.iter().flat_map(|window| &window.code) {
+            *blocks.entry(*location).or_insert(0) += count;
+        }
+        blocks
+    };
+    // Each access recorded, each block is counted by itself; so it is in windows shorter than chains.
+    let alone = counted(1 << 40, ReusePlan::Every);
+    assert!(alone.len() > 30, "{} blocks", alone.len());
+    for length in [40, 999, 1 << 40] {
+        assert!(counted(length, ReusePlan::Off) == alone, "windows of {length} instructions");
+    }
     fs::remove_dir_all(folder).unwrap();
 }
 

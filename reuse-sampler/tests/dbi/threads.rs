@@ -36,6 +36,19 @@ fn threads_run_as_they_do_natively() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A signal between the order to return from a handler and the thread's doing so was delivered for ever; so was one that
+/// waited when a fault came.
+#[test]
+fn signals_are_delivered_once_whatever_else_happens() {
+    let folder = folder("storm");
+    let Some(program) = compile(&folder, include_str!("storm.c"), &["-O1", "-pthread"]) else { return };
+    agrees(&folder, &[&program], ReusePlan::Off);
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        agrees(&folder, &[&program, "faults"], plan);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// Threads that do the same, each a known amount.
 pub const EQUAL: &str = r#"
 #include <pthread.h>

@@ -58,9 +58,14 @@ impl Code {
     }
 
     /// `sub qword ptr gs:[offset], value`
-    pub(super) fn subtract(&mut self, value: i8, offset: u32) {
-        self.gs(true, 0x83, 5, offset);
-        self.raw(&value.to_le_bytes());
+    pub(super) fn subtract(&mut self, value: i32, offset: u32) {
+        if let Ok(short) = i8::try_from(value) {
+            self.gs(true, 0x83, 5, offset);
+            self.raw(&short.to_le_bytes());
+        } else {
+            self.gs(true, 0x81, 5, offset);
+            self.raw(&value.to_le_bytes());
+        }
     }
 
     /// `inc qword ptr gs:[offset]`

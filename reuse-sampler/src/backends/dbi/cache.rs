@@ -5,12 +5,14 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, End, Found, Operand, Reach, Repeated, Source};
-use super::exits::{self, Entries, Exit};
+use super::block::{self, Found, Operand, Reach, Repeated, Source};
+use super::chain::{Chained, Counter, Owed};
+use super::exits::{self, Entries, Exit, Next};
 use super::layout::{self, shared};
+use super::recording::Briefs;
 use super::region::Region;
 use super::runtime::{Runtime, hash};
-use super::translate::{Kind, Mark, Translator};
+use super::translate::{Kind, Mark, Translation, Translator};
 use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
@@ -22,10 +24,9 @@ const RESERVE: u64 = 1 << 16;
 const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
 
 /// A block of the program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Block {
     pub pc: u64,
-    /// None in the place of the number after that of a repeated string instruction, by which its elements are counted.
     pub instructions: u32,
     pub operands: Vec<Operand>,
     /// Operands that are loaded and stored.
@@ -37,13 +38,36 @@ pub(super) struct Block {
     pub verified: Option<Vec<u8>>,
 }
 
-/// Code that waits for its target to be translated.
+impl Block {
+    pub(super) fn new(found: &Found, done: Translation) -> Self {
+        let operands = done.operands;
+        Self {
+            pc: found.pc,
+            instructions: found.instructions.len() as u32,
+            scattered: operands.iter().filter(|operand| operand.reach == Reach::Scattered).count() as u32,
+            updates: operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32,
+            operands,
+            repeated: found.repeated,
+            verified: found.verified().map(<[u8]>::to_vec),
+        }
+    }
+}
+
+/// A jump that waits for its target to be translated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    /// Its distance.
+    pub patch: u64,
+    pub owed: Option<Owed>,
+}
+
+/// Code of one kind.
 #[derive(Debug, Default)]
-struct Codes {
-    entries: FastMap<u64, u64>,      // by program counter
-    indirect: FastMap<u64, u64>,     // the entries that verify
-    waiting: FastMap<u64, Vec<u64>>, // distances to patch, by the target they wait for
-    places: Vec<(u64, u64, u32)>,    // from where to where in the cache a block is, and its number; ascending
+pub(super) struct Codes {
+    pub entries: FastMap<u64, u64>,          // by program counter
+    indirect: FastMap<u64, u64>,             // the entries that verify
+    pub waiting: FastMap<u64, Vec<Waiting>>, // by the target they wait for
+    pub places: Vec<(u64, u64, u32)>, // from where to where in the cache a block is, and its number; ascending
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -54,18 +78,18 @@ fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
 }
 
 /// Exits of one kind of code, while a block of it is translated.
-struct Side<'a> {
-    region: &'a Region,
-    exits: &'a mut Vec<Exit>,
-    codes: &'a Codes,
-    links: Vec<(u64, u64)>, // target, and the distance to patch
+pub(super) struct Side<'a> {
+    pub region: &'a Region,
+    pub exits: &'a mut Vec<Exit>,
+    pub codes: &'a Codes,
+    pub links: Vec<(u64, Waiting)>, // by target
 }
 
 impl exits::Cache for Side<'_> {
     fn exit(&mut self, exit: Exit) -> u32 {
         let number = keep(self.region, self.exits, exit);
-        if let Exit::Link { target, patch } = exit {
-            self.links.push((target, patch));
+        if let Exit::Link { target, patch, owed } = exit {
+            self.links.push((target, Waiting { patch, owed }));
         }
         number
     }
@@ -77,18 +101,23 @@ impl exits::Cache for Side<'_> {
 
 /// The cache of a process.
 pub(super) struct CodeCache {
-    region: Arc<Region>,
-    base: u64, // of the region in the program
-    entries: Entries,
-    hot: u64, // address of free room
-    cold: u64,
-    exits: Vec<Exit>,
-    crowded: bool,              // an entry was not found a place in the lookups
-    numbers: FastMap<u64, u32>, // of blocks, by program counter
-    blocks: Vec<Block>,
-    codes: [Codes; 2],
-    complete: Vec<(u64, u64)>, // distances to patch, and where the code is
-    factory: InstructionInfoFactory,
+    pub(super) region: Arc<Region>,
+    pub(super) base: u64, // of the region in the program
+    pub(super) entries: Entries,
+    pub(super) hot: u64, // address of free room
+    pub(super) cold: u64,
+    pub(super) exits: Vec<Exit>,
+    crowded: bool,                         // an entry was not found a place in the lookups
+    pub(super) numbers: FastMap<u64, u32>, // of blocks, by program counter
+    pub(super) blocks: Vec<Block>,
+    pub(super) briefs: Briefs,
+    pub(super) by_address: Vec<(u64, u32, u32)>, // blocks that are in order: address, number, instructions
+    pub(super) chains: Vec<Option<Chained>>,     // by the number of the block
+    pub(super) steps: Vec<(u32, u32)>,           // of chains, the last of each first
+    pub(super) counters: Vec<Counter>,
+    pub(super) codes: [Codes; 2],
+    pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
+    pub(super) factory: InstructionInfoFactory,
 }
 
 impl std::fmt::Debug for CodeCache {
@@ -112,6 +141,11 @@ impl CodeCache {
             crowded: false,
             numbers: FastMap::default(),
             blocks: Vec::new(),
+            briefs: Briefs::default(),
+            by_address: Vec::new(),
+            chains: Vec::new(),
+            steps: Vec::new(),
+            counters: Vec::new(),
             codes: [Codes::default(), Codes::default()],
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
@@ -125,6 +159,11 @@ impl CodeCache {
         self.exits = vec![NO_EXIT];
         self.numbers.clear();
         self.blocks.clear();
+        self.briefs.clear();
+        self.by_address.clear();
+        self.chains.clear();
+        self.steps.clear();
+        self.counters.clear();
         self.crowded = false;
         for (kind, codes) in (0..).zip(&mut self.codes) {
             // Most of a table was never written to.
@@ -152,7 +191,12 @@ impl CodeCache {
             || self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
-            || self.blocks.len() + 2 * (AHEAD + 1) > shared::BLOCKS as usize
+            || self.counters.len() + AHEAD * 64 > shared::COUNTERS as usize
+    }
+
+    pub(super) fn push(&mut self, block: Block) {
+        self.briefs.push(&block);
+        self.blocks.push(block);
     }
 
     pub(super) fn blocks(&self) -> &[Block] {
@@ -190,16 +234,22 @@ impl CodeCache {
         thread: usize,
         read: &mut dyn FnMut(u64) -> Source,
     ) -> u64 {
-        if let Some(&address) = self.codes[kind as usize].entries.get(&pc) {
+        if let Some(address) = self.entry(pc, kind) {
             return address;
         }
         let mut ahead = vec![(pc, false)];
         let mut done = 0;
         while let Some((mut next, returned_to)) = ahead.pop() {
             let first = next;
-            while !self.codes[kind as usize].entries.contains_key(&next) {
-                let (targets, continues) = self.translate(next, kind, done < AHEAD, read);
-                done += 1;
+            while !self.is_translated(next, kind) {
+                let (targets, continues) = if kind == Kind::Counting {
+                    let (targets, blocks) = self.translate_chain(next, read);
+                    done += blocks;
+                    (targets, None)
+                } else {
+                    done += 1;
+                    self.translate(next, kind, done <= AHEAD, read)
+                };
                 if done < AHEAD {
                     ahead.extend(targets);
                 }
@@ -216,12 +266,14 @@ impl CodeCache {
                 break;
             }
         }
-        self.codes[kind as usize].entries.get(&pc).copied().unwrap_or(self.entries.exit)
+        let address = self.entry(pc, kind).unwrap_or(self.entries.exit);
+        self.publish();
+        address
     }
 
     /// Translates one block. Returns what it leads to (and whether by a return), and the block that must follow.
     #[allow(clippy::type_complexity)]
-    fn translate(
+    pub(super) fn translate(
         &mut self,
         pc: u64,
         kind: Kind,
@@ -239,53 +291,46 @@ impl CodeCache {
         }
         self.numbers.insert(pc, number);
         let address = self.hot;
+        let counter = self.counter(Counter::Alone(number));
+        let elements = self.elements(&found, number);
         let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
         let codes = &self.codes[kind as usize];
         let may_continue = more && !codes.entries.contains_key(&found.next());
         let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
-        let (entries, factory) = (self.entries, &mut self.factory);
-        let translator =
-            Translator { hot: &mut hot, cold: &mut cold, cache: &mut side, entries, kind, factory, number };
+        let translator = Translator {
+            hot: &mut hot,
+            cold: &mut cold,
+            cache: &mut side,
+            entries: self.entries,
+            kind,
+            factory: &mut self.factory,
+            number,
+            counter,
+            elements,
+            owed: None,
+        };
         let done = translator.translate(&found, may_continue);
         let links = side.links;
-        self.region.write(hot.address - self.base, &hot.bytes);
-        self.region.write(cold.address - self.base, &cold.bytes);
-        self.hot = hot.here();
-        self.cold = cold.here();
+        self.write(&hot, &cold);
+        let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
-            self.blocks.push(Block {
-                pc,
-                instructions: found.instructions.len() as u32,
-                scattered: done.operands.iter().filter(|o| o.reach == Reach::Scattered).count() as u32,
-                updates: done.operands.iter().filter(|operand| operand.loads && operand.stores).count()
-                    as u32,
-                operands: done.operands,
-                repeated: found.repeated,
-                verified: found.verified().map(<[u8]>::to_vec),
-            });
-            if found.repeated.is_some() {
-                let verified = found.verified().map(<[u8]>::to_vec);
-                self.blocks.push(Block { pc, repeated: found.repeated, verified, ..Block::default() });
-            }
+            self.push(Block::new(&found, done));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
         codes.places.push((address, hot.here(), number));
-        for (target, patch) in links {
-            codes.waiting.entry(target).or_default().push(patch);
+        for (target, waiting) in links {
+            codes.waiting.entry(target).or_default().push(waiting);
         }
-        self.complete
-            .extend(codes.waiting.remove(&pc).unwrap_or_default().into_iter().map(|patch| (patch, address)));
-        let next = found.next();
-        let targets = match found.end {
-            End::Jump(target) => vec![(target, false)],
-            End::Branch(target) if done.continues => vec![(target, false)],
-            End::Branch(target) => vec![(next, false), (target, false)],
-            End::Call(target) => vec![(next, true), (target, false)],
-            End::IndirectCall => vec![(next, true)],
-            _ => vec![],
-        };
-        (targets, done.continues.then_some(next))
+        for waiting in codes.waiting.remove(&pc).unwrap_or_default() {
+            // What owes something goes on by way of the observer.
+            if waiting.owed.is_none() {
+                self.complete.push((waiting.patch, address));
+            }
+        }
+        let mut targets = found.end.leads_to(next);
+        targets.retain(|&(target, _)| !continues || target != next);
+        (targets, continues.then_some(next))
     }
 
     /// The block at `pc` was found to be another than number `number`. Its code leads to the next translation.
@@ -293,11 +338,13 @@ impl CodeCache {
         if self.numbers.get(&pc) != Some(&number) {
             return; // by another thread, already
         }
+        let leads = self.blocks.get(number as usize).is_some_and(|block| block.verified.is_some());
         self.numbers.remove(&pc);
         for codes in &mut self.codes {
-            if let Some(address) = codes.entries.remove(&pc) {
+            if let Some(address) = codes.entries.remove(&pc).filter(|_| leads) {
                 // The distance of the jump that it begins with.
-                codes.waiting.entry(pc).or_default().push((address + 1).next_multiple_of(4));
+                let patch = (address + 1).next_multiple_of(4);
+                codes.waiting.entry(pc).or_default().push(Waiting { patch, owed: None });
             }
         }
     }
@@ -323,8 +370,8 @@ impl CodeCache {
 
     /// The entry for indirect jumps of a translated block, found by lookups from now on, by those of `thread` at once.
     pub(super) fn indirect(&mut self, pc: u64, kind: Kind, thread: usize) {
+        let Some(block) = self.entry(pc, kind) else { return };
         let codes = &mut self.codes[kind as usize];
-        let Some(&block) = codes.entries.get(&pc) else { return };
         let address = if let Some(&address) = codes.indirect.get(&pc) {
             address
         } else {
@@ -377,10 +424,11 @@ impl CodeCache {
                 continue;
             }
             let found = self.found(number, read)?;
+            let chained = self.chained(number).filter(|_| kind == Kind::Counting);
             let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
             let mut exits = Vec::new();
             let mut side = Scratchpad { exits: &mut exits };
-            let translator = Translator {
+            let mut translator = Translator {
                 hot: &mut hot,
                 cold: &mut cold,
                 cache: &mut side,
@@ -388,8 +436,14 @@ impl CodeCache {
                 kind,
                 factory: &mut self.factory,
                 number,
+                counter: 0,
+                elements: 0,
+                owed: None,
             };
-            let done = translator.translate(&found, false);
+            let done = match chained {
+                Some(_) => translator.chained(&found, Next::Linked)?,
+                None => translator.translate(&found, false),
+            };
             let mark = done.marks.iter().rev().find(|mark| mark.address <= address)?;
             return Some((number, kind, *mark));
         }

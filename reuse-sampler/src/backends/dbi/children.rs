@@ -106,7 +106,7 @@ impl Observer {
             (Some(_), None) => self.forks += 1,
             (None, _) => {}
         }
-        if self.own().signals.is_pending() { Ok(next) } else { self.unblock(next, mask, mask) }
+        self.unblock(next, mask, mask)
     }
 
     /// The observer of another process of the tree, which has its region at `base`.

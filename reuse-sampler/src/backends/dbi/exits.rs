@@ -1,15 +1,16 @@
-//! Where translated code leads: out of the cache, or to other code.
+//! Where translated code leads: out of the cache, to other code, or on.
 
 use super::assemble::{Code, RCX, RDX};
+use super::chain::Owed;
 use super::layout::shared;
 
 /// Why code leaves the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     /// To `target`, not translated yet; the jump's distance is at `patch`.
-    Link { target: u64, patch: u64 },
+    Link { target: u64, patch: u64, owed: Option<Owed> },
     /// The window ends before this block.
-    Window { pc: u64 },
+    Window { pc: u64, owed: Option<Owed> },
     /// The buffer is full before this block.
     Full { pc: u64 },
     /// A system call that the observer decides about.
@@ -21,11 +22,28 @@ pub(super) enum Exit {
 }
 
 impl Exit {
+    /// What was counted before and is not executed.
+    pub(super) const fn owed(self) -> Option<Owed> {
+        match self {
+            Self::Link { owed, .. } | Self::Window { owed, .. } => owed,
+            _ => None,
+        }
+    }
+
+    /// The same exit, once that is paid.
+    pub(super) const fn paid(self) -> Self {
+        match self {
+            Self::Link { target, patch, .. } => Self::Link { target, patch, owed: None },
+            Self::Window { pc, .. } => Self::Window { pc, owed: None },
+            other => other,
+        }
+    }
+
     /// Where the program is then.
     pub(super) const fn pc(self) -> u64 {
         match self {
             Self::Link { target: pc, .. }
-            | Self::Window { pc }
+            | Self::Window { pc, .. }
             | Self::Full { pc }
             | Self::Call { pc, .. }
             | Self::Changed { pc, .. }
@@ -48,6 +66,16 @@ pub(super) struct Entries {
     pub exit: u64,
     pub call: u64,
     pub probe: u64,
+}
+
+/// Where the code is that a block goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// To be found.
+    Linked,
+    /// Placed behind the block.
+    Behind,
+    At(u64),
 }
 
 /// The indirect entry of the block at `pc`: goes on to `block` if that is what is asked for.

@@ -143,9 +143,9 @@ pub mod shared {
     /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a mode.
     pub const LOOKUPS: u32 = 0x2_0000;
     pub const LOOKUP_SIZE: u32 = 0x8_0000;
-    /// How often each block was entered.
+    /// Counters.
     pub const COUNTS: u32 = 0x14_0000;
-    pub const BLOCKS: u32 = 1 << 20;
+    pub const COUNTERS: u32 = 1 << 20;
     /// Two buffers for accesses.
     pub const BUFFERS: u32 = 0x98_0000;
     pub const BUFFER_SIZE: u32 = 0x8_0000;
@@ -154,17 +154,19 @@ pub mod shared {
 }
 
 const _: () = assert!(shared::LOOKUPS + 2 * shared::LOOKUP_SIZE <= shared::COUNTS);
-const _: () = assert!(shared::COUNTS + 8 * shared::BLOCKS <= shared::BUFFERS);
+const _: () = assert!(shared::COUNTS + 8 * shared::COUNTERS <= shared::BUFFERS);
 const _: () = assert!((shared::BUFFERS + 2 * shared::BUFFER_SIZE) as u64 <= THREAD_SIZE);
 const _: () = assert!(HASHES + 2 * HASH_SIZE <= FIRST && EXIT_PCS + 8 * EXITS <= HASHES);
 
-/// Why a thread asks, other than by an exit of translated code (0) or after a call of the observer's (9).
+/// Why a thread asks, other than after a call of the observer's (9).
 pub mod reason {
+    pub const EXIT: u32 = 0; // of translated code
     pub const CALLED: u32 = 5; // the system call that was asked for has returned
     pub const RETURNED: u32 = 6; // from a signal handler
     pub const DELIVERED: u32 = 10; // a signal's frame is on the program's stack
     pub const ABORTED: u32 = 11; // a signal came before the system call that was asked for
     pub const BEGAN: u32 = 12; // a new thread, all signals blocked
+    pub const NONE: u32 = 14; // it was told what to do and has not done it
     pub const AFTER: u32 = 13; // after a system call that it was in when the cache was emptied
 }
 

@@ -52,6 +52,8 @@ mod block;
 #[cfg(dbi_backend)]
 mod cache;
 #[cfg(dbi_backend)]
+mod chain;
+#[cfg(dbi_backend)]
 mod children;
 #[cfg(not(dbi_backend))]
 mod elsewhere;

@@ -203,17 +203,18 @@ impl Observer {
 
     /// Tells the waiting thread what to do.
     pub(super) fn order(&mut self, what: u32) {
+        self.own().paid = false;
+        self.set_half(shared::REASON, reason::NONE);
         self.set_half(shared::COMMAND, what);
         self.answer(shared::STATE);
     }
 
-    /// Has the waiting thread make a system call on the stack at `stack`.
-    pub(super) fn raw(&mut self, number: i64, arguments: [u64; 4], stack: u64) -> Result<(u32, u64), Gone> {
+    /// Has the waiting thread make a system call on the program's stack.
+    pub(super) fn raw(&mut self, number: i64, arguments: [u64; 4]) -> Result<(u32, u64), Gone> {
         self.set(shared::RAW, number as u64);
         for (index, argument) in (1..).zip(arguments) {
             self.set(shared::RAW + 8 * index, argument);
         }
-        self.set(shared::RAW + 40, stack);
         self.order(command::RAW);
         let reason = self.wait_for(Self::request)?;
         Ok((reason, self.get(shared::RAW_RESULT)))
@@ -282,15 +283,34 @@ impl Observer {
         }
     }
 
+    /// Takes back what was counted before the current thread took `exit`, and is not executed.
+    fn pay(&mut self, exit: Option<Exit>) {
+        if let Some(owed) = exit.and_then(Exit::owed).filter(|_| !self.own().paid) {
+            self.own().paid = true;
+            let unexecuted = self.cache.chain(Some(owed.from));
+            self.own().signals.unexecuted.extend(unexecuted);
+            self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(owed.instructions.into()));
+        }
+    }
+
+    /// Pays for the exit that the current thread waits at, before the cache may be emptied.
+    pub(super) fn settle(&mut self) {
+        if self.get_half(shared::REASON) == reason::EXIT {
+            self.pay(self.cache.exit(self.get_half(shared::EXIT)));
+        }
+    }
+
     fn exited(&mut self) -> Result<Option<Event>, Gone> {
         let number = self.get_half(shared::EXIT);
         if number == 0 {
             let pc = self.get(shared::PC);
             return self.resume(pc, true);
         }
-        match self.cache.exit(number) {
+        let exit = self.cache.exit(number);
+        self.pay(exit);
+        match exit {
             Some(Exit::Link { target, .. }) => self.resume(target, false),
-            Some(Exit::Window { pc }) => Ok(Some(Event::Boundary { pc })),
+            Some(Exit::Window { pc, .. }) => Ok(Some(Event::Boundary { pc })),
             Some(Exit::Full { pc }) => Ok(Some(Event::Full { pc })),
             Some(Exit::Call { pc, next }) => {
                 if self.own().signals.is_pending() || self.leaving.is_some() {

@@ -27,18 +27,63 @@ pub(super) trait Viewer {
 #[inline]
 pub(super) fn play(words: &[AtomicU64], blocks: &[Block], viewer: &mut impl Viewer) {
     let mut rest = words;
-    while let Some((number, after)) = rest.split_first() {
-        let Some(block) = blocks.get(number.load(Relaxed) as usize) else { break };
-        let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
-        let Some((addresses, next)) = after.split_at_checked(count) else { break };
-        rest = next;
-        viewer.block(block);
-        if let Some(repeated) = block.repeated {
-            let word = |index: usize| addresses[index - 1].load(Relaxed);
-            play_repeated(repeated, block.pc, &word, viewer);
-        } else {
-            viewer.accesses(addresses, block);
-        }
+    while let Some(after) = play_first(rest, blocks, viewer) {
+        rest = after;
+    }
+}
+
+/// Shows the words of the first block. Returns the rest.
+#[inline]
+fn play_first<'a>(
+    words: &'a [AtomicU64],
+    blocks: &[Block],
+    viewer: &mut impl Viewer,
+) -> Option<&'a [AtomicU64]> {
+    let (number, after) = words.split_first()?;
+    let block = blocks.get(number.load(Relaxed) as usize)?;
+    let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
+    let (addresses, rest) = after.split_at_checked(count)?;
+    viewer.block(block);
+    if let Some(repeated) = block.repeated {
+        let word = |index: usize| addresses[index - 1].load(Relaxed);
+        play_repeated(repeated, block.pc, &word, viewer);
+    } else {
+        viewer.accesses(addresses, block);
+    }
+    Some(rest)
+}
+
+/// What most blocks are known by where few lines are watched.
+#[derive(Debug, Default)]
+pub(super) struct Briefs {
+    blocks: Vec<Brief>, // by number
+    /// Of each operand, the distance from its first byte to its last.
+    widths: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Brief {
+    first: u32, // of its widths
+    operands: u16,
+    accesses: u16,
+    plain: bool, // there is nothing else to it
+}
+
+impl Briefs {
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+        self.widths.clear();
+    }
+
+    pub(super) fn push(&mut self, block: &Block) {
+        let widths =
+            block.operands.iter().map_while(|operand| u8::try_from(operand.bytes.wrapping_sub(1)).ok());
+        let first = self.widths.len();
+        self.widths.extend(widths);
+        let operands = self.widths.len() - first;
+        let plain = operands == block.operands.len() && block.repeated.is_none() && block.scattered == 0;
+        let (first, accesses) = (first as u32, operands as u16 + block.updates as u16);
+        self.blocks.push(Brief { first, operands: operands as u16, accesses, plain });
     }
 }
 
@@ -75,6 +120,48 @@ impl Lines<'_> {
         }
         beyond == 0
     }
+
+    /// Shows the words that blocks have written.
+    pub(super) fn play(&mut self, words: &[AtomicU64], blocks: &[Block], briefs: &Briefs) {
+        let mut rest = words;
+        loop {
+            if self.tracker.starts_none_in(0) {
+                rest = self.pass(rest, briefs);
+            }
+            match play_first(rest, blocks, self) {
+                Some(after) => rest = after,
+                None => break,
+            }
+        }
+    }
+
+    /// Passes over blocks that neither start nor end a sample, as most do. Returns the rest.
+    fn pass<'a>(&mut self, words: &'a [AtomicU64], briefs: &Briefs) -> &'a [AtomicU64] {
+        let (mut rest, shift) = (words, self.shift);
+        while let Some((number, after)) = rest.split_first() {
+            let Some(brief) = briefs.blocks.get(number.load(Relaxed) as usize) else { break };
+            let (first, all) = (brief.first as usize, u64::from(brief.accesses));
+            let widths = briefs.widths.get(first..first + usize::from(brief.operands));
+            let (Some(widths), true) = (widths, brief.plain && self.tracker.starts_none_in(all)) else {
+                break;
+            };
+            let Some((addresses, next)) = after.split_at_checked(widths.len()) else { break };
+            let mut of_interest = 0;
+            for (address, &width) in addresses.iter().zip(widths) {
+                let address = address.load(Relaxed);
+                let line = address >> shift;
+                of_interest |= line ^ (address.wrapping_add(u64::from(width)) >> shift);
+                of_interest |= u64::from(self.tracker.may_hold(line));
+            }
+            if of_interest != 0 {
+                break;
+            }
+            self.tracker.pass(all);
+            self.further += all - widths.len() as u64;
+            rest = next;
+        }
+        rest
+    }
 }
 
 impl Viewer for Lines<'_> {
@@ -86,19 +173,8 @@ impl Viewer for Lines<'_> {
 
     #[inline]
     fn accesses(&mut self, addresses: &[AtomicU64], block: &Block) {
-        // Most blocks neither start nor end a sample.
-        let all = block.operands.len() as u64 + u64::from(block.updates);
-        if self.put_by(addresses, block, all as usize) {
-            return;
-        }
-        let of_interest = |(address, operand): (&AtomicU64, &Operand)| {
-            let address = address.load(Relaxed);
-            let last = address.wrapping_add(u64::from(operand.bytes) - 1) >> self.shift;
-            let first = address >> self.shift;
-            first != last || self.tracker.may_hold(first)
-        };
-        if self.tracker.starts_none_in(all) && !addresses.iter().zip(&block.operands).any(of_interest) {
-            self.tracker.pass(all);
+        let all = block.operands.len() + block.updates as usize;
+        if self.put_by(addresses, block, all) {
             return;
         }
         for (address, operand) in addresses.iter().zip(&block.operands) {
@@ -162,4 +238,9 @@ fn play_repeated(repeated: Repeated, pc: u64, word: &dyn Fn(usize) -> u64, viewe
 pub(super) const fn buffer(number: u64) -> (u64, u64) {
     let start = shared::BUFFERS as u64 + number * shared::BUFFER_SIZE as u64;
     (start, start + (shared::BUFFER_SIZE - shared::BUFFER_RESERVE) as u64)
+}
+
+impl Repeated {
+    /// Words recorded, the block's own included.
+    pub(super) const WORDS: usize = 7;
 }

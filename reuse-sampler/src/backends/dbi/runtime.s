@@ -24,11 +24,11 @@
     mov rsp, gs:[{STACK}]
     push qword ptr gs:[\flags]
     popfq
+    mov rsp, gs:[\at+32]
     mov rax, gs:[\at]
     mov rcx, gs:[\at+8]
     mov rdx, gs:[\at+16]
     mov rbx, gs:[\at+24]
-    mov rsp, gs:[\at+32]
     mov rbp, gs:[\at+40]
     mov rsi, gs:[\at+48]
     mov rdi, gs:[\at+56]
@@ -173,6 +173,8 @@ reuse_sampler_dbi_runtime:
     ENTER
     mov dword ptr gs:[{REASON}], 0
 .Ldbi_ring:
+    # A signal's frame goes where it would: on another alternate stack's top it may overwrite that of a handler.
+    mov rsp, gs:[{REGISTERS}+32]
     ASK {STATE}, .Ldbi_orphan
     mov eax, gs:[{COMMAND}]
     cmp eax, 1
@@ -186,7 +188,7 @@ reuse_sampler_dbi_runtime:
     cmp eax, 6
     je .Ldbi_clone
 
-# A system call that the observer asks for; its last argument says on which stack.
+# A system call that the observer asks for.
     mov rax, gs:[{RAW}]
     mov rdi, gs:[{RAW}+8]
     mov rsi, gs:[{RAW}+16]
@@ -194,9 +196,7 @@ reuse_sampler_dbi_runtime:
     mov r10, gs:[{RAW}+32]
     xor r8d, r8d
     xor r9d, r9d
-    mov rsp, gs:[{RAW}+40]
     syscall
-    mov rsp, gs:[{STACK}]
     mov gs:[{RAW_RESULT}], rax
     mov dword ptr gs:[{REASON}], 9
     jmp .Ldbi_ring

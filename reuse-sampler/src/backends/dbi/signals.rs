@@ -6,12 +6,14 @@
 //! program's registers, and the program's handler runs translated. Faults are delivered where they happen, with the
 //! registers as the faulting instruction found them.
 
+use std::time::{Duration, Instant};
+
 use nix::libc;
 
-use super::layout::command;
 use super::layout::shared::{self, SCRATCH};
+use super::layout::{command, reason};
 use super::observer::{Event, Gone, Observer, register};
-use super::translate::Mark;
+use super::translate::{Kind, Mark};
 
 /// In a `siginfo`: the address of a fault.
 const ADDRESS: u64 = 16;
@@ -37,6 +39,13 @@ const ASIDE: u64 = !(1 << (libc::SIGSEGV - 1)
     | 1 << (libc::SIGFPE - 1)
     | 1 << (libc::SIGTRAP - 1));
 
+/// System calls that neither wait nor know of signals.
+const UNCONCERNED: [i64; 5] =
+    [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_pkey_mprotect];
+/// A signal that comes so soon after a handler has returned leaves the program no time, if most do.
+const HURRY: Duration = Duration::from_micros(200);
+const MOST_HURRIED: u32 = 3000;
+
 /// What a program asks of a signal: handler, flags, restorer, mask.
 pub(super) type Action = [u64; 4];
 
@@ -57,9 +66,11 @@ pub(super) struct Signals {
     delivering: Option<(u64, u64)>,
     /// After a delivery: where the handler begins, and the mask that it runs with.
     entered: Option<(u64, u64)>,
-    /// A fault, corrected for instructions that its block did not execute: block and number.
+    /// When the last handler began to return, and how many more signals came soon after that than did not.
+    returned: Option<Instant>,
+    hurried: u32,
+    /// Instructions that were counted and not executed, by the number of their block.
     pub unexecuted: Vec<(u32, u64)>,
-    pub fault: Option<(u32, u64)>, // block and faulting instruction, where accesses are recorded
 }
 
 impl Signals {
@@ -97,8 +108,7 @@ impl Observer {
         if let Some(action) = wanted.filter(|action| action[0] > 1) {
             self.keep_action(signal, action);
         }
-        let stack = self.own_stack();
-        let (_, result) = self.raw(libc::SYS_rt_sigaction, [signal, give, take, 8], stack)?;
+        let (_, result) = self.raw(libc::SYS_rt_sigaction, [signal, give, take, 8])?;
         if result != 0 {
             self.keep_action(signal, before);
         } else {
@@ -149,13 +159,13 @@ impl Observer {
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
         if code > 0 && faults.contains(&(signal as i32)) {
             let Self { memory, cache, .. } = self;
-            if let Some((block, _, mark)) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
+            if let Some((block, kind, mark)) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
                 // Where the address of a fault is the instruction's own.
                 if self.memory.word(info + ADDRESS) == Some(gregs[RIP]) {
                     self.memory.write(info + ADDRESS, &mark.pc.to_le_bytes());
                 }
                 self.restore(&mut gregs, &mark);
-                self.note_fault(block, mark.pc);
+                self.note_fault(block, kind, mark.pc);
                 self.enter([signal, info, context, stack], &gregs, mask);
                 return 1;
             }
@@ -171,13 +181,18 @@ impl Observer {
         self.own().signals.aside = mask;
         self.set(shared::ASIDE, self.get(shared::ASIDE) | 1 << (signal - 1));
         self.own().signals.pending.push(Pending { signal, info: info_bytes });
+        self.note_hurry(gregs[RIP]);
         self.ask_soon();
         0
     }
 
-    /// Takes back a system call that the kernel has not begun.
+    /// Takes back a system call that the kernel has not begun: it may wait for the signal, or change the frame's mask. Those
+    /// of which neither is true are made, so that a program gets on however many signals come.
     fn rewind(&mut self, gregs: &mut [u64; 23]) {
         let place = gregs[RIP].wrapping_sub(self.base);
+        let calls = self.own().calls;
+        let is_told = calls && self.get_half(shared::REASON) == reason::NONE;
+        let is_unconcerned = calls && UNCONCERNED.contains(&self.own().calling.number);
         let r = &self.runtime;
         if (r.call..=r.call_kernel).contains(&place) {
             if place >= r.call_inner && place < r.call_kernel {
@@ -188,7 +203,11 @@ impl Observer {
                 }
             }
             gregs[RIP] = self.base + r.exit;
-        } else if (r.command..=r.command_kernel).contains(&place) || (r.fork..=r.fork_kernel).contains(&place)
+        } else if is_unconcerned {
+            // It is made.
+        } else if is_told && (r.exit..r.command).contains(&place)
+            || (r.command..=r.command_kernel).contains(&place)
+            || (r.fork..=r.fork_kernel).contains(&place)
         {
             gregs[RIP] = self.base + r.aborted;
             let calling = self.own().calling;
@@ -209,14 +228,17 @@ impl Observer {
     }
 
     /// The block was left before the instruction at `pc`.
-    fn note_fault(&mut self, block: u32, pc: u64) {
-        self.own().signals.fault = Some((block, pc));
+    fn note_fault(&mut self, block: u32, kind: Kind, pc: u64) {
         let Self { memory, cache, .. } = self;
         let before = cache.instructions_before(block, pc, &mut |at| memory.code(at));
         let all = cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions));
-        let rest = all.saturating_sub(before);
-        self.own().signals.unexecuted.push((block, rest));
-        self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(rest));
+        let mut rest = vec![(block, all.saturating_sub(before))];
+        if kind == Kind::Counting {
+            rest.extend(cache.chain(cache.chained(block).and_then(|chained| chained.next)));
+        }
+        let instructions: u64 = rest.iter().map(|(_, instructions)| instructions).sum();
+        self.own().signals.unexecuted.extend(rest);
+        self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(instructions));
     }
 
     /// Has the thread make the frame at `context` what the program expects, and its registers those of the handler's
@@ -260,8 +282,8 @@ impl Observer {
     /// Blocks all signals, until the thread is given a mask or runs natively. Returns the one that it has.
     pub(super) fn block_signals(&mut self) -> Result<u64, Gone> {
         self.set(SCRATCH, ALL);
-        let (at, before, stack) = (self.address_of(SCRATCH), self.address_of(SCRATCH + 8), self.own_stack());
-        self.raw(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, at, before, 8], stack)?;
+        let (at, before) = (self.address_of(SCRATCH), self.address_of(SCRATCH + 8));
+        self.raw(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, at, before, 8])?;
         let signals = &self.own().signals;
         let aside = signals.is_pending().then_some(signals.aside);
         let mask = aside.unwrap_or_else(|| self.get(SCRATCH + 8));
@@ -272,20 +294,23 @@ impl Observer {
 
     /// Gives the program at `pc` the mask `mask`; `own` is the one that it sees in a frame. Returns where it goes on.
     pub(super) fn unblock(&mut self, mut pc: u64, mut mask: u64, mut own: u64) -> Result<u64, Gone> {
+        if self.own().signals.is_pending() {
+            self.own().signals.aside = own; // once what waits is delivered
+            return Ok(pc);
+        }
         loop {
             if let Some(signal) = self.own().signals.reset.take() {
                 for index in 0..4 {
                     self.set(SCRATCH + 8 * index, 0);
                 }
-                let (give, stack) = (self.address_of(SCRATCH), self.own_stack());
-                self.raw(libc::SYS_rt_sigaction, [signal, give, 0, 8], stack)?;
+                let give = self.address_of(SCRATCH);
+                self.raw(libc::SYS_rt_sigaction, [signal, give, 0, 8])?;
             }
             self.set(SCRATCH, mask);
             self.own().signals.delivering = Some((pc, own));
-            let stack = self.register(register::RSP);
             let at = self.address_of(SCRATCH);
             let set = libc::SIG_SETMASK as u64;
-            let _ = self.raw(libc::SYS_rt_sigprocmask, [set, at, 0, 8], stack)?;
+            let _ = self.raw(libc::SYS_rt_sigprocmask, [set, at, 0, 8])?;
             match (self.own().signals.delivering.take(), self.own().signals.entered.take()) {
                 (None, Some((handler, with))) => (pc, mask, own) = (handler, with, with),
                 _ => break,
@@ -313,8 +338,8 @@ impl Observer {
         }
         let tid = self.own().tid as u64;
         let pid = if self.is_apart() { tid } else { self.process.pid().as_raw() as u64 };
-        let (info, stack) = (self.address_of(SCRATCH), self.own_stack());
-        self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, tid, pending.signal, info], stack)?;
+        let info = self.address_of(SCRATCH);
+        self.raw(libc::SYS_rt_tgsigqueueinfo, [pid, tid, pending.signal, info])?;
         self.set(shared::ASIDE, self.get(shared::ASIDE) & !(1 << (pending.signal - 1)));
         Ok(())
     }
@@ -327,6 +352,17 @@ impl Observer {
         Ok(())
     }
 
+    /// Lets a program go that gets signals faster than it can be observed: it would do nothing but handle them.
+    fn note_hurry(&mut self, pc: u64) {
+        let signals = &mut self.own().signals;
+        let follows = signals.returned.is_some_and(|at| at.elapsed() < HURRY);
+        signals.hurried = if follows { signals.hurried + 1 } else { signals.hurried.saturating_sub(1) };
+        if signals.hurried > MOST_HURRIED {
+            self.leaving
+                .get_or_insert_with(|| format!("signals come faster than they can be observed at {pc:#x}"));
+        }
+    }
+
     /// `rt_sigreturn`: the kernel restores the frame's registers, and comes to our entry instead of its place.
     pub(super) fn return_from_handler(&mut self, pc: u64) -> Result<Option<Event>, Gone> {
         let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
@@ -336,6 +372,7 @@ impl Observer {
         };
         self.memory.write(place, &(self.base + self.runtime.returned).to_le_bytes());
         self.own().calling.argument = target;
+        self.own().signals.returned = Some(Instant::now());
         self.set(shared::PC, target);
         self.own().calls = true;
         self.order(command::CALL);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use nix::libc;
 
 use super::children::News;
+use super::exits::Exit;
 use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
 use super::process::lives;
@@ -36,6 +37,8 @@ pub(super) struct Thread {
     pub calling: Calling,
     /// In a system call that the observer has ordered.
     pub calls: bool,
+    /// What its exit owes was taken back.
+    pub paid: bool,
     /// It was told to end.
     pub ends: bool,
     /// Of a process of its own that shares memory until it executes another program or ends: what it asked of each signal.
@@ -52,6 +55,7 @@ impl Thread {
             signals: Signals::default(),
             calling: Calling::default(),
             calls: false,
+            paid: false,
             ends: false,
             apart: None,
             child: None,
@@ -148,8 +152,7 @@ impl Observer {
         let address = layout::address(self.base, number);
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
-        let stack = self.own_stack();
-        let (_, mapped) = self.raw(libc::SYS_mmap, [address, private::SIZE, protection, flags], stack)?;
+        let (_, mapped) = self.raw(libc::SYS_mmap, [address, private::SIZE, protection, flags])?;
         if mapped != address {
             let pc = self.unblock(pc, mask, mask)?;
             return self.give_up(pc, "there is no room for a thread");
@@ -197,7 +200,7 @@ impl Observer {
             }
             (_, thread) => *thread = None,
         }
-        if self.own().signals.is_pending() { Ok(next) } else { self.unblock(next, mask, mask) }
+        self.unblock(next, mask, mask)
     }
 
     /// A new thread asks for the first time.
@@ -246,6 +249,7 @@ impl Observer {
         self.memory.follow(tid);
         self.serve_signals();
         if self.get_half(shared::STATE) == 1 {
+            self.settle();
             return true;
         }
         self.ask_soon();
@@ -274,6 +278,7 @@ impl Observer {
                 Some(self.get_half(shared::EXIT))
                     .filter(|exit| *exit != 0)
                     .and_then(|exit| self.cache.exit(exit))
+                    .map(Exit::paid)
             })
             .collect();
         self.cache.clear();

@@ -5,14 +5,15 @@
 //! still read them, and nothing is written below its stack pointer.
 //!
 //! Two kinds of code exist for a block. Both count: instructions are subtracted from what is left of the window, and
-//! the block's counter is incremented. Code that also records accesses writes one word for the block, then an address
-//! for each access, to a buffer that the observer reads.
+//! a counter is incremented. Code that only counts does so once a chain of blocks. Code that also records accesses counts
+//! each block, and writes one word for it, then an address for each access, to a buffer that the observer reads.
 
 use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
 use super::assemble::{Code, Gpr, RAX, RCX, RDX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand};
-use super::exits::{Cache, Entries, Exit};
+use super::chain::{Chained, Owed};
+use super::exits::{Cache, Entries, Exit, Next};
 use super::layout::shared;
 
 /// What is observed by a kind of code.
@@ -49,6 +50,11 @@ pub(super) struct Translator<'a, C> {
     pub kind: Kind,
     pub factory: &'a mut InstructionInfoFactory,
     pub number: u32,
+    pub counter: u32,
+    /// That of a repeated string instruction's elements.
+    pub elements: u32,
+    /// What a jump out of a chain owes.
+    pub owed: Option<Owed>,
 }
 
 /// The registers that recording uses.
@@ -86,26 +92,67 @@ impl<C: Cache> Translator<'_, C> {
         if found.repeated.is_some() {
             self.repeated(found, scratch, &mut done);
         } else {
-            let ends = found.end != End::Falls;
-            let (body, last) = found.instructions.split_at(found.instructions.len() - usize::from(ends));
-            for instruction in body {
-                self.record(instruction, scratch, &mut done.operands);
-                self.copy(found, instruction, scratch, &mut done.marks)?;
-            }
-            if let Some(last) = last.first() {
-                self.record(last, scratch, &mut done.operands);
-            }
+            self.body(found, scratch, &mut done)?;
             if let Some(scratch) = scratch {
                 self.hot.put_value(scratch.buffer, self.number);
                 self.release(scratch, 1 + done.operands.len());
             }
         }
-        done.continues = self.end(found, may_continue, &mut done.marks)?;
+        let next = match found.end {
+            End::Falls | End::Branch(_) | End::SystemCall if may_continue => Next::Behind,
+            _ => Next::Linked,
+        };
+        done.continues = self.end(found, next, &mut done.marks)?;
         Some(done)
     }
 
+    /// Writes the instructions of a block that is counted already.
+    pub(super) fn chained(&mut self, found: &Found, next: Next) -> Option<Translation> {
+        let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
+        self.body(found, None, &mut done)?;
+        self.end(found, next, &mut done.marks)?;
+        Some(done)
+    }
+
+    /// All but the jump at the end.
+    fn body(&mut self, found: &Found, scratch: Option<Scratch>, done: &mut Translation) -> Option<()> {
+        if found.repeated.is_some() {
+            self.repeated(found, scratch, done);
+            return Some(());
+        }
+        let copied = found.instructions.len() - usize::from(found.end != End::Falls);
+        for (position, instruction) in found.instructions.iter().enumerate() {
+            self.record(instruction, scratch, &mut done.operands);
+            if position < copied {
+                self.copy(found, instruction, scratch, &mut done.marks)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Counts a chain from the block at `pc` on, less what is owed.
+    pub(super) fn approach(&mut self, pc: u64, chain: &Chained, owed: Option<Owed>) {
+        let owes = owed.map_or(0, |owed| owed.instructions);
+        let instructions = chain.instructions as i32 - owes as i32;
+        if chain.needs_flags {
+            self.hot.save_flags(shared::SLOT_E);
+        }
+        self.hot.subtract(instructions, shared::LEFT);
+        let over = self.cold.here();
+        self.cold.subtract(-instructions, shared::LEFT);
+        if chain.needs_flags {
+            self.cold.restore_flags(shared::SLOT_E);
+        }
+        self.exit_stub(Exit::Window { pc, owed });
+        self.hot.jump_if(8, over);
+        self.hot.increment(shared::COUNTS + 8 * self.counter);
+        if chain.needs_flags {
+            self.hot.restore_flags(shared::SLOT_E);
+        }
+    }
+
     fn prologue(&mut self, found: &Found, scratch: Option<Scratch>, marks: &mut Vec<Mark>) {
-        let instructions = found.instructions.len() as i8;
+        let instructions = found.instructions.len() as i32;
         if found.needs_flags {
             self.hot.save_flags(shared::SLOT_E);
         }
@@ -117,9 +164,9 @@ impl<C: Cache> Translator<'_, C> {
             self.hot.jump_if(7, full);
         }
         self.hot.subtract(instructions, shared::LEFT);
-        let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc });
+        let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc, owed: None });
         self.hot.jump_if(8, over);
-        self.hot.increment(shared::COUNTS + 8 * self.number);
+        self.hot.increment(shared::COUNTS + 8 * self.counter);
         if let Some(bytes) = found.verified() {
             self.verify(found, bytes, scratch, marks);
         }
@@ -140,8 +187,8 @@ impl<C: Cache> Translator<'_, C> {
         }
         self.hot.store(value, shared::SLOT_B);
         let changed = self.cold.here();
-        self.cold.subtract(-(found.instructions.len() as i8), shared::LEFT);
-        self.cold.decrement(shared::COUNTS + 8 * self.number);
+        self.cold.subtract(-(found.instructions.len() as i32), shared::LEFT);
+        self.cold.decrement(shared::COUNTS + 8 * self.counter);
         if found.needs_flags {
             self.cold.restore_flags(shared::SLOT_E);
         }
@@ -172,7 +219,7 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// Code that leaves before the block, as if it had not been entered.
-    fn undo(&mut self, found: &Found, scratch: Option<Scratch>, instructions: i8, exit: Exit) -> u64 {
+    fn undo(&mut self, found: &Found, scratch: Option<Scratch>, instructions: i32, exit: Exit) -> u64 {
         let address = self.cold.here();
         if instructions != 0 {
             self.cold.subtract(-instructions, shared::LEFT);
@@ -210,10 +257,8 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     fn link_target(&mut self, target: u64, patch: u64) -> u64 {
-        match self.cache.translated(target) {
-            Some(address) => address,
-            None => self.exit_stub(Exit::Link { target, patch }),
-        }
+        let known = if self.owed.is_none() { self.cache.translated(target) } else { None };
+        known.unwrap_or_else(|| self.exit_stub(Exit::Link { target, patch, owed: self.owed }))
     }
 
     pub(super) fn release(&mut self, scratch: Scratch, words: usize) {
@@ -321,13 +366,12 @@ impl<C: Cache> Translator<'_, C> {
         Some(())
     }
 
-    fn end(&mut self, found: &Found, may_continue: bool, marks: &mut Vec<Mark>) -> Option<bool> {
+    fn end(&mut self, found: &Found, next: Next, marks: &mut Vec<Mark>) -> Option<bool> {
         let last = found.instructions.last()?;
-        let next = found.next();
+        let after = found.next();
         match found.end {
-            End::Falls if may_continue => return Some(true),
-            End::Falls => self.link(next),
-            End::Jump(target) => self.link(target),
+            End::Falls => return Some(self.go_on(next, after)),
+            End::Jump(target) => return Some(self.go_on(next, target)),
             End::Branch(target) => {
                 if last.is_jcc_short_or_near() {
                     self.hot.align(2);
@@ -347,15 +391,12 @@ impl<C: Cache> Translator<'_, C> {
                     let length = self.hot.bytes.len() - short - 1;
                     self.hot.bytes[short] = length as u8;
                 }
-                if may_continue {
-                    return Some(true);
-                }
-                self.link(next);
+                return Some(self.go_on(next, after));
             }
             End::Call(target) => {
                 marks.push(self.mark(last.ip(), None, None));
-                self.push(next);
-                self.link(target);
+                self.push(after);
+                return Some(self.go_on(next, target));
             }
             End::Return(bytes) => {
                 self.hot.store(RCX, shared::SLOT_A);
@@ -394,30 +435,37 @@ impl<C: Cache> Translator<'_, C> {
                 }
                 if found.end == End::IndirectCall {
                     marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
-                    self.push(next);
+                    self.push(after);
                 }
                 self.look_up();
             }
             End::SystemCall => {
                 // The kernel destroys rcx and r11.
-                let number = self.cache.exit(Exit::Call { pc: last.ip(), next });
+                let number = self.cache.exit(Exit::Call { pc: last.ip(), next: after });
                 self.hot.store_value(number, shared::EXIT);
                 let lea = self.hot.here();
-                let after = lea + 7 + 9 + 5;
+                let back = lea + 7 + 9 + 5;
                 self.hot.raw(&[0x48, 0x8D, 0x0D]);
-                self.hot.raw(&((after - lea - 7) as i32).to_le_bytes()); // lea rcx, [rip+...]
+                self.hot.raw(&((back - lea - 7) as i32).to_le_bytes()); // lea rcx, [rip+...]
                 self.hot.store(RCX, shared::AFTER_CALL);
                 self.hot.jump(self.entries.call);
-                debug_assert_eq!(self.hot.here(), after);
-                self.hot.set(RCX, next);
-                if may_continue {
-                    return Some(true);
-                }
-                self.link(next);
+                debug_assert_eq!(self.hot.here(), back);
+                self.hot.set(RCX, after);
+                return Some(self.go_on(next, after));
             }
             End::Unsupported(_) => {}
         }
         Some(false)
+    }
+
+    /// Goes on at `pc`. Whether it runs into what is behind it.
+    fn go_on(&mut self, next: Next, pc: u64) -> bool {
+        match next {
+            Next::Behind => return true,
+            Next::At(address) => self.hot.jump(address),
+            Next::Linked => self.link(pc),
+        }
+        false
     }
 
     /// Pushes a return address.

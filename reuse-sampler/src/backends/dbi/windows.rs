@@ -1,6 +1,7 @@
 //! Windows of a translated process: where they end, what is counted in them, and who follows its accesses.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::layout::{self, command, shared};
@@ -138,7 +139,10 @@ impl Watched {
                 let left = self.observer.get(shared::LEFT);
                 let needed = self.block_at_exit(pc);
                 if left as i64 >= needed as i64 {
-                    self.observer.resume(pc, false)? // it was made to ask
+                    if left < self.observer.cache.length_of_chain(pc) {
+                        self.go_block_by_block(common);
+                    } // else it was made to ask
+                    self.observer.resume(pc, false)?
                 } else {
                     let more = (needed - left).div_ceil(common.length) * common.length;
                     self.observer.set(shared::LEFT, left + more);
@@ -270,6 +274,14 @@ impl Watched {
         self.observer.current = caller;
     }
 
+    /// The current thread goes on in code that counts each block, to where its window ends.
+    fn go_block_by_block(&mut self, common: &Common) {
+        if self.observer.own().kind == Kind::Counting {
+            self.observer.use_kind(Kind::Recording);
+            self.use_buffer(common);
+        }
+    }
+
     /// The current thread begins.
     pub(super) fn follow(&mut self, mode: Mode, common: &mut Common) {
         self.followed.insert(self.observer.current, Followed::new(common, ThreadId(common.threads)));
@@ -341,13 +353,16 @@ impl Watched {
         let (blocks, block) = (self.observer.cache.blocks(), layout::block(self.observer.current));
         let words = self.observer.region.words(block + start, block + end);
         let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
+        if own.window.is_some_and(|open| open.mode == Mode::Off) {
+            return; // nothing is looked at
+        }
         if let Some(events) = &mut common.trace {
             events.go_on(own.id, self.image);
             recording::play(words, blocks, events);
         } else {
             let shift = common.line_size.shift();
             let mut lines = Lines { tracker: &mut own.tracker, shift, further: 0, unsure: 0 };
-            recording::play(words, blocks, &mut lines);
+            lines.play(words, blocks, &self.observer.cache.briefs);
             common.further += lines.further;
             common.unsure += lines.unsure;
         }
@@ -361,17 +376,17 @@ impl Watched {
             self.play(words, common);
         }
         let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
-        for (number, block) in (0..).zip(self.observer.cache.blocks()) {
-            let at = shared::COUNTS + 8 * number;
-            let entered = self.observer.get(at);
-            if entered > 0 {
-                self.observer.set(at, 0);
-                match block.repeated.filter(|_| block.instructions == 0) {
-                    Some(repeated) => own.repeated.push((block.pc, entered * repeated.accesses())),
-                    None => own.counted.push((block.pc, entered * u64::from(block.instructions))),
-                }
+        let counts = layout::block(self.observer.current) + u64::from(shared::COUNTS);
+        let Observer { cache, region, .. } = &mut self.observer;
+        let counts = region.words(counts, counts + 8 * u64::from(shared::COUNTERS));
+        let taken = |counter: u32| match counts[counter as usize].load(Relaxed) {
+            0 => 0,
+            entered => {
+                counts[counter as usize].store(0, Relaxed);
+                entered
             }
-        }
+        };
+        own.counted.extend(cache.executed(taken, &mut own.repeated));
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
             if let Some(block) = self.observer.cache.blocks().get(number as usize) {
                 own.counted.push((block.pc, instructions.wrapping_neg()));
@@ -431,7 +446,7 @@ impl Watched {
 
 /// Counts of each address together, ascending, without those of none.
 fn summed(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    counts.sort_unstable_by_key(|&(pc, _)| pc);
+    counts.sort_by_key(|&(pc, _)| pc); // runs in order, one after the other
     counts.dedup_by(|again, first| {
         let same = again.0 == first.0;
         first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };

@@ -1,0 +1,395 @@
+//! Chains: blocks that are counted together, before the first of them.
+//!
+//! Where a block is followed by another one whatever happens, or unless a forward jump is taken, the other one's code
+//! is entered behind the counting: what was counted before the first block includes it. A jump that leaves the chain
+//! owes what was counted and is not executed. It goes by way of a piece of code that counts the chain it leads to less
+//! what is owed, once more with one subtraction and one counter. So a block costs nothing where it continues a chain,
+//! and what it costs otherwise is as without chains.
+//!
+//! How often each block was executed follows from the counters: each stands for a chain entered, less one left.
+//! Where what is left of a window is shorter than a chain, code of the other kind goes on, which counts block by block.
+
+use super::assemble::Code;
+use super::block::{self, End, Found, Repeated, Source};
+use super::cache::{Block, CodeCache, Side, Waiting};
+use super::exits::Next;
+use super::translate::{Kind, Translator};
+
+/// Instructions of a chain. A window's last chain is executed block by block.
+const LONGEST: u32 = 160;
+/// Blocks of a chain that are placed one behind the other.
+const PLACED: usize = 12;
+
+/// A block's code that is entered after it was counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chained {
+    pub address: u64,
+    /// From here to the end of the chain.
+    pub instructions: u32,
+    /// The number of the block that follows.
+    pub next: Option<u32>,
+    pub needs_flags: bool,
+}
+
+/// What was counted and is not executed where a chain is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owed {
+    pub instructions: u32,
+    /// The block, the first of those that are not executed.
+    pub from: u32,
+}
+
+/// What a counter stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counter {
+    /// The block.
+    Alone(u32),
+    /// The chain from the block on, less that from the other.
+    Chain(u32, Option<u32>),
+    /// Elements of the block's repeated string instruction.
+    Elements(u32),
+}
+
+impl CodeCache {
+    /// The instructions executed in each block, most by address, from what is `taken` out of each counter. Accesses of
+    /// repeated string instructions are added to `repeated`, by block.
+    pub(super) fn executed(
+        &mut self,
+        mut taken: impl FnMut(u32) -> u64,
+        repeated: &mut Vec<(u64, u64)>,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        let mut executed = vec![0_u64; self.blocks.len()];
+        let add = |to: &mut u64, times| *to = to.wrapping_add(times);
+        let mut alone = Vec::new();
+        for (number, counter) in (0..).zip(&self.counters) {
+            let entered = taken(number);
+            match *counter {
+                _ if entered == 0 => {}
+                Counter::Alone(block) => alone.push((block, entered)),
+                Counter::Elements(block) => {
+                    let block = &self.blocks[block as usize];
+                    let each = block.repeated.map_or(0, Repeated::accesses);
+                    repeated.push((block.pc, entered * each));
+                }
+                Counter::Chain(first, less) => {
+                    add(&mut executed[first as usize], entered);
+                    if let Some(less) = less {
+                        add(&mut executed[less as usize], entered.wrapping_neg());
+                    }
+                }
+            }
+        }
+        // From each block to the next of its chain; what a chain joins was translated before it.
+        for &(block, next) in self.steps.iter().rev() {
+            let times = executed[block as usize];
+            add(&mut executed[next as usize], times);
+        }
+        for (block, entered) in alone {
+            add(&mut executed[block as usize], entered);
+        }
+        let of_address = |(number, block): (u32, &Block)| (block.pc, number, block.instructions);
+        let known = self.by_address.len();
+        let new = (known as u32..).zip(&self.blocks[known..]).map(of_address);
+        // Most are in order since long ago.
+        if self.blocks.len() - known > self.blocks.len() / 16 {
+            self.by_address.extend(new);
+            self.by_address.sort_by_key(|&(pc, ..)| pc);
+        }
+        let known = self.by_address.len();
+        let rest = (known as u32..).zip(&self.blocks[known..]).map(of_address);
+        let instructions = move |(pc, number, instructions): (u64, u32, u32)| {
+            let times = executed[number as usize];
+            (times > 0).then(|| (pc, times.wrapping_mul(instructions.into())))
+        };
+        self.by_address.iter().copied().chain(rest).filter_map(instructions)
+    }
+
+    /// The blocks of the chain from this one on, each with its instructions.
+    pub(super) fn chain(&self, first: Option<u32>) -> Vec<(u32, u64)> {
+        let chain = std::iter::successors(first, |&block| self.chained(block)?.next);
+        let length = |number: u32| self.blocks.get(number as usize).map_or(0, |b| u64::from(b.instructions));
+        chain.map(|number| (number, length(number))).collect()
+    }
+
+    /// Instructions of the chain that is entered at `pc`.
+    pub(super) fn length_of_chain(&self, pc: u64) -> u64 {
+        let number = self.numbers.get(&pc);
+        number.and_then(|&number| self.chained(number)).map_or(0, |chained| chained.instructions.into())
+    }
+
+    pub(super) fn chained(&self, number: u32) -> Option<Chained> {
+        self.chains.get(number as usize).copied().flatten()
+    }
+
+    fn chained_at(&self, pc: u64) -> Option<(u32, Chained)> {
+        let &number = self.numbers.get(&pc)?;
+        Some((number, self.chained(number)?))
+    }
+
+    /// The counter of elements of a block that is a repeated string instruction.
+    pub(super) fn elements(&mut self, found: &Found, number: u32) -> u32 {
+        found.repeated.map_or(0, |_| self.counter(Counter::Elements(number)))
+    }
+
+    pub(super) fn counter(&mut self, counter: Counter) -> u32 {
+        self.counters.push(counter);
+        self.counters.len() as u32 - 1
+    }
+
+    /// The blocks of the chain that begins at `pc`, and the number of a block already translated that it goes on with.
+    fn find_chain(&mut self, pc: u64, read: &mut dyn FnMut(u64) -> Source) -> (Vec<Found>, Option<u32>) {
+        let mut chain: Vec<Found> = Vec::new();
+        let (mut at, mut length) = (pc, 0);
+        loop {
+            let found = block::find(at, read, &mut self.factory);
+            let fits = length + found.instructions.len() as u32 <= LONGEST || chain.is_empty();
+            if !chain.is_empty() && (found.changes || !fits || matches!(found.end, End::Unsupported(_))) {
+                return (chain, None);
+            }
+            length += found.instructions.len() as u32;
+            let last = found.instructions.last().copied();
+            let (pc, end, changes, next) = (found.pc, found.end, found.changes, found.next());
+            chain.push(found);
+            let follows = match end {
+                _ if changes => None,
+                End::Falls => Some(next),
+                // A loop's, most likely: taken more often than not.
+                End::Branch(target) if target <= pc => None,
+                End::Branch(_) if last.is_some_and(|last| last.is_jcc_short_or_near()) => Some(next),
+                End::Jump(target) | End::Call(target) => Some(target),
+                _ => None,
+            };
+            // What is entered again and again is a chain of its own.
+            let again = match (end, follows) {
+                (End::Branch(target), None) => Some(target),
+                _ => follows,
+            };
+            if let Some(place) = again.and_then(|again| chain.iter().position(|found| found.pc == again)) {
+                if place > 0 {
+                    chain.truncate(place);
+                }
+                return (chain, None);
+            }
+            let Some(follows) = follows else { return (chain, None) };
+            if let Some((number, chained)) = self.chained_at(follows) {
+                return (chain, (length + chained.instructions <= LONGEST).then_some(number));
+            }
+            if self.codes[Kind::Counting as usize].entries.contains_key(&follows) || chain.len() == PLACED {
+                return (chain, None);
+            }
+            at = follows;
+        }
+    }
+
+    /// Translates the chain that begins at `pc`. Returns what it leads to, and whether by a return, and its blocks.
+    pub(super) fn translate_chain(
+        &mut self,
+        pc: u64,
+        read: &mut dyn FnMut(u64) -> Source,
+    ) -> (Vec<(u64, bool)>, usize) {
+        let (mut chain, mut joined) = self.find_chain(pc, read);
+        loop {
+            if let [found] = &chain[..] {
+                if found.changes || matches!(found.end, End::Unsupported(_)) {
+                    break;
+                }
+            }
+            match self.place(&chain, joined) {
+                Ok(()) => return (leads_to(&chain, joined.is_some()), chain.len()),
+                Err(0) => break,
+                Err(cannot) => (chain.truncate(cannot), joined = None).0,
+            }
+        }
+        (self.translate(pc, Kind::Counting, false, read).0, 1)
+    }
+
+    /// Writes the chain; fails with the position of a block that cannot be moved.
+    fn place(&mut self, chain: &[Found], joined: Option<u32>) -> Result<(), usize> {
+        for found in chain {
+            if let Some(&before) = self.numbers.get(&found.pc) {
+                if self.blocks.get(before as usize).is_some_and(|block| block.verified.is_some()) {
+                    self.replace(found.pc, before); // its bytes can change no longer
+                }
+            }
+        }
+        let (numbers, mut parts) = self.parts(chain, joined);
+        let counter = self.counter(Counter::Chain(numbers[0], None));
+        let elements: Vec<u32> =
+            chain.iter().zip(&numbers).map(|(found, &number)| self.elements(found, number)).collect();
+        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
+        let codes = &self.codes[Kind::Counting as usize];
+        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
+        let mut translator = Translator {
+            hot: &mut hot,
+            cold: &mut cold,
+            cache: &mut side,
+            entries: self.entries,
+            kind: Kind::Counting,
+            factory: &mut self.factory,
+            number: numbers[0],
+            counter,
+            elements: 0,
+            owed: None,
+        };
+        translator.approach(chain[0].pc, &parts[0], None);
+        let mut operands = Vec::with_capacity(chain.len());
+        for (index, found) in chain.iter().enumerate() {
+            parts[index].address = translator.hot.here();
+            let after = parts.get(index + 1).map(|part| part.instructions);
+            let joined = joined.and_then(|joined| self.chains[joined as usize]);
+            let next = match (after, joined) {
+                (Some(_), _) => Next::Behind,
+                (None, Some(joined)) => Next::At(joined.address),
+                (None, None) => Next::Linked,
+            };
+            let instructions = after.or(joined.map(|joined| joined.instructions)).unwrap_or(0);
+            translator.owed = parts[index].next.map(|from| Owed { instructions, from });
+            translator.number = numbers[index];
+            translator.elements = elements[index];
+            operands.push(translator.chained(found, next).ok_or(index)?);
+        }
+        let links = side.links;
+        let end = hot.here();
+        let entry = self.hot;
+        self.write(&hot, &cold);
+        let codes = &mut self.codes[Kind::Counting as usize];
+        codes.entries.insert(chain[0].pc, entry);
+        for (index, (found, operands)) in chain.iter().zip(operands).enumerate() {
+            let number = numbers[index];
+            let until = parts.get(index + 1).map_or(end, |part| part.address);
+            self.codes[Kind::Counting as usize].places.push((parts[index].address, until, number));
+            self.chains[number as usize] = Some(parts[index]);
+            if number as usize == self.blocks.len() {
+                self.numbers.insert(found.pc, number);
+                self.push(Block::new(found, operands));
+            }
+        }
+        let steps = parts.iter().zip(&numbers).rev();
+        self.steps.extend(steps.filter_map(|(part, &number)| Some((number, part.next?))));
+        for found in chain {
+            self.connect_waiting(found.pc);
+        }
+        for (target, waiting) in links {
+            self.connect(target, waiting);
+        }
+        Ok(())
+    }
+
+    /// The number of each block of the chain, and what is known before it has an address.
+    fn parts(&mut self, chain: &[Found], joined: Option<u32>) -> (Vec<u32>, Vec<Chained>) {
+        let mut new = self.blocks.len() as u32..;
+        let mut number = |found: &Found| self.numbers.get(&found.pc).copied().or_else(|| new.next());
+        let numbers: Vec<u32> = chain.iter().filter_map(&mut number).collect();
+        let most = numbers.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
+        self.chains.resize(self.chains.len().max(most), None);
+        let (mut next, joined) = (joined, joined.and_then(|joined| self.chained(joined)));
+        let mut instructions = joined.map_or(0, |joined| joined.instructions);
+        let mut parts = Vec::with_capacity(chain.len());
+        for (found, &number) in chain.iter().zip(&numbers).rev() {
+            instructions += found.instructions.len() as u32;
+            parts.push(Chained { address: 0, instructions, next, needs_flags: found.needs_flags });
+            next = Some(number);
+        }
+        parts.reverse();
+        (numbers, parts)
+    }
+
+    /// Connects what waits for the block at `pc`.
+    fn connect_waiting(&mut self, pc: u64) {
+        let waiting = self.codes[Kind::Counting as usize].waiting.remove(&pc).unwrap_or_default();
+        for waiting in waiting {
+            self.connect(pc, waiting);
+        }
+    }
+
+    /// Leads a jump of a chain to the block at `target`, or has it wait.
+    fn connect(&mut self, target: u64, waiting: Waiting) {
+        let address = match waiting.owed {
+            None => self.entry(target, Kind::Counting),
+            Some(owed) => self
+                .chained_at(target)
+                .map(|(number, chained)| self.way_to(target, number, &chained, Some(owed))),
+        };
+        match address {
+            Some(address) => self.complete.push((waiting.patch, address)),
+            None => self.codes[Kind::Counting as usize].waiting.entry(target).or_default().push(waiting),
+        }
+    }
+
+    /// Where code of `kind` enters the block at `pc`, uncounted so far, if it is translated.
+    pub(super) fn entry(&mut self, pc: u64, kind: Kind) -> Option<u64> {
+        if let Some(&address) = self.codes[kind as usize].entries.get(&pc) {
+            return Some(address);
+        }
+        let (number, chained) = self.chained_at(pc).filter(|_| kind == Kind::Counting)?;
+        let address = self.way_to(pc, number, &chained, None);
+        self.codes[kind as usize].entries.insert(pc, address);
+        Some(address)
+    }
+
+    /// Writes code that counts a chain from the block at `pc` on and goes there.
+    fn way_to(&mut self, pc: u64, number: u32, chained: &Chained, owed: Option<Owed>) -> u64 {
+        let counter = self.counter(Counter::Chain(number, owed.map(|owed| owed.from)));
+        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
+        let codes = &self.codes[Kind::Counting as usize];
+        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
+        let mut translator = Translator {
+            hot: &mut hot,
+            cold: &mut cold,
+            cache: &mut side,
+            entries: self.entries,
+            kind: Kind::Counting,
+            factory: &mut self.factory,
+            number,
+            counter,
+            elements: 0,
+            owed: None,
+        };
+        translator.approach(pc, chained, owed);
+        translator.hot.jump(chained.address);
+        let address = self.hot;
+        self.write(&hot, &cold);
+        address
+    }
+
+    /// Whether there is code of `kind` for the block at `pc`.
+    pub(super) fn is_translated(&self, pc: u64, kind: Kind) -> bool {
+        self.codes[kind as usize].entries.contains_key(&pc)
+            || kind == Kind::Counting && self.chained_at(pc).is_some()
+    }
+
+    pub(super) fn write(&mut self, hot: &Code, cold: &Code) {
+        self.region.write(hot.address - self.base, &hot.bytes);
+        self.region.write(cold.address - self.base, &cold.bytes);
+        self.hot = hot.here();
+        self.cold = cold.here();
+    }
+}
+
+/// What a chain leads to besides its own blocks, and whether by a return.
+fn leads_to(chain: &[Found], joins: bool) -> Vec<(u64, bool)> {
+    let mut targets = Vec::new();
+    for (index, found) in chain.iter().enumerate() {
+        let goes_on = joins || index + 1 < chain.len();
+        match found.end {
+            End::Branch(target) if goes_on => targets.push((target, false)),
+            End::Call(_) if goes_on => targets.push((found.next(), true)),
+            end => targets.extend(end.leads_to(found.next())),
+        }
+    }
+    targets
+}
+
+impl End {
+    /// What a block leads to that ends so before `next`, and whether by a return.
+    pub(super) fn leads_to(self, next: u64) -> Vec<(u64, bool)> {
+        match self {
+            Self::Falls => vec![(next, false)],
+            Self::Jump(target) => vec![(target, false)],
+            Self::Branch(target) => vec![(next, false), (target, false)],
+            Self::Call(target) => vec![(next, true), (target, false)],
+            Self::IndirectCall => vec![(next, true)],
+            _ => vec![],
+        }
+    }
+}
