@@ -1,4 +1,5 @@
-// Signals for threads that are in handlers of others, or about to return from them, and faults that come with them.
+// Signals for threads that are in handlers of others, or about to return from them, and faults that come with them on an
+// alternate stack.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -11,7 +12,7 @@
 enum { SIGNALS = 1000, FAULTS = 300 };
 static volatile int handled, stop;
 static volatile long turns;
-static char *page;
+static char *page, stack[65536];
 
 static void on(int signal) { __sync_fetch_and_add(&handled, signal == SIGUSR1); }
 static void fault(int signal) { (void)signal; mprotect(page, 4096, PROT_READ | PROT_WRITE); }
@@ -25,14 +26,17 @@ static void often(long microseconds) {
 }
 
 int main(int count, char **words) {
-    struct sigaction action = {.sa_handler = on, .sa_flags = SA_RESTART};
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    sigaltstack(&alternate, 0);
+    struct sigaction action = {.sa_handler = on, .sa_flags = SA_RESTART | SA_ONSTACK};
     sigaction(SIGUSR1, &action, 0);
     sigaction(SIGALRM, &action, 0);
     action.sa_handler = fault;
     sigaction(SIGSEGV, &action, 0);
-    if (count > 1 && !strcmp(words[1], "faults")) {
+    if (count > 1) {
         page = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        often(1000);
+        // Far faster than can be observed, or not.
+        often(strcmp(words[1], "hurry") ? 1000 : 40);
         for (int i = 0; i < FAULTS; i++) {
             mprotect(page, 4096, PROT_NONE);
             page[100] = (char)i;

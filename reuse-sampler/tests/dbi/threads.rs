@@ -43,8 +43,10 @@ fn signals_are_delivered_once_whatever_else_happens() {
     let folder = folder("storm");
     let Some(program) = compile(&folder, include_str!("storm.c"), &["-O1", "-pthread"]) else { return };
     agrees(&folder, &[&program], ReusePlan::Off);
-    for plan in [ReusePlan::Off, ReusePlan::Every] {
-        agrees(&folder, &[&program, "faults"], plan);
+    for (faults, plan) in
+        [("faults", ReusePlan::Off), ("faults", ReusePlan::Every), ("hurry", ReusePlan::Off)]
+    {
+        agrees(&folder, &[&program, faults], plan);
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -87,8 +87,6 @@ pub mod private {
     pub const COMMON_PATH: u32 = 0x180;
     /// What the program asked of each signal, 32 bytes each, as the kernel takes it.
     pub const ACTIONS: u32 = 0x400;
-    /// The highest address of the stack that the entry points use.
-    pub const STACK_TOP: u32 = 0x1_0000;
     /// Bytes.
     pub const SIZE: u64 = 0x1_0000;
 }
@@ -112,7 +110,6 @@ pub mod shared {
     pub const SLOT_D: u32 = 0x1_00E0;
     pub const SLOT_E: u32 = 0x1_00E8;
     pub const AFTER_CALL: u32 = 0x1_00F0; // where translated code goes on after a system call
-    pub const STACK: u32 = 0x1_00F8; // address of the private stack's top
     pub const HUB: u32 = 0x1_0100; // address of the hub
     pub const FS_BASE: u32 = 0x1_0108;
     pub const RAW: u32 = 0x1_0110; // number and six arguments of a call that the observer asks for

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::cache::CodeCache;
 use super::children::News;
 use super::exits::Exit;
-use super::layout::{self, command, private, reason, shared};
+use super::layout::{self, command, reason, shared};
 use super::memory::{Mapped, Memory};
 use super::process::{Process, lives};
 use super::region::{self, Region};
@@ -218,11 +218,6 @@ impl Observer {
         self.order(command::RAW);
         let reason = self.wait_for(Self::request)?;
         Ok((reason, self.get(shared::RAW_RESULT)))
-    }
-
-    /// The top of the stack that the entry points use.
-    pub(super) fn own_stack(&self) -> u64 {
-        self.address_of(private::STACK_TOP)
     }
 
     /// Lets the thread go on at `pc`, if nothing else is to happen first.

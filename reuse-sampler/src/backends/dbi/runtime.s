@@ -20,10 +20,16 @@
     mov gs:[\at+120], r15
 .endm
 
+# The flags of arithmetic; no other is changed here.
 .macro RESTORE at, flags
-    mov rsp, gs:[{STACK}]
-    push qword ptr gs:[\flags]
-    popfq
+    mov rax, gs:[\flags]
+    mov ecx, eax
+    shr ecx, 11
+    and ecx, 1
+    mov ah, al
+    mov al, cl
+    add al, 127
+    sahf
     mov rsp, gs:[\at+32]
     mov rax, gs:[\at]
     mov rcx, gs:[\at+8]
@@ -42,13 +48,18 @@
     mov r15, gs:[\at+120]
 .endm
 
-# Out of the program: its registers and flags are kept.
+# Out of the program: its registers and flags are kept. The stack stays its own, so that the frame of a signal goes where it
+# would: on the top of an alternate stack it might overwrite that of a handler.
 .macro ENTER
     SAVE {REGISTERS}
-    mov rsp, gs:[{STACK}]
-    pushfq
-    pop qword ptr gs:[{FLAGS}]
-    cld
+    lahf
+    seto al
+    movzx ecx, ah
+    movzx eax, al
+    shl eax, 11
+    or eax, ecx
+    or eax, 0x202
+    mov gs:[{FLAGS}], rax
 .endm
 
 # Wakes the observer, then sleeps until the word at gs:[state] is 2. Goes to orphan if the observer is dead.
@@ -146,15 +157,15 @@ reuse_sampler_dbi_runtime:
     .long .Ldbi_exit - reuse_sampler_dbi_runtime
     .long .Ldbi_probe - reuse_sampler_dbi_runtime
     .long .Ldbi_call - reuse_sampler_dbi_runtime
-    .long .Ldbi_call_inner - reuse_sampler_dbi_runtime
-    .long .Ldbi_call_popped - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_checked - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_made - reuse_sampler_dbi_runtime
     .long .Ldbi_call_kernel - reuse_sampler_dbi_runtime
     .long .Ldbi_signal - reuse_sampler_dbi_runtime
     .long .Ldbi_restorer - reuse_sampler_dbi_runtime
     .long .Ldbi_returned - reuse_sampler_dbi_runtime
     .long .Ldbi_command_kernel - reuse_sampler_dbi_runtime
     .long .Ldbi_fork_kernel - reuse_sampler_dbi_runtime
-    .long .Ldbi_call_pushed - reuse_sampler_dbi_runtime
+    .long .Ldbi_call_asked - reuse_sampler_dbi_runtime
     .long .Ldbi_command - reuse_sampler_dbi_runtime
     .long .Ldbi_fork - reuse_sampler_dbi_runtime
     .long .Ldbi_aborted - reuse_sampler_dbi_runtime
@@ -173,8 +184,6 @@ reuse_sampler_dbi_runtime:
     ENTER
     mov dword ptr gs:[{REASON}], 0
 .Ldbi_ring:
-    # A signal's frame goes where it would: on another alternate stack's top it may overwrite that of a handler.
-    mov rsp, gs:[{REGISTERS}+32]
     ASK {STATE}, .Ldbi_orphan
     mov eax, gs:[{COMMAND}]
     cmp eax, 1
@@ -229,8 +238,7 @@ reuse_sampler_dbi_runtime:
 # A system call of the observer's was taken back.
 .Ldbi_aborted:
     mov dword ptr gs:[{EXIT}], 0
-    mov rsp, gs:[{STACK}]
-    cld
+    mov rsp, gs:[{REGISTERS}+32]
     mov dword ptr gs:[{REASON}], 11
     jmp .Ldbi_ring
 
@@ -240,8 +248,6 @@ reuse_sampler_dbi_runtime:
 .Ldbi_child:
     SAVE {PRIVATE_REGISTERS}
     mov gs:[{PRIVATE_FLAGS}], r11
-    mov rsp, gs:[{STACK}]
-    cld
     cmp byte ptr gs:[{CHILD_PATH}], 0
     je 2f
     OPEN {CHILD_PATH}
@@ -278,7 +284,6 @@ reuse_sampler_dbi_runtime:
     lea rsi, [r13+{FIRST}]
     mov eax, 158
     syscall
-    mov rsp, gs:[{STACK}]
     mov dword ptr gs:[{REASON}], 12
     jmp .Ldbi_ring
 1:  mov edi, r12d
@@ -380,8 +385,6 @@ reuse_sampler_dbi_runtime:
     mov edi, 0x1001
     mov eax, 158
     syscall
-    mov rsp, gs:[{STACK}]
-    cld
     mov dword ptr gs:[{REASON}], 12
     jmp .Ldbi_ring
 
@@ -438,29 +441,31 @@ reuse_sampler_dbi_runtime:
     mov rax, gs:[{SLOT_C}]
     jmp qword ptr gs:[{RESUME}]
 
-# A system call of translated code; rcx and r11 are the kernel's to destroy. If a signal comes before the kernel is
-# entered, the observer takes the thread back to the exit.
+# A system call of translated code; rcx and r11 are the kernel's to destroy. A signal between the look at what is pending
+# and the kernel is asked about as if it had been seen: what is left to do then is the same.
 .p2align 4
 .Ldbi_call:
-    mov r11, rsp
-    mov rsp, gs:[{STACK}]
-.Ldbi_call_inner:
-    pushfq
-.Ldbi_call_pushed:
-    cmp rax, {CALLS}-1
-    ja 1f
-    bt qword ptr gs:[{ASK_FIRST}], rax
-    jc 1f
+    mov r11, rax
+    lahf
+    seto al
+    cmp r11, {CALLS}-1
+    ja .Ldbi_call_asked
+    bt qword ptr gs:[{ASK_FIRST}], r11
+    jc .Ldbi_call_asked
     cmp dword ptr gs:[{PENDING}], 0
-    jne 1f
-    popfq
-.Ldbi_call_popped:
-    mov rsp, r11
+.Ldbi_call_checked:
+    jne .Ldbi_call_asked
+.Ldbi_call_made:
+    add al, 127
+    sahf
+    mov rax, r11
 .Ldbi_call_kernel:
     syscall
     jmp qword ptr gs:[{AFTER_CALL}]
-1:  popfq
-    mov rsp, r11
+.Ldbi_call_asked:
+    add al, 127
+    sahf
+    mov rax, r11
     jmp .Ldbi_exit
 
 # Every signal that the program handles arrives here first, all others blocked.
@@ -504,7 +509,7 @@ reuse_sampler_dbi_runtime:
     lodsq
     mov gs:[{PC}], rax
     mov dword ptr gs:[{MASKED}], 1
-    mov rsp, gs:[{STACK}]
+    mov rsp, gs:[{REGISTERS}+32]
     mov dword ptr gs:[{EXIT}], 0
     mov dword ptr gs:[{REASON}], 10
     jmp .Ldbi_ring
@@ -518,16 +523,21 @@ reuse_sampler_dbi_runtime:
 .Ldbi_signal_orphan:
     mov rdx, gs:[{SIGNAL_CONTEXT}]
     mov dword ptr gs:[{PENDING}], 1
-    lea rax, [rip + .Ldbi_call_kernel]
-    cmp rax, [rdx+0xA8]
+    mov rax, [rdx+0xA8]
+    lea rcx, [rip + .Ldbi_call_kernel]
+    cmp rax, rcx
+    lea rcx, [rip + .Ldbi_exit]
     je 1f
-    lea rax, [rip + .Ldbi_call_popped]
-    cmp rax, [rdx+0xA8]
-    jne 3f
-    mov rax, [rdx+0x40]
-    mov [rdx+0xA0], rax
-1:  lea rax, [rip + .Ldbi_exit]
-    mov [rdx+0xA8], rax
+    lea rsi, [rip + .Ldbi_call_checked]
+    cmp rax, rsi
+    lea rcx, [rip + .Ldbi_call_asked]
+    je 1f
+    lea rsi, [rip + .Ldbi_call_made]
+    sub rax, rsi
+    cmp rax, 6 # bytes from there to the kernel
+    jae 3f
+    add rcx, rax
+1:  mov [rdx+0xA8], rcx
 3:  cmp dword ptr gs:[{MASKED}], 0
     jne 4f # the observer had begun, and the frame's mask may be its own
     mov rax, [rdx+0x128]

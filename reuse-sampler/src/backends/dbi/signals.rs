@@ -21,13 +21,13 @@ const ADDRESS: u64 = 16;
 const GREGS: u64 = 40;
 const MASK: u64 = 0x128;
 /// Positions among the general registers.
-const R11: usize = 3;
-const RSP: usize = 15;
 const RIP: usize = 16;
 const EFLAGS: usize = 17;
 /// Where the saved registers, by their numbers, are among the general registers.
 const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 
+/// Flags that arithmetic sets, which the entry points keep.
+const ARITHMETIC: u64 = 0x8D5;
 /// Flags that a handler begins without: direction, trap, resume.
 const CLEARED: u64 = 0x1_0500;
 const SA_RESTORER: u64 = 0x0400_0000;
@@ -145,7 +145,7 @@ impl Observer {
                 gregs[place] = self.register(number);
             }
             gregs[RIP] = pc;
-            gregs[EFLAGS] = self.get(shared::FLAGS);
+            gregs[EFLAGS] = gregs[EFLAGS] & !ARITHMETIC | self.get(shared::FLAGS) & ARITHMETIC;
             self.enter([signal, info, context, stack], &gregs, mask);
             return 1;
         }
@@ -181,7 +181,7 @@ impl Observer {
         self.own().signals.aside = mask;
         self.set(shared::ASIDE, self.get(shared::ASIDE) | 1 << (signal - 1));
         self.own().signals.pending.push(Pending { signal, info: info_bytes });
-        self.note_hurry(gregs[RIP]);
+        self.note_hurry();
         self.ask_soon();
         0
     }
@@ -194,15 +194,12 @@ impl Observer {
         let is_told = calls && self.get_half(shared::REASON) == reason::NONE;
         let is_unconcerned = calls && UNCONCERNED.contains(&self.own().calling.number);
         let r = &self.runtime;
-        if (r.call..=r.call_kernel).contains(&place) {
-            if place >= r.call_inner && place < r.call_kernel {
-                gregs[RSP] = gregs[R11];
-                if place >= r.call_pushed && place < r.call_popped {
-                    let flags = self.memory.word(self.own_stack() - 8);
-                    gregs[EFLAGS] = flags.unwrap_or(gregs[EFLAGS]);
-                }
-            }
+        if place == r.call_kernel {
             gregs[RIP] = self.base + r.exit;
+        } else if place == r.call_checked {
+            gregs[RIP] = self.base + r.call_asked;
+        } else if (r.call_made..r.call_kernel).contains(&place) {
+            gregs[RIP] = self.base + r.call_asked + (place - r.call_made);
         } else if is_unconcerned {
             // It is made.
         } else if is_told && (r.exit..r.command).contains(&place)
@@ -353,13 +350,12 @@ impl Observer {
     }
 
     /// Lets a program go that gets signals faster than it can be observed: it would do nothing but handle them.
-    fn note_hurry(&mut self, pc: u64) {
+    fn note_hurry(&mut self) {
         let signals = &mut self.own().signals;
         let follows = signals.returned.is_some_and(|at| at.elapsed() < HURRY);
         signals.hurried = if follows { signals.hurried + 1 } else { signals.hurried.saturating_sub(1) };
         if signals.hurried > MOST_HURRIED {
-            self.leaving
-                .get_or_insert_with(|| format!("signals come faster than they can be observed at {pc:#x}"));
+            self.leaving.get_or_insert_with(|| "signals come faster than they can be observed".into());
         }
     }
 

@@ -306,7 +306,6 @@ pub(super) fn set_up(region: &Region, base: u64, thread: usize) {
     for (offset, value) in [
         (shared::SELF, address),
         (shared::HUB, base + layout::HUB),
-        (shared::STACK, address + u64::from(private::STACK_TOP)),
         (shared::EXIT_PCS, base + layout::EXIT_PCS),
     ] {
         region.set(layout::block(thread) + u64::from(offset), value);
