@@ -1,5 +1,6 @@
 //! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use iced_x86::InstructionInfoFactory;
@@ -75,6 +76,14 @@ fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
     region.set(layout::EXIT_PCS + 8 * u64::from(number), exit.pc());
     exits.push(exit);
     number
+}
+
+/// Code that was written to the cache.
+pub(super) struct Written<T> {
+    pub start: u64,
+    pub end: u64,
+    pub made: T,
+    pub links: Vec<(u64, Waiting)>, // by target
 }
 
 /// Exits of one kind of code, while a block of it is translated.
@@ -290,35 +299,21 @@ impl CodeCache {
             self.replace(pc, before); // code of the other kind is of what it was
         }
         self.numbers.insert(pc, number);
-        let address = self.hot;
         let counter = self.counter(Counter::Alone(number));
         let elements = self.elements(&found, number);
-        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
-        let codes = &self.codes[kind as usize];
-        let may_continue = more && !codes.entries.contains_key(&found.next());
-        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
-        let translator = Translator {
-            hot: &mut hot,
-            cold: &mut cold,
-            cache: &mut side,
-            entries: self.entries,
-            kind,
-            factory: &mut self.factory,
-            number,
-            counter,
-            elements,
-            owed: None,
-        };
-        let done = translator.translate(&found, may_continue);
-        let links = side.links;
-        self.write(&hot, &cold);
+        let may_continue = more && !self.codes[kind as usize].entries.contains_key(&found.next());
+        let Ok(Written { start: address, end, made: done, links }) =
+            self.written(kind, number, counter, |translator| -> Result<_, Infallible> {
+                translator.elements = elements;
+                Ok(translator.translate(&found, may_continue))
+            });
         let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
             self.push(Block::new(&found, done));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
-        codes.places.push((address, hot.here(), number));
+        codes.places.push((address, end, number));
         for (target, waiting) in links {
             codes.waiting.entry(target).or_default().push(waiting);
         }
@@ -331,6 +326,37 @@ impl CodeCache {
         let mut targets = found.end.leads_to(next);
         targets.retain(|&(target, _)| !continues || target != next);
         (targets, continues.then_some(next))
+    }
+
+    /// Code of `kind` behind what there is, as far as `write` does not fail.
+    pub(super) fn written<T, E>(
+        &mut self,
+        kind: Kind,
+        number: u32,
+        counter: u32,
+        write: impl FnOnce(&mut Translator<'_, Side<'_>>) -> Result<T, E>,
+    ) -> Result<Written<T>, E> {
+        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
+        let codes = &self.codes[kind as usize];
+        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
+        let made = write(&mut Translator {
+            hot: &mut hot,
+            cold: &mut cold,
+            cache: &mut side,
+            entries: self.entries,
+            kind,
+            factory: &mut self.factory,
+            number,
+            counter,
+            elements: 0,
+            owed: None,
+        })?;
+        let (links, start) = (side.links, self.hot);
+        self.region.write(hot.address - self.base, &hot.bytes);
+        self.region.write(cold.address - self.base, &cold.bytes);
+        self.hot = hot.here();
+        self.cold = cold.here();
+        Ok(Written { start, end: self.hot, made, links })
     }
 
     /// The block at `pc` was found to be another than number `number`. Its code leads to the next translation.

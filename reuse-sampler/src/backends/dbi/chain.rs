@@ -9,11 +9,12 @@
 //! How often each block was executed follows from the counters: each stands for a chain entered, less one left.
 //! Where what is left of a window is shorter than a chain, code of the other kind goes on, which counts block by block.
 
-use super::assemble::Code;
+use std::convert::Infallible;
+
 use super::block::{self, End, Found, Repeated, Source};
-use super::cache::{Block, CodeCache, Side, Waiting};
+use super::cache::{Block, CodeCache, Waiting, Written};
 use super::exits::Next;
-use super::translate::{Kind, Translator};
+use super::translate::Kind;
 
 /// Instructions of a chain. A window's last chain is executed block by block.
 const LONGEST: u32 = 160;
@@ -216,42 +217,27 @@ impl CodeCache {
         let counter = self.counter(Counter::Chain(numbers[0], None));
         let elements: Vec<u32> =
             chain.iter().zip(&numbers).map(|(found, &number)| self.elements(found, number)).collect();
-        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
-        let codes = &self.codes[Kind::Counting as usize];
-        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
-        let mut translator = Translator {
-            hot: &mut hot,
-            cold: &mut cold,
-            cache: &mut side,
-            entries: self.entries,
-            kind: Kind::Counting,
-            factory: &mut self.factory,
-            number: numbers[0],
-            counter,
-            elements: 0,
-            owed: None,
-        };
-        translator.approach(chain[0].pc, &parts[0], None);
-        let mut operands = Vec::with_capacity(chain.len());
-        for (index, found) in chain.iter().enumerate() {
-            parts[index].address = translator.hot.here();
-            let after = parts.get(index + 1).map(|part| part.instructions);
-            let joined = joined.and_then(|joined| self.chains[joined as usize]);
-            let next = match (after, joined) {
-                (Some(_), _) => Next::Behind,
-                (None, Some(joined)) => Next::At(joined.address),
-                (None, None) => Next::Linked,
-            };
-            let instructions = after.or(joined.map(|joined| joined.instructions)).unwrap_or(0);
-            translator.owed = parts[index].next.map(|from| Owed { instructions, from });
-            translator.number = numbers[index];
-            translator.elements = elements[index];
-            operands.push(translator.chained(found, next).ok_or(index)?);
-        }
-        let links = side.links;
-        let end = hot.here();
-        let entry = self.hot;
-        self.write(&hot, &cold);
+        let joined = joined.and_then(|joined| self.chained(joined));
+        let Written { start: entry, end, made: operands, links } =
+            self.written(Kind::Counting, numbers[0], counter, |translator| -> Result<_, usize> {
+                translator.approach(chain[0].pc, &parts[0], None);
+                let mut operands = Vec::with_capacity(chain.len());
+                for (index, found) in chain.iter().enumerate() {
+                    parts[index].address = translator.hot.here();
+                    let after = parts.get(index + 1).map(|part| part.instructions);
+                    let next = match (after, joined) {
+                        (Some(_), _) => Next::Behind,
+                        (None, Some(joined)) => Next::At(joined.address),
+                        (None, None) => Next::Linked,
+                    };
+                    let instructions = after.or(joined.map(|joined| joined.instructions)).unwrap_or(0);
+                    translator.owed = parts[index].next.map(|from| Owed { instructions, from });
+                    translator.number = numbers[index];
+                    translator.elements = elements[index];
+                    operands.push(translator.chained(found, next).ok_or(index)?);
+                }
+                Ok(operands)
+            })?;
         let codes = &mut self.codes[Kind::Counting as usize];
         codes.entries.insert(chain[0].pc, entry);
         for (index, (found, operands)) in chain.iter().zip(operands).enumerate() {
@@ -330,39 +316,19 @@ impl CodeCache {
     /// Writes code that counts a chain from the block at `pc` on and goes there.
     fn way_to(&mut self, pc: u64, number: u32, chained: &Chained, owed: Option<Owed>) -> u64 {
         let counter = self.counter(Counter::Chain(number, owed.map(|owed| owed.from)));
-        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
-        let codes = &self.codes[Kind::Counting as usize];
-        let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
-        let mut translator = Translator {
-            hot: &mut hot,
-            cold: &mut cold,
-            cache: &mut side,
-            entries: self.entries,
-            kind: Kind::Counting,
-            factory: &mut self.factory,
-            number,
-            counter,
-            elements: 0,
-            owed: None,
-        };
-        translator.approach(pc, chained, owed);
-        translator.hot.jump(chained.address);
-        let address = self.hot;
-        self.write(&hot, &cold);
-        address
+        let Ok(written) =
+            self.written(Kind::Counting, number, counter, |translator| -> Result<_, Infallible> {
+                translator.approach(pc, chained, owed);
+                translator.hot.jump(chained.address);
+                Ok(())
+            });
+        written.start
     }
 
     /// Whether there is code of `kind` for the block at `pc`.
     pub(super) fn is_translated(&self, pc: u64, kind: Kind) -> bool {
         self.codes[kind as usize].entries.contains_key(&pc)
             || kind == Kind::Counting && self.chained_at(pc).is_some()
-    }
-
-    pub(super) fn write(&mut self, hot: &Code, cold: &Code) {
-        self.region.write(hot.address - self.base, &hot.bytes);
-        self.region.write(cold.address - self.base, &cold.bytes);
-        self.hot = hot.here();
-        self.cold = cold.here();
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Scratch {
 
 impl<C: Cache> Translator<'_, C> {
     /// Translates `found`. `may_continue` says whether the block of its next instruction can be placed behind it.
-    pub(super) fn translate(mut self, found: &Found, may_continue: bool) -> Translation {
+    pub(super) fn translate(&mut self, found: &Found, may_continue: bool) -> Translation {
         let (hot, cold) = (self.hot.bytes.len(), self.cold.bytes.len());
         self.block(found, may_continue).unwrap_or_else(|| {
             self.hot.bytes.truncate(hot);
