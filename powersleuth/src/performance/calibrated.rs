@@ -9,7 +9,7 @@
 //!
 //! The paper has none of this; it needs no counter that the paper's models do not read.
 
-use super::counts::checked_latency;
+use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
 use crate::error::{Error, positive};
 use crate::{Cycles, Hertz, Seconds};
@@ -103,11 +103,7 @@ impl StallCalibration {
     /// [`Error::OutOfRange`] unless latency and frequencies are finite and above 0;
     /// [`Error::Duplicate`] if the frequencies are equal.
     pub fn new(memory_latency: Seconds, from: Hertz, to: Hertz) -> Result<Self, Error> {
-        positive("the frequency in hertz", from.0)?;
-        positive("the frequency in hertz", to.0)?;
-        if from == to {
-            return Err(Error::Duplicate { what: "frequency", which: from.to_string() });
-        }
+        check_two(from, to)?;
         Ok(Self { memory_latency: checked_latency(memory_latency)?, from, to, shares: Vec::new() })
     }
 
@@ -219,11 +215,7 @@ impl SlowdownErrors {
         to: Hertz,
         runs: impl IntoIterator<Item = ([Cycles; 3], f64)>,
     ) -> Result<Self, Error> {
-        positive("the frequency in hertz", from.0)?;
-        positive("the frequency in hertz", to.0)?;
-        if from == to {
-            return Err(Error::Duplicate { what: "frequency", which: from.to_string() });
-        }
+        check_two(from, to)?;
         let mut errors = Vec::new();
         for ([all, measured, predicted], doubt) in runs {
             positive("the doubt of an interval", doubt)?;

@@ -1,7 +1,7 @@
 //! What was counted in one interval.
 
 use crate::error::{Error, not_negative, positive};
-use crate::{Cycles, Seconds};
+use crate::{Cycles, Hertz, Seconds};
 
 /// Counts of one interval that the performance models read.
 ///
@@ -130,6 +130,16 @@ impl Counts {
     pub const fn resource_stalls(&self) -> Option<Cycles> {
         self.resource_stalls
     }
+}
+
+/// Frequency of a profile and of the runs that it is calibrated with, checked.
+pub(super) fn check_two(from: Hertz, to: Hertz) -> Result<(), Error> {
+    positive("the frequency in hertz", from.0)?;
+    positive("the frequency in hertz", to.0)?;
+    if from == to {
+        return Err(Error::Duplicate { what: "frequency", which: from.to_string() });
+    }
+    Ok(())
 }
 
 /// Latency of memory, checked: the time from a miss in the last level of cache to its data.

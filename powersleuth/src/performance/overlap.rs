@@ -6,7 +6,7 @@
 //! and how near a stretch comes to it is fitted: by stalls, by how many misses overlap in them, and by how busy the
 //! channel is.
 
-use super::counts::checked_latency;
+use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
 use crate::error::{Error, positive};
 use crate::ridge::ridge;
@@ -108,11 +108,7 @@ impl OverlappingStalls {
         to: Hertz,
         stretches: impl IntoIterator<Item = (Counts, Cycles)>,
     ) -> Result<Self, Error> {
-        positive("the frequency in hertz", from.0)?;
-        positive("the frequency in hertz", to.0)?;
-        if from == to {
-            return Err(Error::Duplicate { what: "frequency", which: from.to_string() });
-        }
+        check_two(from, to)?;
         let (mut all, mut shares) = (Vec::new(), Vec::new());
         let (mut longest, mut alone, mut rate) = (0.0, 1.0, 0.0_f64);
         for (counts, cycles) in stretches {

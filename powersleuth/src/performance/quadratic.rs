@@ -5,7 +5,7 @@
 //! does nothing else waits for memory. Three products of the two shares say so, at no further counter.
 
 use super::calibrated::capped;
-use super::counts::checked_latency;
+use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
 use crate::error::{Error, positive};
 use crate::ridge::ridge;
@@ -78,11 +78,7 @@ impl QuadraticStalls {
         to: Hertz,
         stretches: impl IntoIterator<Item = (Counts, Cycles)>,
     ) -> Result<Self, Error> {
-        positive("the frequency in hertz", from.0)?;
-        positive("the frequency in hertz", to.0)?;
-        if from == to {
-            return Err(Error::Duplicate { what: "frequency", which: from.to_string() });
-        }
+        check_two(from, to)?;
         checked_latency(memory_latency)?;
         let (mut rows, mut shares) = (Vec::new(), Vec::new());
         for (counts, cycles) in stretches {
