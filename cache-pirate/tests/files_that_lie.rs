@@ -137,10 +137,10 @@ const READERS: [(&str, Reader); 2] = [
 
 /// The same, unless it takes so long that it waits for something.
 fn within_a_minute(read: Reader, root: &Path) -> Result<String, PirateError> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let root = root.to_owned();
-    thread::spawn(move || tell.send(read(&root)));
-    told.recv_timeout(Duration::from_secs(60)).expect("it hangs or panics")
+    thread::spawn(move || sender.send(read(&root)));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs or panics")
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn no_file_that_lies_reads_as_none() {
         let truth = within_a_minute(read, folder.path()).unwrap();
         let journal = folder.path().join("run/cache-pirate.resctrl");
         for path in paths {
-            let (file, mut told) = (folder.path().join(&path), 0);
+            let (file, mut reported) = (folder.path().join(&path), 0);
             fs::write(&journal, JOURNAL).unwrap();
             let honest = fs::read(&file).unwrap();
             for lie in LIES {
@@ -176,7 +176,7 @@ fn no_file_that_lies_reads_as_none() {
                         );
                     }
                     Err(error) => {
-                        told += 1;
+                        reported += 1;
                         let text = error.to_string();
                         let PirateError::System { object, remedy, .. } = error else {
                             assert!(lie == Lie::Gone, "{case}: {text}");
@@ -188,8 +188,8 @@ fn no_file_that_lies_reads_as_none() {
             }
             remove(&file);
             fs::write(&file, honest).unwrap();
-            // Every reader tells all lies of a file that it reads, or reads it not at all.
-            assert!(told == 0 || told >= 5, "{name}: {path} {told}");
+            // A reader reports the lies of a file, or does not read it at all.
+            assert!(reported == 0 || reported >= 5, "{name}: {path} {reported}");
         }
     }
     assert!(tried > 500, "{tried}");

@@ -129,8 +129,8 @@ impl Topology {
         Self::read(Path::new("/"))
     }
 
-    /// Reads `sys/devices/system/cpu` and `proc/cpuinfo` below `root`. What the kernel does not tell, for want of a file, is
-    /// left out.
+    /// Reads `sys/devices/system/cpu` and `proc/cpuinfo` below `root`. What the kernel has no
+    /// file for is left out.
     ///
     /// # Errors
     /// [`PirateError::System`] if no processor is listed there, or for a file that cannot be read or is not understood.
