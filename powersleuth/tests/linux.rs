@@ -344,6 +344,18 @@ fn a_pin_sets_and_restores_without_ever_crossing_the_limits() {
 }
 
 #[test]
+fn a_frequency_cut_off_at_a_kilohertz_is_the_one_that_is_listed() {
+    let list = AMD.replace("3600000 2800000 2200000", "2666666 1333333").replace("3600000", "2666666");
+    let kernel = Kernel::new(&list.replace("2200000", "1333333"));
+    let mut pin = Pin::new(kernel.clone(), policies(&kernel).unwrap()).unwrap();
+    for (hertz, khz) in [(8e9 / 3.0, 2_666_666), (4e9 / 3.0, 1_333_333), (1.333_333e9, 1_333_333)] {
+        pin.set(Hertz(hertz)).unwrap();
+        assert_eq!(kernel.limits(0), (khz, khz));
+    }
+    assert!(matches!(pin.set(Hertz(2.6669e9)), Err(Error::NotOffered { .. })));
+}
+
+#[test]
 fn a_panic_restores() {
     let kernel = Kernel::new(INTEL);
     let before = (kernel.limits(0), kernel.limits(1));

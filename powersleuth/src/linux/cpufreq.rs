@@ -28,14 +28,18 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Refuses a frequency that it does not offer.
-    pub(super) fn check(&self, frequency: Hertz) -> Result<(), Error> {
-        let inside = frequency >= self.range.0 && frequency <= self.range.1;
-        // The kernel counts in kilohertz.
-        let listed = self.frequencies.is_empty()
-            || self.frequencies.iter().any(|f| (f.0 - frequency.0).abs() < 1000.0);
-        if inside && listed {
-            return Ok(());
+    /// The frequency it offers that `frequency` stands for: the kernel counts in kilohertz, and may have cut off the rest.
+    pub(super) fn offered(&self, frequency: Hertz) -> Result<Hertz, Error> {
+        let same = |offered: &&Hertz| (offered.0 - frequency.0).abs() < 1000.0;
+        let (low, high) = self.range;
+        let found = if self.frequencies.is_empty() {
+            let inside = frequency >= low && frequency <= high;
+            if inside { Some(&frequency) } else { [&low, &high].into_iter().find(same) }
+        } else {
+            self.frequencies.iter().filter(|listed| **listed >= low && **listed <= high).find(same)
+        };
+        if let Some(found) = found {
+            return Ok(*found);
         }
         let offered = if self.frequencies.is_empty() {
             format!("{} to {} GHz", self.range.0.ghz(), self.range.1.ghz())

@@ -34,7 +34,7 @@ impl<P: Clone + Eq + Hash + Ord, F: Files + Clone> Follower<P, F> {
     /// [`Error::NotOffered`] if the processor does not have one of the frequencies.
     pub fn new(pin: Pin<F>, schedule: Schedule<P>, dwell: u32) -> Result<Self, Error> {
         let used = schedule.choices().iter().filter_map(|(phase, _)| schedule.frequency(phase));
-        used.chain(schedule.fastest()).try_for_each(|frequency| pin.check(frequency))?;
+        used.chain(schedule.fastest()).try_for_each(|frequency| pin.offered(frequency).map(drop))?;
         Ok(Self { pin, schedule, dwell, since: 0, at: None, changes: 0 })
     }
 

@@ -60,14 +60,15 @@ impl<F: Files + Clone> Pin<F> {
     /// cannot be written, and [`Error::Malformed`] if a limit cannot be understood: some policies may be set
     /// then; dropping restores them.
     pub fn set(&mut self, frequency: Hertz) -> Result<(), Error> {
-        self.check(frequency)?;
+        let offered = self.offered(frequency)?;
         let files = &self.restorer.files;
-        self.policies.iter().try_for_each(|policy| set_limits(files, policy.number, frequency, frequency))
+        let mut policies = self.policies.iter().zip(offered);
+        policies.try_for_each(|(policy, offered)| set_limits(files, policy.number, offered, offered))
     }
 
-    /// Refuses a frequency that one of the policies does not offer.
-    pub(super) fn check(&self, frequency: Hertz) -> Result<(), Error> {
-        self.policies.iter().try_for_each(|policy| policy.check(frequency))
+    /// What each policy offers for `frequency`, if all do.
+    pub(super) fn offered(&self, frequency: Hertz) -> Result<Vec<Hertz>, Error> {
+        self.policies.iter().map(|policy| policy.offered(frequency)).collect()
     }
 
     /// Something that restores the limits as they were found, from a signal handler's thread for example.
