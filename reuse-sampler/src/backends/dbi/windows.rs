@@ -128,6 +128,7 @@ impl Watched {
         let next = match event {
             Event::Began { pc } => {
                 if self.observer.is_apart() && !self.observer.follows {
+                    common.children += 1;
                     self.observer.leave(pc)?;
                     return Ok(Step::On);
                 }
