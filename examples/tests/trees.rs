@@ -79,6 +79,17 @@ fn every_report_lists_the_processes_and_the_whole_tree() {
 }
 
 /// Miss ratios in percent at 2.25 MiB and 16 MiB, and what was said.
+#[test]
+fn what_an_exact_curve_leaves_out_is_in_its_json() {
+    for sampled in [false, true] {
+        let model = if sampled { "statstack" } else { "exact-lru" };
+        let report = last(&curve(&["--backend", "dbi", "--quiet", "--model", model], &PIPELINE));
+        let notes: Vec<&str> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let said = notes.iter().any(|note| note.contains("child process(es) ran unobserved"));
+        assert_eq!(said, !sampled, "{notes:?}");
+    }
+}
+
 fn miss_ratios(flags: &[&str], program: &[&str]) -> ([f64; 2], String, Value) {
     let sizes = ["--sizes", "2304KiB,16MiB", "--windows", "1", "--draws", "0"];
     let ended = curve(&flags.iter().chain(&sizes).copied().collect::<Vec<_>>(), program);

@@ -40,35 +40,27 @@ pub fn run_until(
     out: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
-    // A message that nobody reads is no failure.
-    let mut say = |what: &str| drop(writeln!(messages, "miss_ratio_curve: {what}"));
     let settings = Settings::new(args)?;
     // Found before the run, not after.
     let folder = args.common.folder()?;
     let exact = args.model.is_exact();
+    // A message that nobody reads is no failure.
+    let mut say = |what: &str| drop(writeln!(messages, "miss_ratio_curve: {what}"));
+    let mut notes = Vec::new();
+    let mut note = |what: String| {
+        say(&what);
+        notes.push(what);
+    };
     if exact && args.sample_rate() < 1.0 {
-        say(&format!("{} sees every access: --sample-rate is not used", args.model.name()));
+        note(format!("{} sees every access: --sample-rate is not used", args.model.name()));
     }
     if args.model == Model::Statcache && args.ways.is_some() {
-        say("random replacement misses as often in sets chosen at random as in one: --ways changes nothing");
+        let what =
+            "random replacement misses as often in sets chosen at random as in one: --ways changes nothing";
+        note(what.to_owned());
     }
     let run = settings.run(interrupted)?;
-    run.notes.iter().for_each(|note| say(note));
-    // Every process has a thread.
-    let threads = run.measured.threads;
-    if threads > run.processes.len().max(1) {
-        match &run.measured.coherence {
-            None => say(&format!(
-                "there were {threads} threads: the curve is that of a private cache for each, without what others invalidate \
-                 (--scope private counts that); --scope shared gives the cache that all share"
-            )),
-            Some(Coherence { stretch: Some(stretch), .. }) => say(&format!(
-                "{threads} threads are interleaved in stretches of up to {stretch} events: lines that pass between them more \
-                 often than that miss more often than shown"
-            )),
-            Some(_) => {}
-        }
-    }
+    run.notes.iter().cloned().chain(on_threads(&run)).for_each(&mut note);
     let report = Report {
         model: args.model,
         line_size: settings.line_size,
@@ -82,6 +74,7 @@ pub fn run_until(
         unit: settings.unit,
         measured: &run.measured,
         processes: &run.processes,
+        notes: &notes,
     };
     args.common.present(
         folder.as_ref(),
@@ -95,6 +88,26 @@ pub fn run_until(
         say(&format!("{remark}; the curve shows the run until then"));
     }
     Ok(status)
+}
+
+/// What the curve of several threads leaves out.
+fn on_threads(run: &Run) -> Option<String> {
+    // Every process has a thread.
+    let threads = run.measured.threads;
+    if threads <= run.processes.len().max(1) {
+        return None;
+    }
+    match &run.measured.coherence {
+        None => Some(format!(
+            "there were {threads} threads: the curve is that of a private cache for each, without what others invalidate \
+             (--scope private counts that); --scope shared gives the cache that all share"
+        )),
+        Some(Coherence { stretch: Some(stretch), .. }) => Some(format!(
+            "{threads} threads are interleaved in stretches of up to {stretch} events: lines that pass between them more \
+             often than that miss more often than shown"
+        )),
+        Some(_) => None,
+    }
 }
 
 /// The exit status, which is the program's own where there is one, and what made the run incomplete.

@@ -41,6 +41,8 @@ pub struct Report<'a> {
     pub unit: Option<Unit>,
     pub measured: &'a Measured,
     pub processes: &'a [ProcessRow],
+    /// What the reader should know.
+    pub notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -91,6 +93,7 @@ struct Object<'a> {
     /// The processes of a program, where they are distinguished.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     processes: &'a [ProcessRow],
+    notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -165,6 +168,7 @@ impl Report<'_> {
             falsely_shared: coherence.map_or(&[], |coherence| &coherence.falsely_shared),
             hot_spots: self.measured.spots.as_ref(),
             processes: self.processes,
+            notes: self.notes,
         };
         let text = serde_json::to_string(&object).map_err(io::Error::other)?;
         writeln!(out, "{text}")?;
