@@ -7,6 +7,7 @@
 #![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod causes;
 mod forbidden;
 mod targets;
 
@@ -266,48 +267,6 @@ fn what_cannot_be_run_is_refused() {
     let error = PerfSampler::spawn("true", [""; 0], &none).unwrap_err();
     assert!(error.to_string().contains("no such event"));
     assert!(descriptors() <= before);
-}
-
-/// Runs this program as `name`, which must end by itself: what it wrote on standard error.
-fn message_of(name: &str) -> String {
-    let mut child = Kept(
-        Command::new(std::env::current_exe().unwrap())
-            .env(TARGET, name)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while child.0.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "{name}: it hangs");
-        thread::sleep(Duration::from_millis(10));
-    }
-    std::io::read_to_string(child.0.stderr.take().unwrap()).unwrap()
-}
-
-#[test]
-fn where_ptrace_is_forbidden_starting_a_program_fails_and_leaves_no_child() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if nothing_to_test_with() {
-        return;
-    }
-    let message = message_of("observer without ptrace");
-    assert!(message.contains("ptrace is forbidden here") && message.contains("seccomp"), "{message}");
-    assert!(message.contains("no child left"), "{message}");
-}
-
-#[test]
-fn where_events_are_forbidden_the_error_says_so() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if nothing_to_test_with() {
-        return;
-    }
-    let message = message_of("observer without events");
-    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
-    let cause = if paranoid.trim().parse::<i32>().unwrap() > 2 { "perf_event_paranoid" } else { "seccomp" };
-    assert!(message.contains(cause) && !message.contains("Linux 5.13"), "{message}");
-    assert!(message.contains("no child left"), "{message}");
 }
 
 #[test]

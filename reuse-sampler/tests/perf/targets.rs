@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::{Arc, Barrier};
 use std::{env, process, thread};
 
 /// The variable.
@@ -74,10 +75,23 @@ fn run(name: &str) -> i32 {
             }
         },
         "spin" => stride(512, usize::MAX),
-        "observer without events" => crate::forbidden::observe_without(crate::forbidden::PERF_EVENT_OPEN),
-        "observer without ptrace" => crate::forbidden::observe_without(crate::forbidden::PTRACE),
+        "many threads" | "many threads that stay" => {
+            let together = Arc::new(Barrier::new(40 + usize::from(name != "many threads")));
+            let worker = |_| {
+                let together = Arc::clone(&together);
+                thread::spawn(move || together.wait())
+            };
+            let workers: Vec<_> = (0..40).map(worker).collect();
+            for worker in workers {
+                worker.join().unwrap();
+            }
+        }
         "sleep" => thread::sleep(std::time::Duration::from_secs(1000)),
-        other => panic!("no target {other:?}"),
+        other => match (other.strip_prefix("despite "), other.strip_prefix("followed ")) {
+            (Some(cause), _) => crate::forbidden::observe_despite(cause),
+            (_, Some(name)) => crate::forbidden::follow(name).unwrap(),
+            _ => panic!("no target {other:?}"),
+        },
     }
     0
 }

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use super::causes::Circumstances;
 use super::ring::{Layout, Traced};
 use crate::AccessKind;
 
@@ -305,6 +306,8 @@ pub trait Kernel {
     fn may_access(&mut self, thread: Tid, pc: u64) -> io::Result<bool>;
     /// What the instruction at the thread's program counter does.
     fn operands(&mut self, thread: Tid, registers: &Registers) -> io::Result<Operands>;
+    /// What decides what its refusals mean.
+    fn circumstances(&self) -> Circumstances;
     /// Nanoseconds since some moment.
     fn now(&mut self) -> u64;
 }

@@ -134,6 +134,7 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))] // what drives a kernel that is not there
 
+mod causes;
 mod chunks;
 mod decode;
 #[cfg(not(target_os = "linux"))]

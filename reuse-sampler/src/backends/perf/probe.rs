@@ -9,7 +9,10 @@ use std::path::Path;
 use super::events::{self, Microarchitecture};
 use super::kernel::{Abilities, Profiler, Selector, Source};
 #[cfg(target_os = "linux")]
-use super::{decode, group, linux, units};
+use super::{
+    causes::{self, Circumstances},
+    decode, group, linux, units,
+};
 #[cfg(target_os = "linux")]
 use super::{
     kernel::{Opening, Output},
@@ -52,6 +55,8 @@ pub struct Capabilities {
     pub advice: Vec<String>,
     selectors: [Option<Selector>; 2],
     profiler: Option<Profiler>,
+    /// Why there is no debug register.
+    pub(super) no_registers: Option<String>,
 }
 
 impl Capabilities {
@@ -77,7 +82,15 @@ impl Capabilities {
         let wanted = self.wanted(time, early)?;
         #[cfg(target_os = "linux")]
         return group::fit(wanted, keep_code, linux::counts_together).map_err(|error| {
-            format!("the processor's counters do not suffice for a group of events: {}", explain(&error))
+            if causes::is_too_much(&error) {
+                format!(
+                    "the processor's counters do not suffice for a group of events ({error}): free counters (set \
+                     kernel.nmi_watchdog to 0, end other profilers); with hyper-threading off, Intel's processors \
+                     before Ice Lake have twice as many"
+                )
+            } else {
+                Circumstances::here().event(&error, true)
+            }
         });
         #[cfg(not(target_os = "linux"))]
         {
@@ -126,17 +139,24 @@ pub fn probe() -> Capabilities {
             let layout = Layout { address: precise > 0, counts: true, branches, ..Layout::default() };
             let (period, stops, output) = (1 << 30, true, Output::Nowhere);
             let opening = Opening { period, stops, precise, layout, output, ..Opening::of(source) };
-            linux::can_open(&opening).map_err(|error| explain(&error))
+            linux::can_open(&opening)
         };
-        let stops = try_event(Source::TASK_CLOCK, 0, false);
-        // A clock of the own thread needs no counter: whoever may open events at all may open this one.
-        let forbidden = linux::can_open(&Opening::of(Source::TASK_CLOCK)).err();
-        let instructions = try_event(Source::INSTRUCTIONS, 0, false);
+        let (registers, no_more) = linux::free_registers();
+        let refused = Refused {
+            // A clock of the own thread needs no counter: whoever may open events at all may open this one.
+            any: linux::can_open(&Opening::of(Source::TASK_CLOCK)).err(),
+            stops: try_event(Source::TASK_CLOCK, 0, false).err(),
+            instructions: try_event(Source::INSTRUCTIONS, 0, false).err(),
+            registers: Some(no_more).filter(|_| registers == 0),
+        };
+        let said =
+            |error: &Option<std::io::Error>| error.as_ref().map_or(Ok(()), |error| Err(explain(error)));
         let accesses = if processor.accesses.is_empty() {
             Err(format!("no event that counts accesses is known for this processor ({})", processor.name))
         } else {
             let events: Vec<Source> = processor.accesses.iter().map(|event| event.source(0)).collect();
-            events.iter().try_for_each(|&event| try_event(event, 0, false)).and_then(|()| counts_all(&events))
+            let opened = events.iter().try_for_each(|&event| try_event(event, 0, false));
+            opened.map_err(|error| explain(&error)).and_then(|()| counts_all(&events))
         };
         let devices = Path::new("/sys/bus/event_source/devices");
         let selectors = units::selectors(processor, devices);
@@ -149,16 +169,15 @@ pub fn probe() -> Capabilities {
                 linux::can_open(&selector.opening()).map_err(|error| explain(&error))
             })
         });
-        let branches = try_event(Source::INSTRUCTIONS, 0, true);
-        let registers = linux::free_registers();
+        let branches = try_event(Source::INSTRUCTIONS, 0, true).map_err(|error| explain(&error));
         let whole_line = linux::can_watch(64).is_ok();
         let once = linux::reports_once();
         let mut found = Capabilities {
             processor,
             kernel: read("/proc/sys/kernel/osrelease"),
             paranoid,
-            stops,
-            instructions,
+            stops: said(&refused.stops),
+            instructions: said(&refused.instructions),
             accesses,
             precise,
             profiles,
@@ -171,9 +190,10 @@ pub fn probe() -> Capabilities {
             advice: Vec::new(),
             selectors: selectors.unwrap_or_default(),
             profiler: profiler.ok(),
+            no_registers: None,
         };
         found.group = found.abilities(true, None, false).map(|(_, lost)| lost);
-        found.advise(forbidden.as_ref());
+        found.advise(&refused, &Circumstances::here());
         found
     }
     #[cfg(not(target_os = "linux"))]
@@ -197,6 +217,7 @@ pub fn probe() -> Capabilities {
             advice: vec!["run on Linux".to_owned()],
             selectors: [None; 2],
             profiler: None,
+            no_registers: None,
         }
     }
 }
@@ -221,44 +242,44 @@ fn explain(error: &std::io::Error) -> String {
     }
 }
 
+/// What the kernel answered where it refused.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Default)]
+struct Refused {
+    /// Even the clock of the own thread.
+    any: Option<std::io::Error>,
+    /// A clock that stops the own thread.
+    stops: Option<std::io::Error>,
+    instructions: Option<std::io::Error>,
+    /// The first debug register.
+    registers: Option<std::io::Error>,
+}
+
 #[cfg(target_os = "linux")]
 impl Capabilities {
-    /// `forbidden` is why not even the clock of the own thread can be opened.
-    fn advise(&mut self, forbidden: Option<&std::io::Error>) {
+    fn advise(&mut self, refused: &Refused, here: &Circumstances) {
         let mut advise = |text: &str| self.advice.push(text.to_owned());
-        let paranoid = self.paranoid.is_some_and(|level| level > 2);
-        if paranoid {
-            advise("set kernel.perf_event_paranoid to 2 or lower (sysctl -w, as root)");
+        if let Some(why) = linux::blind() {
+            advise(why);
         }
-        if let Some(error) = forbidden {
-            if error.kind() == std::io::ErrorKind::PermissionDenied && !paranoid {
-                advise(
-                    "perf_event_open is forbidden, most likely by a container's seccomp filter: start the container \
-                     with --security-opt seccomp=unconfined or --cap-add PERFMON, or run outside of it",
-                );
-            } else if error.kind() != std::io::ErrorKind::PermissionDenied {
-                advise(&format!(
-                    "perf_event_open fails ({error}): use a kernel with perf events, and a container or sandbox that \
-                     allows the call"
-                ));
-            }
-        } else if self.stops.is_err() {
-            advise("use Linux 5.13 or later: events that stop a program came with it");
+        if let Some(error) = refused.any.as_ref().or(refused.stops.as_ref()) {
+            return advise(&here.event(error, true));
         }
-        if forbidden.is_none() && self.stops.is_ok() && self.instructions.is_err() {
-            advise(
+        match &refused.instructions {
+            Some(error) if causes::is_missing(error) => advise(
                 "use a machine whose counters are visible: virtual machines mostly have none (KVM: start the guest \
-                 with a PMU, -cpu host,pmu=on; clouds: metal instances). Until then the qemu backend is exact",
-            );
+                 with a PMU, -cpu host,pmu=on; clouds: metal instances). Until then the dbi and qemu backends are exact",
+            ),
+            Some(error) => advise(&here.event(error, true)),
+            None => {}
         }
-        if let (None, Ok(()), Ok(()), Err(why)) = (forbidden, &self.stops, &self.instructions, &self.group) {
-            advise(&format!(
-                "{why}: free counters (set kernel.nmi_watchdog to 0, end other profilers); with hyper-threading off, \
-                 Intel's processors before Ice Lake have twice as many"
-            ));
+        if let Err(why) = &self.group {
+            advise(why);
         }
-        if self.registers == 0 && forbidden.is_none() {
-            advise("end debuggers and other tracers that hold all debug registers");
+        if let Some(error) = &refused.registers {
+            let why = here.watchpoint(error);
+            advise(&why);
+            self.no_registers = Some(why);
         }
         if !self.decodes && self.precise.is_err() {
             advise("build with the feature decode-x86, or no access can be chosen");
@@ -308,24 +329,6 @@ impl fmt::Display for Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_call_that_is_forbidden_is_not_blamed_on_the_kernel_or_the_machine() {
-        let forbidden = |number| std::io::Error::from_raw_os_error(number);
-        for (error, paranoid, says) in
-            [(1, 2, "seccomp"), (13, 1, "seccomp"), (1, 3, "paranoid"), (38, 2, "fails")]
-        {
-            let mut found = probe();
-            (found.stops, found.instructions) = (Err("not permitted".into()), Err("not permitted".into()));
-            (found.registers, found.paranoid, found.advice) = (0, Some(paranoid), Vec::new());
-            found.advise(Some(&forbidden(error)));
-            let advice = found.advice.join("\n");
-            assert!(advice.contains(says), "{advice}");
-            for wrong in ["Linux 5.13", "a machine whose", "debuggers"] {
-                assert!(!advice.contains(wrong), "{advice}");
-            }
-        }
-    }
 
     #[test]
     fn what_is_missing_has_advice_and_what_is_there_is_used() {

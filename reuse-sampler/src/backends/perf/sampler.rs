@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::causes::Circumstances;
 use super::events;
 use super::linux::{self, Linux, Program, TargetFate};
 use super::probe::{Capabilities, probe};
@@ -103,11 +104,22 @@ impl Run {
 
     fn start(target: Target, options: &PerfOptions) -> Result<Self, SamplerError> {
         options.check()?;
-        let capabilities = probe();
         let unsupported = |missing: String| SamplerError::Unsupported { backend: "perf", missing };
-        let (abilities, lost) = capabilities
+        if let Some(why) = linux::blind() {
+            return Err(unsupported(why.to_owned()));
+        }
+        let capabilities = probe();
+        let (abilities, mut lost) = capabilities
             .abilities(options.time_if_no_counters, options.early, options.keep_code)
-            .map_err(|why| unsupported(format!("{why}; {}", capabilities.advice.join("; "))))?;
+            .map_err(|why| {
+                let advice = capabilities.advice.iter().filter(|&advice| *advice != why);
+                unsupported(
+                    [&why].into_iter().chain(advice).map(String::as_str).collect::<Vec<_>>().join("; "),
+                )
+            })?;
+        lost.extend(
+            capabilities.no_registers.iter().map(|why| format!("no reuse is sampled for want of {why}")),
+        );
         if !abilities.selects() && !capabilities.decodes {
             return Err(unsupported("no access can be chosen: build with the feature decode-x86".into()));
         }
@@ -120,10 +132,6 @@ impl Run {
         let locator = Arc::new(Mutex::new(Locator::default()));
         let (flag, place, tracer_number) =
             (Arc::clone(&interrupter.flag), Arc::clone(&locator), Arc::clone(&interrupter.thread));
-        let name = match &target {
-            Target::Program(program) => program.name.to_string_lossy().into_owned(),
-            Target::Process(process) => format!("process {process}"),
-        };
         let work = move || {
             tracer_number.store(linux::own_number(), Ordering::SeqCst);
             let taken = match &target {
@@ -132,7 +140,7 @@ impl Run {
             };
             let kernel = match taken {
                 Ok(kernel) => kernel,
-                Err(error) => return drop(report.send(Err(error))),
+                Err(error) => return drop(report.send(Err(not_taken(&target, &error)))),
             };
             let process = kernel.process();
             let mut session = Session::new(kernel, settings, abilities, flag);
@@ -143,7 +151,7 @@ impl Run {
         let tracer = thread::Builder::new()
             .name("perf-trace".into())
             .spawn(work)
-            .map_err(|source| SamplerError::Io { operation: "start", object: "a thread".into(), source })?;
+            .map_err(|error| unsupported(Circumstances::here().exhausted(&error)))?;
         match started.recv() {
             Ok(Ok((process, clocks))) => Ok(Self {
                 commands: Some(commands),
@@ -156,7 +164,7 @@ impl Run {
                 state: State::default(),
                 profiled: Vec::new(),
             }),
-            Ok(Err(error)) => Err(not_taken(name, &error)),
+            Ok(Err(error)) => Err(error),
             Err(_) => Err(unsupported("the tracing thread has ended".into())),
         }
     }
@@ -312,16 +320,24 @@ fn settings(options: &PerfOptions, found: &Capabilities, timed: bool) -> Result<
     })
 }
 
-fn not_taken(name: String, error: &io::Error) -> SamplerError {
-    let problem = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such program or process".to_owned(),
-        io::ErrorKind::PermissionDenied => format!(
-            "{error}: it is another user's, not executable, traced by somebody else, or kernel.yama.ptrace_scope \
-             forbids it (set it to 0, or start the program from here)"
-        ),
-        _ => error.to_string(),
+fn not_taken(target: &Target, error: &io::Error) -> SamplerError {
+    let (program, directory) = match target {
+        Target::Program(program) => {
+            (program.name.to_string_lossy().into_owned(), program.directory.as_deref())
+        }
+        Target::Process(process) => (format!("process {process}"), None),
     };
-    SamplerError::Target { program: name, problem }
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound => match directory.filter(|directory| !directory.is_dir()) {
+            Some(directory) => format!("there is no folder {} to run it in", directory.display()),
+            None => "there is no such program or process, or not the interpreter that it names".to_owned(),
+        },
+        io::ErrorKind::PermissionDenied => format!(
+            "{error}: it is not executable (chmod +x), or lies in a file system that forbids that (noexec)"
+        ),
+        _ => Circumstances::here().exhausted(error),
+    };
+    SamplerError::Target { program, problem }
 }
 
 impl Interrupter {

@@ -36,12 +36,22 @@ struct Trace {
 // SAFETY: the mapping belongs to this value alone, and moves with it.
 unsafe impl Send for Ring {}
 
+/// Bytes in a page.
+fn page() -> usize {
+    // SAFETY: asks for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
 impl Ring {
+    /// Memory that a ring takes.
+    pub fn bytes() -> usize {
+        page() * (1 + PAGES)
+    }
+
     /// Maps the ring of an open event.
     pub fn map(descriptor: RawFd) -> io::Result<Self> {
-        // SAFETY: asks for a number.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let length = page * (1 + PAGES);
+        let page = page();
+        let length = Self::bytes();
         // SAFETY: a new mapping at an address of the kernel's choice.
         let base = unsafe {
             libc::mmap(

@@ -5,6 +5,7 @@
 //! process, because `ptrace` wants that.
 #![allow(unsafe_code)]
 
+mod circumstances;
 mod cycle;
 mod event;
 mod mapping;
@@ -20,12 +21,14 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
+pub(super) use self::circumstances::blind;
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
 pub use self::stop::{StopCycle, StopWork};
 use self::trace::Change as Fate;
+use super::causes::{Circumstances, Subject};
 use super::decode;
 use super::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
@@ -50,6 +53,7 @@ pub(super) fn counts_together(leader: Opening, siblings: &[Opening]) -> io::Resu
     let mut leader = OpenEvent::open(0, &leader, None)?;
     let open = |opening| OpenEvent::open(0, opening, Some(leader.descriptor()));
     let _siblings = siblings.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    let _ring = Ring::map(leader.descriptor()).map_err(|error| no_room(&error, 1))?;
     leader.change(Change::Enable)?;
     match leader.read() {
         Ok(_) => Ok(()),
@@ -140,7 +144,12 @@ impl Linux {
                         linux.fresh.insert(tid);
                         found = true;
                     }
-                    Err(error) if tid == process => return Err(error),
+                    Err(error) if tid == process => {
+                        return Err(match error.raw_os_error() {
+                            Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
+                            _ => uncontrolled(&error, process, false),
+                        });
+                    }
                     Err(_) => {} // it has ended
                 }
             }
@@ -303,6 +312,16 @@ impl Linux {
     }
 }
 
+/// Why a process cannot be controlled: one that was just started (`own`), or another.
+fn uncontrolled(error: &io::Error, process: i32, own: bool) -> io::Error {
+    io::Error::other(Circumstances::here().control(error, &Subject::of(process), own))
+}
+
+/// Why the records of an event, the `rings`th, have no memory.
+fn no_room(error: &io::Error, rings: usize) -> io::Error {
+    Circumstances::here().mapping(error, Ring::bytes() >> 10, rings)
+}
+
 /// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event may be left for it to die of.
 fn free(tid: Tid, mut known: Known) {
     const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
@@ -383,7 +402,7 @@ impl Kernel for Linux {
             _ if opening.period == 0 || opening.output == Output::Nowhere => {}
             Some(leader) => event.write_to(leader.handle)?,
             None => {
-                let mut ring = Ring::map(handle)?;
+                let mut ring = Ring::map(handle).map_err(|error| no_room(&error, self.rings.len() + 1))?;
                 if let Output::Trace(bytes) = opening.output {
                     ring.map_trace(handle, bytes)?;
                 }
@@ -450,6 +469,10 @@ impl Kernel for Linux {
         Ok(decode::operands(code.bytes(), registers))
     }
 
+    fn circumstances(&self) -> Circumstances {
+        Circumstances::here()
+    }
+
     fn now(&mut self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -481,14 +504,16 @@ pub(super) fn reports_once() -> bool {
     true
 }
 
-/// Watchpoints that the calling thread can have at once.
-pub(super) fn free_registers() -> usize {
+/// Watchpoints that the calling thread can have at once, and why there are no more.
+pub(super) fn free_registers() -> (usize, io::Error) {
     let mut held = Vec::new();
     let (stops, output) = (true, Output::Nowhere);
     let opening = Opening { period: 1, stops, output, ..Opening::of(Source::Watchpoint) };
-    while held.len() < 16 {
-        let Ok(event) = OpenEvent::open(0, &opening, None) else { break };
-        held.push(event);
+    loop {
+        match OpenEvent::open(0, &opening, None) {
+            Ok(event) if held.len() < 16 => held.push(event),
+            Ok(_) => return (held.len(), io::Error::from_raw_os_error(libc::ENOSPC)),
+            Err(error) => return (held.len(), error),
+        }
     }
-    held.len()
 }

@@ -14,7 +14,7 @@ use nix::libc;
 use nix::unistd::pipe2;
 
 use super::trace::{self, Change as Fate};
-use super::{Known, Linux, Notice, Stop};
+use super::{Known, Linux, Notice, Stop, uncontrolled};
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,8 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
     let mut process = [0_u8; 4];
     // `None` where there is no child, or it ended before it could say its number.
     let waiting = told.read_exact(&mut process).is_ok().then(|| i32::from_ne_bytes(process));
-    let seized = waiting.map_or(Ok(()), trace::seize_child);
+    let seize = |process| trace::seize_child(process).map_err(|error| uncontrolled(&error, process, true));
+    let seized = waiting.map_or(Ok(()), seize);
     // Without a byte the child gives up.
     if waiting.is_some() && seized.is_ok() {
         go.write_all(&[1])?;
@@ -100,7 +101,7 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
         }
     }
     let started = starter.join().map_err(|_| io::Error::other("the starting thread panicked"))?;
-    seized.map_err(|error| uncontrolled(&error))?;
+    seized?;
     let child = started?;
     let process = waiting.unwrap_or(child.id() as i32);
     drop(child); // it is reaped by whoever waits for its changes
@@ -108,12 +109,4 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
     linux.threads.insert(process, Known::Standing(0));
     linux.first.push(Notice::Started(process));
     Ok(linux)
-}
-
-/// A child of ours, which has not run anything yet, can only be out of control because `ptrace` is forbidden.
-fn uncontrolled(error: &io::Error) -> io::Error {
-    io::Error::other(format!(
-        "it cannot be controlled, as ptrace is forbidden here ({error}): by a seccomp filter (in a container: add \
-         --cap-add SYS_PTRACE --security-opt seccomp=unconfined) or by kernel.yama.ptrace_scope = 3 (set it to 1)"
-    ))
 }

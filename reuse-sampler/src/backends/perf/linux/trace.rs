@@ -21,6 +21,11 @@ fn call(request: libc::c_uint, thread: Tid, address: usize, data: usize) -> io::
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Whether the call never reaches the kernel, which says of a thread that nobody controls that it is not there (`ESRCH`).
+pub(super) fn is_forbidden() -> bool {
+    call(libc::PTRACE_CONT, own_number(), 0, 0).is_err_and(|error| error.raw_os_error() != Some(libc::ESRCH))
+}
+
 /// Takes a thread under control without stopping it.
 pub(super) fn seize(thread: Tid) -> io::Result<()> {
     call(libc::PTRACE_SEIZE, thread, 0, OPTIONS as usize)

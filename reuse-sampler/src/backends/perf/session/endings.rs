@@ -182,7 +182,7 @@ impl<K: Kernel> Session<K> {
                 self.proceed(&mut thread, Stop::Interrupted)?;
             }
             Err(error) if is_gone(&error) => thread.state = State::Ending,
-            Err(error) => return Err(refused(error, tid)),
+            Err(error) => return Err(refused(&self.kernel, &error)),
         }
         self.threads.insert(tid, thread);
         Ok(())

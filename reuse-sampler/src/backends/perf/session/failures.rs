@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 
 use crate::SamplerError;
-use crate::perf::kernel::Tid;
+use crate::perf::kernel::Kernel;
 
 /// Calls again what a signal interrupted.
 pub(super) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -37,27 +37,7 @@ pub(super) fn failed(operation: &'static str, object: impl Display, source: io::
     SamplerError::Io { operation, object: object.to_string(), source }
 }
 
-/// Why no event could be opened.
-pub(super) fn refused(source: io::Error, tid: Tid) -> SamplerError {
-    const E2BIG: i32 = 7;
-    const EINVAL: i32 = 22;
-    let missing = match source.raw_os_error() {
-        Some(E2BIG | EINVAL) => {
-            "events that stop a thread, which Linux has from version 5.13 on, and counters for all of the group".to_owned()
-        }
-        _ if source.kind() == io::ErrorKind::NotFound => {
-            "hardware counters, which this machine does not have (virtual machines mostly do not)".to_owned()
-        }
-        _ if source.kind() == io::ErrorKind::PermissionDenied => {
-            "permission to observe events: set kernel.perf_event_paranoid to 2 or lower".to_owned()
-        }
-        _ => {
-            return SamplerError::Io {
-                operation: "open events of",
-                object: format!("thread {tid} (each takes some ten file descriptors: ulimit -n)"),
-                source,
-            };
-        }
-    };
-    SamplerError::Unsupported { backend: "perf", missing }
+/// Why no event of a thread could be opened.
+pub(super) fn refused(kernel: &impl Kernel, error: &io::Error) -> SamplerError {
+    SamplerError::Unsupported { backend: "perf", missing: kernel.circumstances().event(error, false) }
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{EINVAL, ENOSPC, Sim, SimEvent, SimTrace};
+use crate::perf::causes::Circumstances;
 use crate::perf::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
 };
@@ -225,6 +226,10 @@ impl Kernel for Sim {
         self.alive(tid)?;
         let thread = &self.threads[&tid];
         Ok(Operands::Known((thread.program)(thread.at)))
+    }
+
+    fn circumstances(&self) -> Circumstances {
+        Circumstances { linux: self.limits.map(|limits| limits.linux), ..Circumstances::default() }
     }
 
     fn now(&mut self) -> u64 {

@@ -1,0 +1,321 @@
+//! Where observation is refused, the error names the cause that it has here and what to change; the program that was to be
+//! observed is gone if it was started, and untouched if it was not.
+//!
+//! The kernel itself refuses, by real filters, limits and namespaces. What this kernel or user cannot set up is skipped, with
+//! the reason.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::PoisonError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::forbidden::{FOLDER, PROCESS, PROGRAM, STAND_IN};
+use crate::targets::TARGET;
+use crate::{Kept, TURN, child, nothing_to_test_with, sleeps, state, tracer};
+
+/// Runs this program as `name`, which must end by itself: what it wrote on standard error. `None`, and says why, where its
+/// cause cannot be made here.
+fn message_of(name: &str, variables: &[(&str, &str)]) -> Option<String> {
+    let mut observer = Kept(
+        Command::new(std::env::current_exe().unwrap())
+            .env(TARGET, name)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while observer.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "{name}: it hangs");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let message = std::io::read_to_string(observer.0.stderr.take().unwrap()).unwrap();
+    eprintln!("{name}: {message}");
+    if let Some(why) = message.strip_prefix("CANNOT BE MADE: ") {
+        eprintln!("skipped: {name}: {why}");
+        return None;
+    }
+    assert!(message.contains("no child left"), "{name}: {message}");
+    Some(message)
+}
+
+/// What names causes, each in the words of its own message only.
+const CAUSES: [&str; 18] = [
+    "by a seccomp filter",
+    "kernel.perf_event_paranoid is",
+    "security module",
+    "file descriptors",
+    "memory for the records",
+    "threads: this user",
+    "debug registers",
+    "/proc is not mounted",
+    "another namespace of processes",
+    "not readable",
+    "controls it already",
+    "privileges that its user has not",
+    "a thread of the kernel",
+    "it has ended",
+    "and this is user",
+    "version 5.13",
+    "no folder",
+    "whose counters are visible",
+];
+
+/// Asserts that a message has all of `said`, of which the first names the cause, and no other cause.
+fn assert_cause(name: &str, message: &str, said: &[&str]) {
+    for part in said {
+        assert!(message.contains(part), "{name}: no {part:?} in: {message}");
+    }
+    assert!(CAUSES.contains(&said[0]), "{}", said[0]);
+    for other in CAUSES {
+        assert!(other == said[0] || !message.contains(other), "{name}: {other:?} in: {message}");
+    }
+}
+
+fn check(name: &str, variables: &[(&str, &str)], said: &[&str]) {
+    if let Some(message) = message_of(name, variables) {
+        assert_cause(name, &message, said);
+    }
+}
+
+/// A file that all may read, removed with its test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("reuse-sampler-{}-{name}", std::process::id())))
+    }
+
+    fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn of(name: &str, original: &Path, mode: u32) -> Self {
+        let scratch = Self::new(name);
+        fs::copy(original, &scratch.0).unwrap();
+        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
+        scratch
+    }
+
+    fn paranoid(level: i32) -> Self {
+        let scratch = Self::new("paranoid");
+        fs::write(&scratch.0, level.to_string()).unwrap();
+        scratch
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+macro_rules! on_a_machine_that_observes {
+    () => {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if nothing_to_test_with() {
+            return;
+        }
+    };
+}
+
+#[test]
+fn ptrace_forbidden_by_a_filter() {
+    on_a_machine_that_observes!();
+    for errno in ["EPERM", "EACCES", "ENOSYS"] {
+        check(
+            &format!("despite ptrace {errno}"),
+            &[],
+            &["by a seccomp filter", "ptrace is", "--cap-add SYS_PTRACE"],
+        );
+    }
+}
+
+#[test]
+fn events_forbidden_by_a_filter() {
+    on_a_machine_that_observes!();
+    for errno in ["EPERM", "EACCES", "ENOSYS"] {
+        let said = ["by a seccomp filter", "perf_event_open is", "--cap-add PERFMON"];
+        check(&format!("despite events {errno}"), &[], &said);
+    }
+}
+
+/// Filters refuse whatever `perf_event_paranoid` is.
+#[test]
+fn events_forbidden_by_a_filter_where_the_kernel_is_paranoid_too() {
+    on_a_machine_that_observes!();
+    let four = Scratch::paranoid(4);
+    check("despite paranoid, nobody, events EPERM", &[(STAND_IN, four.text())], &["by a seccomp filter"]);
+}
+
+/// Kernels of distributions refuse everybody without privilege from a level on that the original kernel does not know.
+#[test]
+fn events_forbidden_by_a_paranoid_kernel() {
+    on_a_machine_that_observes!();
+    for level in [3, 4] {
+        let file = Scratch::paranoid(level);
+        let is = format!("is {level},");
+        let said = ["kernel.perf_event_paranoid is", &is, "set it to 2 or lower", "CAP_PERFMON"];
+        let given = [(STAND_IN, file.text())];
+        check("despite paranoid, nobody, kernel's events EACCES", &given, &said);
+        // All capabilities of a user namespace are none of the host's.
+        check("despite paranoid, nobody, user namespace, kernel's events EACCES", &given, &said);
+        // Whoever has the privilege is refused by something else.
+        check("despite paranoid, kernel's events EACCES", &given, &["security module"]);
+        // Where nothing is refused, the level is no cause.
+        let message = message_of("despite paranoid, nobody", &given);
+        assert!(message.is_none_or(|message| message.starts_with("it works")));
+    }
+    let two = Scratch::paranoid(2);
+    check(
+        "despite paranoid, nobody, kernel's events EACCES",
+        &[(STAND_IN, two.text())],
+        &["security module"],
+    );
+}
+
+#[test]
+fn no_privileges_and_no_way_to_get_any_are_none_too_few() {
+    on_a_machine_that_observes!();
+    for cause in ["no new privileges", "nobody", "user namespace", "nobody, no new privileges"] {
+        let Some(message) = message_of(&format!("despite {cause}"), &[]) else { continue };
+        assert!(message.starts_with("it works"), "{cause}: {message}");
+    }
+}
+
+#[test]
+fn too_little_memory_may_be_locked() {
+    on_a_machine_that_observes!();
+    let program = Scratch::of("threads", &std::env::current_exe().unwrap(), 0o755);
+    let said =
+        ["memory for the records", "ulimit -l", "beyond that (ulimit -l)", "kernel.perf_event_mlock_kb"];
+    check("despite memlock, nobody, rings", &[], &said);
+    // A few processors leave too little for so many threads.
+    if thread::available_parallelism().unwrap().get() > 4 {
+        return eprintln!("skipped: this machine's processors leave enough for 40 threads");
+    }
+    for cause in ["memlock, nobody", "memlock, nobody, user namespace"] {
+        check(&format!("despite {cause}"), &[(PROGRAM, program.text())], &said);
+    }
+}
+
+#[test]
+fn too_few_files_may_be_open() {
+    on_a_machine_that_observes!();
+    let own = std::env::current_exe().unwrap();
+    let said = |limit| ["file descriptors", limit, "ulimit -n"];
+    check("despite files", &[(PROGRAM, own.to_str().unwrap())], &said("may have 100"));
+    check("despite some files", &[], &said("may have 6"));
+    check("despite all files", &[], &said("may have 20"));
+}
+
+#[test]
+fn too_few_processes_may_run() {
+    on_a_machine_that_observes!();
+    check("despite processes, nobody", &[], &["threads: this user", "ulimit -u", "--pids-limit"]);
+}
+
+#[test]
+fn processes_cannot_be_looked_up() {
+    on_a_machine_that_observes!();
+    check("despite process namespace", &[], &["another namespace of processes", "--mount-proc"]);
+    check("despite no proc", &[], &["/proc is not mounted", "mount -t proc"]);
+}
+
+#[test]
+fn all_debug_registers_are_taken() {
+    on_a_machine_that_observes!();
+    let said = ["debug registers", "it works", "no reuse is sampled", "end debuggers"];
+    check("despite registers", &[], &said);
+}
+
+#[test]
+fn the_program_may_not_be_read() {
+    on_a_machine_that_observes!();
+    let program = Scratch::of("unreadable", Path::new("/bin/sleep"), 0o711);
+    let said = ["not readable", "chmod +r"];
+    check("despite nobody", &[(PROGRAM, program.text())], &said);
+}
+
+#[test]
+fn a_tracer_that_follows_children_controls_the_program() {
+    on_a_machine_that_observes!();
+    check("followed despite nothing", &[], &["controls it already", "not follow children"]);
+}
+
+/// As a program is whose file has capabilities.
+#[test]
+fn the_observer_itself_is_hidden() {
+    on_a_machine_that_observes!();
+    check("despite hidden", &[], &["privileges that its user has not", "cap_sys_ptrace"]);
+}
+
+#[test]
+fn there_is_no_folder_to_run_in() {
+    on_a_machine_that_observes!();
+    check("despite nothing", &[(FOLDER, "/no/such/folder")], &["no folder", "/no/such/folder"]);
+}
+
+/// None is left controlled, or standing.
+#[test]
+fn processes_that_cannot_be_attached_to_run_on() {
+    on_a_machine_that_observes!();
+    let target = child("many threads that stay");
+    let process = target.0.id();
+    sleeps(process);
+    let number = process.to_string();
+    let given = [(PROCESS, number.as_str())];
+    for (name, said) in [
+        ("despite nobody", &["and this is user", "is user 0's", "run as that user"][..]),
+        ("despite ptrace EPERM", &["by a seccomp filter", "ptrace is"]),
+        ("despite events EPERM", &["by a seccomp filter", "perf_event_open is"]),
+        ("despite files", &["file descriptors", "may have 100", "ulimit -n"]),
+        ("despite no proc", &["/proc is not mounted"]),
+    ] {
+        if name == "despite nobody" && fs::metadata(format!("/proc/{process}")).is_ok_and(|it| !is_roots(&it))
+        {
+            continue;
+        }
+        check(name, &given, said);
+        assert_eq!(tracer(process).as_deref(), Some("0"), "{name}");
+        for thread in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+            let thread = thread.unwrap().file_name().to_str().unwrap().parse().unwrap();
+            assert_eq!((state(thread), tracer(thread).as_deref()), (Some('S'), Some("0")), "{name}");
+        }
+    }
+}
+
+fn is_roots(metadata: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(metadata) == 0
+}
+
+#[test]
+fn what_is_no_program_cannot_be_attached_to() {
+    on_a_machine_that_observes!();
+    let ended = Kept(Command::new("true").spawn().unwrap());
+    let process = ended.0.id();
+    while state(process) != Some('Z') {
+        thread::sleep(Duration::from_millis(1));
+    }
+    check("despite nothing", &[(PROCESS, &process.to_string())], &["it has ended"]);
+    // The kernel's threads are this one's children, unless this is a namespace of its own.
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        check("despite nothing", &[(PROCESS, "2")], &["a thread of the kernel"]);
+    }
+    let follower = child("followed sleep");
+    let children = format!("/proc/{0}/task/{0}/children", follower.0.id());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let followed = loop {
+        assert!(Instant::now() < deadline, "nobody is followed");
+        let number = fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
+        if number.parse().is_ok_and(|number| tracer(number).is_some_and(|tracer| tracer != "0")) {
+            break number;
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    check("despite nothing", &[(PROCESS, &followed)], &["controls it already", "detach it there"]);
+}
