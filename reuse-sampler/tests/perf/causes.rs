@@ -254,6 +254,21 @@ fn the_observer_itself_is_hidden() {
     check("despite hidden", &[], &["privileges that its user has not", "cap_sys_ptrace"]);
 }
 
+/// And says why; not where the machine merely has no counters.
+#[cfg(all(feature = "dbi", target_arch = "x86_64"))]
+#[test]
+fn the_best_backend_is_another_where_counters_are_refused() {
+    on_a_machine_that_observes!();
+    let auto = (crate::forbidden::AUTO, "");
+    if let Some(message) = message_of("despite events EPERM", &[auto]) {
+        assert!(message.starts_with("dbi: Some(Code(0)) counters cannot be used: "), "{message}");
+        assert_cause("auto", &message, &["by a seccomp filter", "perf_event_open is", "--cap-add PERFMON"]);
+    }
+    if let Some(message) = message_of("despite nothing", &[auto]) {
+        assert!(!message.contains("counters cannot be used"), "{message}");
+    }
+}
+
 #[test]
 fn there_is_no_folder_to_run_in() {
     on_a_machine_that_observes!();

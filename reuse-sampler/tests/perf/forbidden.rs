@@ -23,6 +23,9 @@ pub const PROCESS: &str = "REUSE_SAMPLER_TEST_PROCESS";
 /// Which program an observer starts, instead of one that sleeps.
 pub const PROGRAM: &str = "REUSE_SAMPLER_TEST_PROGRAM";
 
+/// Set where the best backend is asked for.
+#[cfg(feature = "dbi")]
+pub const AUTO: &str = "REUSE_SAMPLER_TEST_AUTO";
 /// Where it is started.
 pub const FOLDER: &str = "REUSE_SAMPLER_TEST_FOLDER";
 
@@ -209,6 +212,10 @@ pub fn observe_despite(causes: &str) {
         return eprintln!("CANNOT BE MADE: {error}");
     }
     let begun = Instant::now();
+    #[cfg(feature = "dbi")]
+    if env::var_os(AUTO).is_some() {
+        return observe_by_the_best();
+    }
     let observe = || {
         let mut options = options();
         let mut sampler = match (env::var(PROCESS), env::var(PROGRAM)) {
@@ -239,6 +246,20 @@ pub fn observe_despite(causes: &str) {
     // SAFETY: asks whether there is a child; its status is not written.
     let children = unsafe { libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) };
     eprintln!("{}", if children == -1 { "no child left" } else { "a child is left" });
+}
+
+/// The same with the best backend there is.
+#[cfg(feature = "dbi")]
+fn observe_by_the_best() {
+    match reuse_sampler::auto::spawn("true", [""; 0], &reuse_sampler::auto::AutoOptions::default()) {
+        Ok(mut sampler) => {
+            while let Ok(Some(_)) = sampler.next_window(&sparse(1e6)) {}
+            eprintln!("{}: {:?} {}", sampler.backend(), sampler.exit_status(), sampler.warnings().join("\n"));
+        }
+        Err(error) => eprintln!("{error}"),
+    }
+    // The emulator of instructions leaves its program to nobody.
+    eprintln!("no child left");
 }
 
 /// Runs this program as `name` under a tracer that follows its children, as `strace -f` does.

@@ -92,6 +92,9 @@ pub enum Choice {
 #[derive(Debug)]
 pub struct AutoSampler {
     backend: Backend,
+    /// Why counters were refused, if they were, and what the backend warns of.
+    refused: Option<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -130,19 +133,30 @@ pub fn spawn<A: AsRef<OsStr>>(
     let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
     let program = program.as_ref();
     let mut missing: Vec<String> = Vec::new();
+    #[cfg_attr(not(feature = "perf"), allow(unused_mut))]
+    let mut refused = None;
     #[cfg(feature = "perf")]
     if !matches!(options.backend, Choice::Exact | Choice::Qemu | Choice::Dbi) {
         let found = perf::probe();
-        if matches!(options.backend, Choice::Perf | Choice::Counters) || found.has_counters() {
-            let sampler = PerfSampler::spawn(program, &arguments, &perf_options(options))?;
-            return Ok(AutoSampler { backend: Backend::Perf(sampler) });
+        let only = matches!(options.backend, Choice::Perf | Choice::Counters);
+        let mut why = found.advice.join("; ");
+        let mut is_refused = found.stops.is_err();
+        if only || found.has_counters() {
+            match PerfSampler::spawn(program, &arguments, &perf_options(options)) {
+                Ok(sampler) => return Ok(AutoSampler::new(Backend::Perf(sampler), None)),
+                Err(SamplerError::Unsupported { missing, .. }) if !only => {
+                    (why, is_refused) = (missing, true);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        missing.push(format!("perf: {}", found.advice.join("; ")));
+        refused = is_refused.then(|| format!("counters cannot be used: {why}"));
+        missing.push(format!("perf: {why}"));
     }
     #[cfg(feature = "dbi")]
     if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Dbi) {
         match DbiSampler::spawn(program, &arguments, &dbi_options(options)) {
-            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Dbi(Box::new(sampler)) }),
+            Ok(sampler) => return Ok(AutoSampler::new(Backend::Dbi(Box::new(sampler)), refused)),
             Err(error) if options.backend == Choice::Dbi => return Err(error),
             // A program for another processor, say.
             Err(error) => missing.push(format!("dbi: {error}")),
@@ -151,12 +165,12 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg(feature = "qemu")]
     if !matches!(options.backend, Choice::Perf | Choice::Counters | Choice::Dbi) {
         match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
-            Ok(sampler) => return Ok(AutoSampler { backend: Backend::Qemu(sampler) }),
+            Ok(sampler) => return Ok(AutoSampler::new(Backend::Qemu(sampler), refused)),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
             Err(error) => return Err(error),
         }
     }
-    let _ = (program, &arguments);
+    let _ = (program, &arguments, &refused);
     if missing.is_empty() {
         missing.push("the backend asked for is not built in: enable its feature".to_owned());
     }
@@ -233,6 +247,13 @@ fn dbi_options(options: &AutoOptions) -> DbiOptions {
 }
 
 impl AutoSampler {
+    #[cfg(any(feature = "perf", feature = "qemu", feature = "dbi"))]
+    fn new(backend: Backend, refused: Option<String>) -> Self {
+        let mut sampler = Self { backend, refused, warnings: Vec::new() };
+        sampler.collect_warnings();
+        sampler
+    }
+
     /// Name of the backend that was found.
     pub const fn backend(&self) -> &'static str {
         match self.backend {
@@ -295,16 +316,22 @@ impl AutoSampler {
         }
     }
 
-    /// What the user should know about the run: parts that went unobserved. Complete after the end.
+    /// What the user should know about the run: parts that went unobserved, and why counters were refused where they are
+    /// preferred (not that a machine has none). Complete after the end.
     pub fn warnings(&self) -> &[String] {
-        match &self.backend {
+        &self.warnings
+    }
+
+    fn collect_warnings(&mut self) {
+        let own = match &self.backend {
             #[cfg(feature = "perf")]
             Backend::Perf(sampler) => sampler.warnings(),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.warnings(),
             #[cfg(feature = "dbi")]
             Backend::Dbi(sampler) => sampler.warnings(),
-        }
+        };
+        self.warnings = self.refused.iter().chain(own).cloned().collect();
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
@@ -322,24 +349,28 @@ impl AutoSampler {
 
 impl Sampler for AutoSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        match &mut self.backend {
+        let window = match &mut self.backend {
             #[cfg(feature = "perf")]
             Backend::Perf(sampler) => sampler.next_window(plan),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.next_window(plan),
             #[cfg(feature = "dbi")]
             Backend::Dbi(sampler) => sampler.next_window(plan),
-        }
+        };
+        self.collect_warnings();
+        window
     }
 
     fn stop(&mut self) -> Result<(), SamplerError> {
-        match &mut self.backend {
+        let stopped = match &mut self.backend {
             #[cfg(feature = "perf")]
             Backend::Perf(sampler) => sampler.stop(),
             #[cfg(feature = "qemu")]
             Backend::Qemu(sampler) => sampler.stop(),
             #[cfg(feature = "dbi")]
             Backend::Dbi(sampler) => sampler.stop(),
-        }
+        };
+        self.collect_warnings();
+        stopped
     }
 }

@@ -21,6 +21,7 @@ use std::io;
 
 /// What decides what a refusal means.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // independent facts, each with its name
 pub(super) struct Circumstances {
     /// Version of Linux.
     pub linux: Option<(u32, u32)>,
@@ -167,12 +168,12 @@ impl Circumstances {
     pub fn mapping(&self, error: &io::Error, kib: usize, rings: usize) -> io::Error {
         let why = match error.raw_os_error() {
             Some(EPERM) => format!(
-                "memory for the records of {rings} threads, {kib} KiB each: a user may have {} KiB for each processor \
+                "memory for the records of events (threads: {rings}, {kib} KiB each): a user may have {} KiB for each processor \
                  (kernel.perf_event_mlock_kb), and a process {} KiB beyond that (ulimit -l): raise either, or grant \
                  CAP_IPC_LOCK on the host",
                 self.rings, self.locked
             ),
-            _ => format!("memory for the records of {rings} threads, {kib} KiB each: {error}"),
+            _ => format!("memory for the records of events (threads: {rings}, {kib} KiB each): {error}"),
         };
         io::Error::new(io::ErrorKind::PermissionDenied, why)
     }
@@ -223,7 +224,7 @@ impl Circumstances {
             },
             _ => error.to_string(),
         };
-        format!("it cannot be controlled: {why}")
+        format!("the program cannot be controlled: {why}")
     }
 
     fn unreachable(&self, call: &str, container: &str, otherwise: &str) -> String {

@@ -111,11 +111,9 @@ impl Run {
         let capabilities = probe();
         let (abilities, mut lost) = capabilities
             .abilities(options.time_if_no_counters, options.early, options.keep_code)
-            .map_err(|why| {
-                let advice = capabilities.advice.iter().filter(|&advice| *advice != why);
-                unsupported(
-                    [&why].into_iter().chain(advice).map(String::as_str).collect::<Vec<_>>().join("; "),
-                )
+            .map_err(|why| match &capabilities.advice {
+                advice if advice.contains(&why) => unsupported(why),
+                advice => unsupported(format!("{why}; {}", advice.join("; "))),
             })?;
         lost.extend(
             capabilities.no_registers.iter().map(|why| format!("no reuse is sampled for want of {why}")),
@@ -327,6 +325,9 @@ fn not_taken(target: &Target, error: &io::Error) -> SamplerError {
         }
         Target::Process(process) => (format!("process {process}"), None),
     };
+    if let (Target::Program(_), Some(why)) = (target, error.get_ref()) {
+        return SamplerError::Unsupported { backend: "perf", missing: why.to_string() };
+    }
     let problem = match error.kind() {
         io::ErrorKind::NotFound => match directory.filter(|directory| !directory.is_dir()) {
             Some(directory) => format!("there is no folder {} to run it in", directory.display()),
