@@ -67,13 +67,7 @@ impl fmt::Display for PerfError {
                     Some(event) => write!(f, "cannot count event {event}: {source}")?,
                     None => write!(f, "cannot count instructions and cycles: {source}")?,
                 }
-                f.write_str(match source.kind() {
-                    io::ErrorKind::NotFound => {
-                        "; this machine has no such counter (virtual machines mostly have none)"
-                    }
-                    io::ErrorKind::PermissionDenied => "; set kernel.perf_event_paranoid to 2 or lower",
-                    _ => "",
-                })
+                f.write_str(remedy(source, is_filtered()))
             }
             Self::Use(source) => write!(f, "cannot use the counters: {source}"),
             Self::NeverRan { event } => {
@@ -91,6 +85,34 @@ impl fmt::Display for PerfError {
             Self::Unsupported => f.write_str("counters are read through perf_event_open, on Linux only"),
         }
     }
+}
+
+/// What to change where an event cannot be opened, under a seccomp filter (`filtered`) or not.
+fn remedy(refusal: &io::Error, filtered: bool) -> &'static str {
+    const EPERM: i32 = 1;
+    const ENODEV: i32 = 19;
+    const EMFILE: i32 = 24;
+    const ENOSYS: i32 = 38;
+    const EOPNOTSUPP: i32 = 95;
+    match (refusal.raw_os_error(), refusal.kind()) {
+        (Some(EPERM | ENOSYS), _) if filtered => {
+            "; a seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, or run outside of it"
+        }
+        (Some(ENODEV | ENOSYS | EOPNOTSUPP), _) | (_, io::ErrorKind::NotFound) => {
+            "; this machine has no such counter (virtual machines mostly have none)"
+        }
+        (_, io::ErrorKind::PermissionDenied) => {
+            "; run as the program's owner or root, or set kernel.perf_event_paranoid to 2 or lower"
+        }
+        (Some(EMFILE), _) => "; raise the limit of open files (ulimit -n)",
+        _ => "",
+    }
+}
+
+/// Whether this process is under a seccomp filter.
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
 }
 
 impl std::error::Error for PerfError {
@@ -330,5 +352,24 @@ mod counters {
             EventCode::BranchMisses => Hardware::BRANCH_MISSES,
         };
         Builder::new().kind(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_what_to_change() {
+        for (number, filtered, says) in [
+            (1, true, "seccomp"),
+            (1, false, "perf_event_paranoid"),
+            (13, true, "perf_event_paranoid"),
+            (24, true, "ulimit -n"),
+            (2, true, "no such counter"),
+        ] {
+            let remedy = remedy(&io::Error::from_raw_os_error(number), filtered);
+            assert!(remedy.contains(says), "{number}: {remedy}");
+        }
     }
 }

@@ -119,6 +119,29 @@ impl Counter {
     }
 }
 
+/// What to change where an event cannot be opened, under a seccomp filter (`filtered`) or not.
+fn remedy(refusal: &io::Error, filtered: bool) -> &'static str {
+    match refusal.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) if filtered => {
+            "a seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, or run outside of it"
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            "run as the program's owner or root, or set kernel.perf_event_paranoid to 2 or lower"
+        }
+        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n): each thread takes up to six",
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENOSYS) => {
+            "this machine has no hardware counters: give a progress counter instead"
+        }
+        _ => "",
+    }
+}
+
+/// Whether this process is under a seccomp filter.
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
 /// The target's hardware counters.
 #[derive(Debug)]
 pub(super) struct TargetCounters {
@@ -141,10 +164,7 @@ impl TargetCounters {
         let threads = threads_of(pid);
         let open = |event| Counter::open(event, &threads, true);
         let refused = |source: io::Error| {
-            let remedy = match source.raw_os_error() {
-                Some(libc::EACCES | libc::EPERM) => "set kernel.perf_event_paranoid to 1 or lower",
-                _ => "this machine has no hardware counters: give a progress counter instead",
-            };
+            let remedy = remedy(&source, is_filtered());
             let object = format!("hardware events of process {pid}");
             PirateError::System { operation: "count", object, source, remedy }
         };
@@ -203,6 +223,20 @@ impl PirateFetches {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_name_what_to_change() {
+        for (number, filtered, says) in [
+            (libc::EPERM, true, "seccomp"),
+            (libc::EPERM, false, "perf_event_paranoid"),
+            (libc::EACCES, true, "perf_event_paranoid"),
+            (libc::EMFILE, true, "ulimit -n"),
+            (libc::ENOENT, true, "no hardware counters"),
+        ] {
+            let remedy = remedy(&io::Error::from_raw_os_error(number), filtered);
+            assert!(remedy.contains(says), "{number}: {remedy}");
+        }
+    }
 
     #[test]
     fn the_layout_is_the_kernels_first() {

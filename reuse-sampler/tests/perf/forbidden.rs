@@ -248,6 +248,13 @@ pub fn observe_despite(causes: &str) {
     eprintln!("{}", if children == -1 { "no child left" } else { "a child is left" });
 }
 
+/// Attaches to a process, and samples it densely until it is killed.
+pub fn observe_for_ever() {
+    let process = env::var(PROCESS).unwrap().parse().unwrap();
+    let mut sampler = PerfSampler::attach(process, &options()).unwrap();
+    while sampler.next_window(&sparse(1e5)).unwrap().is_some() {}
+}
+
 /// The same with the best backend there is.
 #[cfg(feature = "dbi")]
 fn observe_by_the_best() {
