@@ -247,6 +247,77 @@ fn observation_of_a_sleeping_program_can_be_interrupted() {
     sleeps(child.0.id());
 }
 
+/// Of all its threads, by `TracerPid`; it has not ended.
+fn is_free(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let numbers = threads.map(|thread| thread.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    numbers.into_iter().all(|thread| tracer(thread).is_none_or(|tracer| tracer == "0"))
+}
+
+/// A step that a sleeping thread was asked for ends when it is woken, as late as it is let go.
+#[test]
+fn threads_that_sleep_survive_being_let_go() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if nothing_to_test_with() {
+        return;
+    }
+    let mut child = child("many threads that stay");
+    sleeps(child.0.id());
+    for _ in 0..5 {
+        let mut sampler = PerfSampler::attach(child.0.id(), &options()).unwrap();
+        let interrupter = sampler.interrupter();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            interrupter.interrupt();
+        });
+        run(&mut sampler, sparse(1e5), usize::MAX);
+        other.join().unwrap();
+        drop(sampler);
+        assert!(is_free(child.0.id()));
+        sleeps(child.0.id());
+        assert!(child.0.try_wait().unwrap().is_none());
+    }
+}
+
+/// Nobody can catch `SIGKILL`: what controls the program must be another process, which then lets it go.
+#[test]
+fn programs_survive_the_death_of_their_observer() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if nothing_to_test_with() {
+        return;
+    }
+    for (target, rounds) in [("spin", 20), ("many threads that stay", 5)] {
+        let mut target = child(target);
+        let process = target.0.id();
+        for round in 0..rounds {
+            let mut observer = Kept(
+                Command::new(std::env::current_exe().unwrap())
+                    .env(TARGET, "observer for ever")
+                    .env(forbidden::PROCESS, process.to_string())
+                    .spawn()
+                    .unwrap(),
+            );
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while is_free(process) {
+                assert!(Instant::now() < deadline, "nobody observes it");
+                if observer.0.try_wait().unwrap().is_some() {
+                    return eprintln!("skipped: this user may not attach to processes");
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(20 + 3 * round));
+            drop(observer);
+            while !is_free(process) {
+                assert!(Instant::now() < deadline, "it stays controlled");
+                thread::sleep(Duration::from_millis(5));
+            }
+            thread::sleep(Duration::from_millis(5));
+            assert_eq!(target.0.try_wait().unwrap(), None, "after {round} rounds");
+            assert!(matches!(state(process), Some('R' | 'S')), "{:?}", state(process));
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_refused() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

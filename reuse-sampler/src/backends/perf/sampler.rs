@@ -130,11 +130,18 @@ impl Run {
         let locator = Arc::new(Mutex::new(Locator::default()));
         let (flag, place, tracer_number) =
             (Arc::clone(&interrupter.flag), Arc::clone(&locator), Arc::clone(&interrupter.thread));
+        // Its handler must be there before a guard is, which has its own from then on.
+        let _ = linux::wake_signal();
+        let observer = std::process::id();
+        // A guard is nobody's forebear, whom alone `ptrace_scope` may let control a program.
+        let here = Circumstances::here();
+        let alone =
+            matches!(target, Target::Process(_)) && (here.may_control || here.ptrace_scope.unwrap_or(0) == 0);
         let work = move || {
             tracer_number.store(linux::own_number(), Ordering::SeqCst);
             let taken = match &target {
                 Target::Program(program) => linux::start(program),
-                Target::Process(process) => Linux::attach(*process),
+                Target::Process(process) => Linux::attach(*process, observer),
             };
             let kernel = match taken {
                 Ok(kernel) => kernel,
@@ -148,7 +155,7 @@ impl Run {
         };
         let tracer = thread::Builder::new()
             .name("perf-trace".into())
-            .spawn(work)
+            .spawn(move || if alone { linux::guarded(work) } else { work() })
             .map_err(|error| unsupported(Circumstances::here().exhausted(&error)))?;
         match started.recv() {
             Ok(Ok((process, clocks))) => Ok(Self {
@@ -258,7 +265,15 @@ fn serve(
     answer: &Sender<Answer>,
     locator: &Mutex<Locator>,
 ) {
-    while let Ok(order) = orders.recv() {
+    loop {
+        let order = match orders.recv_timeout(TICK) {
+            Ok(order) => order,
+            Err(RecvTimeoutError::Timeout) => {
+                session.kernel.leave_if_alone();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let window = match order {
             Command::Next(mode) => session.next_window(mode),
             Command::Stop => session.stop().map(|()| None),

@@ -8,6 +8,7 @@
 mod circumstances;
 mod cycle;
 mod event;
+mod guard;
 mod mapping;
 mod spawn;
 mod stop;
@@ -25,6 +26,8 @@ use nix::libc;
 pub(super) use self::circumstances::blind;
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
+use self::guard::Guard;
+pub(super) use self::guard::guarded;
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
 pub use self::stop::{StopCycle, StopWork};
@@ -74,16 +77,18 @@ pub(super) struct Linux {
     memory: Option<File>,
     code: Option<(Tid, Code)>, // that a thread that stands still stands at
     start: Instant,
-    first: Vec<Notice>, // to be returned before anything else
+    first: Vec<Notice>,   // to be returned before anything else
+    guard: Option<Guard>, // if this process controls the threads for another
     pub status: Option<Fate>,
 }
 
 pub(super) use self::trace::Change as TargetFate;
 
 impl Linux {
-    /// Takes over a running process, all its threads.
-    pub fn attach(process: i32) -> io::Result<Self> {
+    /// Takes over a running process, all its threads, for the process `observer`, which may be this one.
+    pub fn attach(process: i32, observer: u32) -> io::Result<Self> {
         let mut linux = Self::new(process, false);
+        linux.guard = Guard::of(observer);
         // Threads made meanwhile by threads already seized come by themselves; others are found in the next round.
         loop {
             let mut found = false;
@@ -128,6 +133,7 @@ impl Linux {
             code: None,
             start: Instant::now(),
             first: Vec::new(),
+            guard: None,
             status: None,
         }
     }
@@ -214,6 +220,14 @@ impl Linux {
         }
     }
 
+    /// Frees the process and ends this one, if that was all for a process that is no more.
+    pub(super) fn leave_if_alone(&mut self) {
+        if let Some(guard) = self.guard.filter(|guard| guard.is_alone()) {
+            self.release();
+            guard.leave();
+        }
+    }
+
     /// Ends or frees the process. Signals that it was about to receive, it receives.
     pub(super) fn release(&mut self) {
         self.rings.clear();
@@ -223,7 +237,7 @@ impl Linux {
         } else {
             let threads: Vec<(Tid, Known)> = self.threads.iter().map(|(&tid, &known)| (tid, known)).collect();
             for (tid, known) in threads {
-                free(tid, known);
+                free(tid, known, self.stepped.contains(&tid));
             }
         }
         self.threads.clear();
@@ -278,20 +292,24 @@ fn no_room(error: &io::Error, rings: usize) -> io::Error {
     Circumstances::here().mapping(error, Ring::bytes() >> 10, rings)
 }
 
-/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event may be left for it to die of.
-fn free(tid: Tid, mut known: Known) {
+/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event, or of a step that was asked for (`stepped`), may
+/// be left for it to die of.
+fn free(tid: Tid, mut known: Known, stepped: bool) {
     const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+    let stands = || match trace::wait_for(tid) {
+        Ok(Fate::Stopped(Stop::Signal(libc::SIGTRAP))) if stepped && trace::is_step(tid) => Some(0),
+        Ok(Fate::Stopped(Stop::Signal(signal))) => Some(signal),
+        Ok(Fate::Stopped(_)) => Some(0),
+        _ => None,
+    };
     for _ in 0..100 {
         let signal = match known {
             Known::Running => {
                 if trace::interrupt(tid).is_err() {
                     return;
                 }
-                match trace::wait_for(tid) {
-                    Ok(Fate::Stopped(Stop::Signal(signal))) => signal,
-                    Ok(Fate::Stopped(_)) => 0,
-                    _ => return,
-                }
+                let Some(signal) = stands() else { return };
+                signal
             }
             Known::Standing(signal) => signal,
         };
@@ -305,13 +323,10 @@ fn free(tid: Tid, mut known: Known) {
         if trace::run(tid, signal).is_err() {
             return;
         }
-        let taken = trace::wait_for(tid);
+        let taken = stands();
         let _ = trace::block(tid, mask);
-        known = match taken {
-            Ok(Fate::Stopped(Stop::Signal(signal))) => Known::Standing(signal),
-            Ok(Fate::Stopped(_)) => Known::Standing(0),
-            _ => return,
-        };
+        let Some(signal) = taken else { return };
+        known = Known::Standing(signal);
     }
     let _ = trace::detach(tid, 0);
 }
@@ -336,6 +351,7 @@ impl Kernel for Linux {
             return Ok(notice);
         }
         loop {
+            self.leave_if_alone();
             match trace::next_change(true) {
                 Ok(Some((tid, fate))) => {
                     if let Some(notice) = self.notice(tid, fate) {

@@ -207,7 +207,7 @@ pub(super) fn signal(process: i32, signal: i32) -> bool {
 }
 
 /// A handler that does nothing, so that the signal only interrupts calls.
-extern "C" fn nothing(_: libc::c_int) {}
+pub(super) extern "C" fn nothing(_: libc::c_int) {}
 
 /// The signal that wakes a waiting tracer: the last real-time one that nobody handles.
 pub(in crate::backends::perf) fn wake_signal() -> Option<i32> {
@@ -239,8 +239,8 @@ pub(in crate::backends::perf) fn own_number() -> Tid {
     unsafe { libc::syscall(libc::SYS_gettid) as Tid }
 }
 
-/// Wakes a thread of this process.
+/// Wakes a thread of this process, or of one that guards a program for it.
 pub(in crate::backends::perf) fn wake(thread: Tid, signal: i32) {
     // SAFETY: passes numbers; the signal has a handler.
-    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id() as i32, thread, signal) };
+    unsafe { libc::syscall(libc::SYS_tkill, thread, signal) };
 }

@@ -1,0 +1,102 @@
+//! A process of its own for the thread that controls a program that was there before.
+//!
+//! When a tracer is killed, what it traces goes on at once, with the signal at which it stood: the `SIGTRAP` of an event or a
+//! step, of which it dies. So what traces such a program must not die with this process. It shares this one's memory and
+//! files, as a thread does, but is a process in a session of its own, which whoever kills this one does not hit, and which
+//! lets the program go once its parent is gone.
+//!
+//! Were this process killed while one of its threads allocates from the guard's own arena, the guard might wait for ever; one
+//! has an arena of its own where the C library gives threads theirs.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+
+use nix::libc;
+
+use super::trace;
+
+const STACK: usize = 8 << 20;
+/// Microseconds between two looks at whether the parent is there.
+const LOOK: i64 = 50_000;
+
+/// Does `work` in a process that shares this one's memory, and waits for its end. The calling thread does it where there can
+/// be no such process.
+pub(in crate::backends::perf) fn guarded<F: FnOnce()>(work: F) {
+    let mut work = Some(work);
+    if begin(&mut work).is_err() {
+        if let Some(work) = work {
+            work();
+        }
+    }
+}
+
+fn begin<F: FnOnce()>(work: &mut Option<F>) -> io::Result<()> {
+    let (protection, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
+    );
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let stack = unsafe { libc::mmap(null_mut(), STACK, protection, kind, -1, 0) };
+    if stack == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // No signal at its end, so that nobody who waits for other children hears of it.
+    let shared = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM;
+    // SAFETY: the new process runs `process` on a stack of its own, with this thread's thread-local storage: this thread only
+    // waits for its end, so that no two use it at once. `work` and the stack outlive that wait.
+    let guard = unsafe {
+        libc::clone(process::<F>, stack.cast::<u8>().add(STACK).cast(), shared, (&raw mut *work).cast())
+    };
+    let result = if guard < 0 { Err(io::Error::last_os_error()) } else { trace::wait_for(guard).map(drop) };
+    // SAFETY: mapped above, and used by nobody any more.
+    unsafe { libc::munmap(stack, STACK) };
+    result
+}
+
+extern "C" fn process<F: FnOnce()>(work: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `begin` passes this, and does nothing with it before this process ends.
+    let work = unsafe { (*work.cast::<Option<F>>()).take() };
+    // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers are this process's
+    // own.
+    unsafe {
+        libc::setsid();
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = trace::nothing as *const () as usize;
+        libc::sigaction(libc::SIGALRM, &raw const action, null_mut());
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaddset(&raw mut action.sa_mask, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const action.sa_mask, null_mut());
+        let every = libc::timeval { tv_sec: 0, tv_usec: LOOK };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, null_mut());
+    }
+    let ended = catch_unwind(AssertUnwindSafe(|| work.map(|work| work())));
+    // SAFETY: ends this process alone, and nothing of the other's.
+    unsafe { libc::_exit(i32::from(ended.is_err())) }
+}
+
+/// Who watches over a program in another's place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guard {
+    parent: i32,
+}
+
+impl Guard {
+    /// The calling process, if it is one.
+    pub fn of(observer: u32) -> Option<Self> {
+        (std::process::id() != observer).then(|| Self { parent: observer as i32 })
+    }
+
+    /// Whether its parent is gone.
+    pub fn is_alone(self) -> bool {
+        // SAFETY: asks for a number.
+        unsafe { libc::getppid() != self.parent }
+    }
+
+    /// Ends this process.
+    pub fn leave(self) -> ! {
+        // SAFETY: passes a number.
+        unsafe { libc::_exit(0) }
+    }
+}
