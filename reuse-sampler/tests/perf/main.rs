@@ -319,6 +319,24 @@ fn programs_survive_the_death_of_their_observer() {
 }
 
 #[test]
+fn the_end_of_what_controls_the_program_is_reported() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if nothing_to_test_with() {
+        return;
+    }
+    let child = child("sleep");
+    sleeps(child.0.id());
+    let mut sampler = PerfSampler::attach(child.0.id(), &options()).unwrap();
+    let tracer = tracer(child.0.id()).unwrap();
+    if fs::read_dir(format!("/proc/self/task/{tracer}")).is_ok() {
+        return eprintln!("skipped: it is a thread of this process");
+    }
+    assert!(Command::new("kill").args(["-KILL", &tracer]).status().unwrap().success());
+    let error = sampler.next_window(&sparse(1e6)).unwrap_err();
+    assert!(matches!(&error, SamplerError::Protocol { problem, .. } if problem.contains("ended")), "{error}");
+}
+
+#[test]
 fn what_cannot_be_run_is_refused() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if nothing_to_test_with() {

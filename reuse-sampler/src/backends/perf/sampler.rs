@@ -157,8 +157,8 @@ impl Run {
             .name("perf-trace".into())
             .spawn(move || if alone { linux::guarded(work) } else { work() })
             .map_err(|error| unsupported(Circumstances::here().exhausted(&error)))?;
-        match started.recv() {
-            Ok(Ok((process, clocks))) => Ok(Self {
+        match receive(&started, &tracer, || {}) {
+            Some(Ok((process, clocks))) => Ok(Self {
                 commands: Some(commands),
                 answers,
                 tracer: Some(tracer),
@@ -169,8 +169,8 @@ impl Run {
                 state: State::default(),
                 profiled: Vec::new(),
             }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(unsupported("the tracing thread has ended".into())),
+            Some(Err(error)) => Err(error),
+            None => Err(unsupported("the tracing thread has ended".into())),
         }
     }
 
@@ -180,22 +180,17 @@ impl Run {
         let sent = self.commands.as_ref().ok_or_else(gone)?.send(command);
         sent.map_err(|_| gone())?;
         let wake = linux::wake_signal();
-        loop {
-            match self.answers.recv_timeout(TICK) {
-                Ok(answer) => {
-                    self.state = answer.state;
-                    self.profiled.extend(answer.profiled);
-                    return answer.window;
-                }
-                // The tracer may be waiting for a thread that cannot stop by itself.
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some(signal) = wake {
-                        linux::wake(self.interrupter.thread.load(Ordering::SeqCst), signal);
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+        let tracer = self.tracer.as_ref().ok_or_else(gone)?;
+        // The tracer may be waiting for a thread that cannot stop by itself.
+        let waiting = || {
+            if let Some(signal) = wake {
+                linux::wake(self.interrupter.thread.load(Ordering::SeqCst), signal);
             }
-        }
+        };
+        let answer = receive(&self.answers, tracer, waiting).ok_or_else(gone)?;
+        self.state = answer.state;
+        self.profiled.extend(answer.profiled);
+        answer.window
     }
 
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
@@ -254,6 +249,18 @@ impl Drop for Run {
         self.commands = None; // the tracer's last order: it lets the target go, or ends it
         if let Some(tracer) = self.tracer.take() {
             let _ = tracer.join();
+        }
+    }
+}
+
+/// What the tracer sends; `None` once it has ended. A guard that is killed leaves its end of the channel open.
+fn receive<T>(from: &Receiver<T>, tracer: &JoinHandle<()>, waiting: impl Fn()) -> Option<T> {
+    loop {
+        let has_ended = tracer.is_finished();
+        match from.recv_timeout(TICK) {
+            Ok(sent) => return Some(sent),
+            Err(RecvTimeoutError::Timeout) if !has_ended => waiting(),
+            Err(_) => return None,
         }
     }
 }

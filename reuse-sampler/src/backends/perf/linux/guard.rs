@@ -76,27 +76,14 @@ extern "C" fn process<F: FnOnce()>(work: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(i32::from(ended.is_err())) }
 }
 
-/// Who watches over a program in another's place.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Guard {
-    parent: i32,
+/// Whether the calling process is a guard, and the observer that it is for is gone.
+pub(super) fn is_alone(observer: u32) -> bool {
+    // SAFETY: asks for a number.
+    std::process::id() != observer && unsafe { libc::getppid() } != observer as i32
 }
 
-impl Guard {
-    /// The calling process, if it is one.
-    pub fn of(observer: u32) -> Option<Self> {
-        (std::process::id() != observer).then(|| Self { parent: observer as i32 })
-    }
-
-    /// Whether its parent is gone.
-    pub fn is_alone(self) -> bool {
-        // SAFETY: asks for a number.
-        unsafe { libc::getppid() != self.parent }
-    }
-
-    /// Ends this process.
-    pub fn leave(self) -> ! {
-        // SAFETY: passes a number.
-        unsafe { libc::_exit(0) }
-    }
+/// Ends a guard.
+pub(super) fn leave() -> ! {
+    // SAFETY: passes a number.
+    unsafe { libc::_exit(0) }
 }

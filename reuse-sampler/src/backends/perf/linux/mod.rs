@@ -26,7 +26,6 @@ use nix::libc;
 pub(super) use self::circumstances::blind;
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
-use self::guard::Guard;
 pub(super) use self::guard::guarded;
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
@@ -77,8 +76,8 @@ pub(super) struct Linux {
     memory: Option<File>,
     code: Option<(Tid, Code)>, // that a thread that stands still stands at
     start: Instant,
-    first: Vec<Notice>,   // to be returned before anything else
-    guard: Option<Guard>, // if this process controls the threads for another
+    first: Vec<Notice>, // to be returned before anything else
+    observer: u32,      // the process that wants to know, of which the calling one may be a guard
     pub status: Option<Fate>,
 }
 
@@ -88,7 +87,7 @@ impl Linux {
     /// Takes over a running process, all its threads, for the process `observer`, which may be this one.
     pub fn attach(process: i32, observer: u32) -> io::Result<Self> {
         let mut linux = Self::new(process, false);
-        linux.guard = Guard::of(observer);
+        linux.observer = observer;
         // Threads made meanwhile by threads already seized come by themselves; others are found in the next round.
         loop {
             let mut found = false;
@@ -133,7 +132,7 @@ impl Linux {
             code: None,
             start: Instant::now(),
             first: Vec::new(),
-            guard: None,
+            observer: std::process::id(),
             status: None,
         }
     }
@@ -222,9 +221,9 @@ impl Linux {
 
     /// Frees the process and ends this one, if that was all for a process that is no more.
     pub(super) fn leave_if_alone(&mut self) {
-        if let Some(guard) = self.guard.filter(|guard| guard.is_alone()) {
+        if guard::is_alone(self.observer) {
             self.release();
-            guard.leave();
+            guard::leave();
         }
     }
 
