@@ -180,7 +180,8 @@ impl OpenEvent {
                 self.attributes.config2 = u64::from(bytes);
                 // Turns it off, and on again unless the attributes say otherwise.
                 self.attributes.flags = self.attributes.flags & !DISABLED | if once { DISABLED } else { 0 };
-                self.control(IOC_MODIFY_ATTRIBUTES, (&raw const *self.attributes) as libc::c_ulong)?;
+                let attributes = (&raw mut *self.attributes) as libc::c_ulong;
+                self.control(IOC_MODIFY_ATTRIBUTES, attributes)?;
                 // Enables it until it has reported.
                 if once { self.control(IOC_REFRESH, 1) } else { Ok(()) }
             }

@@ -23,15 +23,21 @@ const LOOK: i64 = 50_000;
 /// Does `work` in a process that shares this one's memory, and waits for its end. The calling thread does it where there can
 /// be no such process.
 pub(in crate::backends::perf) fn guarded<F: FnOnce()>(work: F) {
-    let mut work = Some(work);
-    if begin(&mut work).is_err() {
-        if let Some(work) = work {
+    // SAFETY: zeroes are a valid value of a plain structure.
+    let mut task = Task { work: Some(work), signals: unsafe { std::mem::zeroed() } };
+    if begin(&mut task).is_err() {
+        if let Some(work) = task.work {
             work();
         }
     }
 }
 
-fn begin<F: FnOnce()>(work: &mut Option<F>) -> io::Result<()> {
+struct Task<F> {
+    work: Option<F>,
+    signals: libc::sigset_t, // that the calling thread blocks
+}
+
+fn begin<F: FnOnce()>(task: &mut Task<F>) -> io::Result<()> {
     let (protection, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
@@ -43,34 +49,43 @@ fn begin<F: FnOnce()>(work: &mut Option<F>) -> io::Result<()> {
     }
     // No signal at its end, so that nobody who waits for other children hears of it.
     let shared = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM;
-    // SAFETY: the new process runs `process` on a stack of its own, with this thread's thread-local storage: this thread only
-    // waits for its end, so that no two use it at once. `work` and the stack outlive that wait.
-    let guard = unsafe {
-        libc::clone(process::<F>, stack.cast::<u8>().add(STACK).cast(), shared, (&raw mut *work).cast())
+    // SAFETY: the new process runs `process` on a stack of its own, with this thread's thread-local storage (`errno` too):
+    // until its end this thread does nothing but wait, and no signal wakes it, so that no two use that at once. The task and
+    // the stack outlive the wait.
+    let result = unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut task.signals);
+        let top = stack.cast::<u8>().add(STACK);
+        let guard = libc::clone(process::<F>, top.cast(), shared, (&raw mut *task).cast());
+        let result =
+            if guard < 0 { Err(io::Error::last_os_error()) } else { trace::wait_for(guard).map(drop) };
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const task.signals, null_mut());
+        result
     };
-    let result = if guard < 0 { Err(io::Error::last_os_error()) } else { trace::wait_for(guard).map(drop) };
     // SAFETY: mapped above, and used by nobody any more.
     unsafe { libc::munmap(stack, STACK) };
     result
 }
 
-extern "C" fn process<F: FnOnce()>(work: *mut libc::c_void) -> libc::c_int {
+extern "C" fn process<F: FnOnce()>(task: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `begin` passes this, and does nothing with it before this process ends.
-    let work = unsafe { (*work.cast::<Option<F>>()).take() };
-    // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers are this process's
-    // own.
+    let task = unsafe { &mut *task.cast::<Task<F>>() };
+    // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers and the mask of
+    // signals are this process's own.
     unsafe {
         libc::setsid();
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = trace::nothing as *const () as usize;
         libc::sigaction(libc::SIGALRM, &raw const action, null_mut());
-        libc::sigemptyset(&raw mut action.sa_mask);
-        libc::sigaddset(&raw mut action.sa_mask, libc::SIGALRM);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const action.sa_mask, null_mut());
+        let mut blocked = task.signals;
+        libc::sigdelset(&raw mut blocked, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, null_mut());
         let every = libc::timeval { tv_sec: 0, tv_usec: LOOK };
         let timer = libc::itimerval { it_interval: every, it_value: every };
         libc::setitimer(libc::ITIMER_REAL, &raw const timer, null_mut());
     }
+    let work = task.work.take();
     let ended = catch_unwind(AssertUnwindSafe(|| work.map(|work| work())));
     // SAFETY: ends this process alone, and nothing of the other's.
     unsafe { libc::_exit(i32::from(ended.is_err())) }
