@@ -96,7 +96,7 @@ fn remedy(refusal: &io::Error, filtered: bool) -> &'static str {
     const EOPNOTSUPP: i32 = 95;
     match (refusal.raw_os_error(), refusal.kind()) {
         (Some(EPERM | ENOSYS), _) if filtered => {
-            "; a seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, or run outside of it"
+            "; a seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, or leave it"
         }
         (Some(ENODEV | ENOSYS | EOPNOTSUPP), _) | (_, io::ErrorKind::NotFound) => {
             "; this machine has no such counter (virtual machines mostly have none)"

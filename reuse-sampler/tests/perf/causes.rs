@@ -1,8 +1,8 @@
-//! Where observation is refused, the error names the cause that it has here and what to change; the program that was to be
-//! observed is gone if it was started, and untouched if it was not.
+//! Where observation is refused, the error names the cause that it has here and what to change; the program that was
+//! to be observed is gone if it was started, and untouched if it was not.
 //!
-//! The kernel itself refuses, by real filters, limits and namespaces. What this kernel or user cannot set up is skipped, with
-//! the reason.
+//! The kernel itself refuses, by real filters, limits and namespaces. What this kernel or user cannot set up is
+//! skipped, with the reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +16,8 @@ use crate::forbidden::{FOLDER, PROCESS, PROGRAM, STAND_IN};
 use crate::targets::TARGET;
 use crate::{Kept, TURN, child, nothing_to_test_with, sleeps, state, tracer};
 
-/// Runs this program as `name`, which must end by itself: what it wrote on standard error. `None`, and says why, where its
-/// cause cannot be made here.
+/// Runs this program as `name`, which must end by itself: what it wrote on standard error. `None`, and says why, where
+/// its cause cannot be made here.
 fn message_of(name: &str, variables: &[(&str, &str)]) -> Option<String> {
     let mut observer = Kept(
         Command::new(std::env::current_exe().unwrap())

@@ -316,8 +316,8 @@ impl AutoSampler {
         }
     }
 
-    /// What the user should know about the run: parts that went unobserved, and why counters were refused where they are
-    /// preferred (not that a machine has none). Complete after the end.
+    /// What the user should know about the run: parts that went unobserved, and why counters were refused where they
+    /// are preferred (not that a machine has none). Complete after the end.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

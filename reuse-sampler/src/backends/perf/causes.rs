@@ -4,8 +4,8 @@
 //!
 //! | refusal | cause | known by |
 //! |---|---|---|
-//! | any call: `EPERM`, `EACCES`, `ENOSYS` | a seccomp filter | so do calls that the kernel itself refuses in another way |
-//! | open: `EACCES` | `perf_event_paranoid` above 2 (Debian's and Android's kernels, Ubuntu's above 3) | its value, no privilege |
+//! | any call: `EPERM`, `EACCES`, `ENOSYS` | a seccomp filter | an impossible call is refused alike |
+//! | open: `EACCES` | `perf_event_paranoid` above 2 (Debian, Android; Ubuntu above 3) | its value, no privilege |
 //! | open: `EACCES` of another thread alone | its program's file is unreadable or privileged | the own thread's opens |
 //! | open: `EACCES`, `EPERM` | a security module | neither of the above |
 //! | open: `ENOENT`, `ENODEV`, `EOPNOTSUPP` | no such counter, or none that interrupts | |
@@ -95,14 +95,15 @@ pub(super) fn is_too_much(error: &io::Error) -> bool {
 }
 
 impl Circumstances {
-    /// What is missing, and how to get it, where an event cannot be opened of another thread or (`own`) even of the own one.
+    /// What is missing, and how to get it, where an event cannot be opened of another thread or (`own`) even of the
+    /// own one.
     pub fn event(&self, error: &io::Error, own: bool) -> String {
         let Some(number) = error.raw_os_error() else { return error.to_string() };
         match number {
             EPERM | EACCES | ENOSYS if self.no_events => self.unreachable(
                 "perf_event_open",
                 "--cap-add PERFMON",
-                "this kernel has no events (it is built without them, or an emulator or sandbox plays it): run on Linux itself",
+                "this kernel has no events (built without them, or emulated by a sandbox): run on Linux itself",
             ),
             EPERM | EACCES if !own => "permission to observe this program, though others may be observed: its file \
                 is not readable, or it has privileges of its own (setuid, capabilities): make the file readable \
@@ -168,9 +169,9 @@ impl Circumstances {
     pub fn mapping(&self, error: &io::Error, kib: usize, rings: usize) -> io::Error {
         let why = match error.raw_os_error() {
             Some(EPERM) => format!(
-                "memory for the records of events (threads: {rings}, {kib} KiB each): a user may have {} KiB for each processor \
-                 (kernel.perf_event_mlock_kb), and a process {} KiB beyond that (ulimit -l): raise either, or grant \
-                 CAP_IPC_LOCK on the host",
+                "memory for the records of events (threads: {rings}, {kib} KiB each): a user may have {} KiB for each \
+                 processor (kernel.perf_event_mlock_kb), and a process {} KiB beyond that (ulimit -l): raise either, \
+                 or grant CAP_IPC_LOCK on the host",
                 self.rings, self.locked
             ),
             _ => format!("memory for the records of events (threads: {rings}, {kib} KiB each): {error}"),
@@ -178,14 +179,15 @@ impl Circumstances {
         io::Error::new(io::ErrorKind::PermissionDenied, why)
     }
 
-    /// Why a process cannot be controlled by `ptrace`, and what to change: one that was just started (`own`), or another.
+    /// Why a process cannot be controlled by `ptrace`, and what to change: one that was just started (`own`), or
+    /// another.
     pub fn control(&self, error: &io::Error, subject: &Subject, own: bool) -> String {
         let scope = self.ptrace_scope.unwrap_or(0);
         let why = match error.raw_os_error() {
             Some(EPERM | EACCES | ENOSYS) if self.no_ptrace => self.unreachable(
                 "ptrace",
                 "--cap-add SYS_PTRACE",
-                "this kernel has no ptrace (an emulator or sandbox plays it): run on Linux itself",
+                "this kernel has no ptrace (emulated by a sandbox?): run on Linux itself",
             ),
             Some(EPERM | EACCES) => match &subject.tracer {
                 _ if subject.ended => "it has ended, and only waits for its parent".to_owned(),
@@ -232,7 +234,7 @@ impl Circumstances {
             return otherwise.to_owned();
         }
         format!(
-            "{call} is forbidden by a seccomp filter, as containers and sandboxes have: start the container with \
+            "{call} is forbidden by a seccomp filter, as containers and sandboxes set: start the container with \
              {container} or --security-opt seccomp=unconfined (systemd: SystemCallFilter={call}), or run outside of it"
         )
     }

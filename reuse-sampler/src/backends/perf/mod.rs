@@ -53,6 +53,13 @@
 //! - **What was missed** is in [`Window::losses`](crate::Window): lost records, throttled events, hits whose moment was
 //!   lost, accesses chosen too late, instructions not understood.
 //!
+//! # Where it is refused
+//! An error of [`spawn`](PerfSampler::spawn), [`attach`](PerfSampler::attach) or the first
+//! [`next_window`](Sampler::next_window) names the one cause that this machine has, found by trying, and its remedy: a
+//! seccomp filter, `perf_event_paranoid`, a security module, locked memory, file descriptors, processes, `/proc`, an
+//! unreadable program, another tracer, `ptrace_scope`. No child is left. [`auto`](crate::auto) takes another backend and
+//! warns of the cause.
+//!
 //! # Too few counters, and others' cores
 //! Everything is counted in one group, which the kernel takes whole or not at all: instructions three times (windows, choices,
 //! code), loads and stores; where the processor chooses, loads and stores twice. Intel's processors from Haswell to Comet

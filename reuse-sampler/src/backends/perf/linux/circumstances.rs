@@ -78,7 +78,8 @@ impl Status {
     }
 }
 
-/// Whether `perf_event_open` never reaches the kernel: flags that no version knows are `EINVAL` there before anything else.
+/// Whether `perf_event_open` never reaches the kernel: flags that no version knows are `EINVAL` there before anything
+/// else.
 fn no_events() -> bool {
     let nothing = std::ptr::null::<libc::c_void>();
     // SAFETY: the kernel does not get to look at the attributes.
@@ -102,7 +103,7 @@ pub(in crate::backends::perf) fn blind() -> Option<&'static str> {
         return None;
     }
     Some(if own.is_some() {
-        "/proc belongs to another namespace of processes: mount this one's (unshare --mount-proc, or mount -t proc proc /proc)"
+        "/proc belongs to another namespace of processes: mount this one's (unshare --mount-proc; mount -t proc proc /proc)"
     } else {
         "/proc is not mounted: mount -t proc proc /proc"
     })

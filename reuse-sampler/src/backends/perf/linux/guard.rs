@@ -1,12 +1,12 @@
 //! A process of its own for the thread that controls a program that was there before.
 //!
-//! When a tracer is killed, what it traces goes on at once, with the signal at which it stood: the `SIGTRAP` of an event or a
-//! step, of which it dies. So what traces such a program must not die with this process. It shares this one's memory and
-//! files, as a thread does, but is a process in a session of its own, which whoever kills this one does not hit, and which
-//! lets the program go once its parent is gone.
+//! When a tracer is killed, what it traces goes on at once, with the signal at which it stood: the `SIGTRAP` of an
+//! event or a step, of which it dies. So what traces such a program must not die with this process. It shares this
+//! one's memory and files, as a thread does, but is a process in a session of its own, which whoever kills this one
+//! does not hit, and which lets the program go once its parent is gone.
 //!
-//! Were this process killed while one of its threads allocates from the guard's own arena, the guard might wait for ever; one
-//! has an arena of its own where the C library gives threads theirs.
+//! Were this process killed while one of its threads allocates from the guard's own arena, the guard might wait for
+//! ever; one has an arena of its own where the C library gives threads theirs.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +20,8 @@ const STACK: usize = 8 << 20;
 /// Microseconds between two looks at whether the parent is there.
 const LOOK: i64 = 50_000;
 
-/// Does `work` in a process that shares this one's memory, and waits for its end. The calling thread does it where there can
-/// be no such process.
+/// Does `work` in a process that shares this one's memory, and waits for its end. The calling thread does it where
+/// there can be no such process.
 pub(in crate::backends::perf) fn guarded<F: FnOnce()>(work: F) {
     // SAFETY: zeroes are a valid value of a plain structure.
     let mut task = Task { work: Some(work), signals: unsafe { std::mem::zeroed() } };
@@ -49,9 +49,9 @@ fn begin<F: FnOnce()>(task: &mut Task<F>) -> io::Result<()> {
     }
     // No signal at its end, so that nobody who waits for other children hears of it.
     let shared = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM;
-    // SAFETY: the new process runs `process` on a stack of its own, with this thread's thread-local storage (`errno` too):
-    // until its end this thread does nothing but wait, and no signal wakes it, so that no two use that at once. The task and
-    // the stack outlive the wait.
+    // SAFETY: the new process runs `process` on a stack of its own, with this thread's thread-local storage (`errno`
+    // too): until its end this thread does nothing but wait, and no signal wakes it, so that no two use that at once.
+    // The task and the stack outlive the wait.
     let result = unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -71,8 +71,8 @@ fn begin<F: FnOnce()>(task: &mut Task<F>) -> io::Result<()> {
 extern "C" fn process<F: FnOnce()>(task: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `begin` passes this, and does nothing with it before this process ends.
     let task = unsafe { &mut *task.cast::<Task<F>>() };
-    // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers and the mask of
-    // signals are this process's own.
+    // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers and the
+    // mask of signals are this process's own.
     unsafe {
         libc::setsid();
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -291,8 +291,8 @@ fn no_room(error: &io::Error, rings: usize) -> io::Error {
     Circumstances::here().mapping(error, Ring::bytes() >> 10, rings)
 }
 
-/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event, or of a step that was asked for (`stepped`), may
-/// be left for it to die of.
+/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event, or of a step that was asked for (`stepped`),
+/// may be left for it to die of.
 fn free(tid: Tid, mut known: Known, stepped: bool) {
     const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
     let stands = || match trace::wait_for(tid) {

@@ -19,8 +19,8 @@ pub(in crate::backends::perf) fn can_open(opening: &Opening) -> io::Result<()> {
     OpenEvent::open(0, opening, None).map(drop)
 }
 
-/// Whether the calling thread can be counted by a group: its leader, then the others. That the kernel opens it does not mean
-/// that it ever counts it, since others may hold the counters.
+/// Whether the calling thread can be counted by a group: its leader, then the others. That the kernel opens it does
+/// not mean that it ever counts it, since others may hold the counters.
 pub(in crate::backends::perf) fn counts_together(leader: Opening, siblings: &[Opening]) -> io::Result<()> {
     let mut leader = OpenEvent::open(0, &leader, None)?;
     let open = |opening| OpenEvent::open(0, opening, Some(leader.descriptor()));
