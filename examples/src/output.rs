@@ -56,7 +56,6 @@ impl OutputDir {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -88,7 +88,6 @@ pub enum Backend {
 
 impl Backend {
     /// Whether it sees code and reuse in sparse samples here, not block by block and access by access.
-    #[must_use]
     pub fn samples(self) -> bool {
         match self {
             Self::Auto => perf::probe().has_counters(),
@@ -135,13 +134,11 @@ pub enum Scope {
 
 impl Scope {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.in_files().name()
     }
 
     /// The same in a profile.
-    #[must_use]
     pub const fn in_files(self) -> file::Scope {
         match self {
             Self::Private => file::Scope::Private,
@@ -151,7 +148,6 @@ impl Scope {
 }
 
 /// A location as text, and whether that is a name: more than file and offset.
-#[must_use]
 pub fn named(location: &CodeLocation) -> (String, bool) {
     (location.to_string(), location.symbol.is_some() || location.line.is_some())
 }
@@ -198,7 +194,6 @@ impl From<Option<TargetExit>> for Outcome {
 
 impl Outcome {
     /// Why there is no result, which `problem` says: with the program's own status if that is not 0.
-    #[must_use]
     pub fn without_result(&self, problem: &str) -> Failure {
         match self {
             Self::Signalled(signal) => Failure::Program(
@@ -215,7 +210,6 @@ impl Outcome {
 }
 
 /// A command as a person would write it.
-#[must_use]
 pub fn command_name(command: &[OsString]) -> String {
     command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
@@ -226,7 +220,6 @@ pub struct Signal(pub i32);
 
 impl Signal {
     /// The exit status a shell gives to a command killed by this signal.
-    #[must_use]
     pub fn shell_status(&self) -> u8 {
         u8::try_from(128 + self.0).unwrap_or(u8::MAX)
     }
@@ -336,13 +329,11 @@ impl Target {
     }
 
     /// What runs, as a person would write it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// What the distances of its samples are counted in.
-    #[must_use]
     pub fn distances(&self) -> Clock {
         match &self.kind {
             Kind::Embedded(_) | Kind::Shared(..) => Clock::Accesses,
@@ -374,7 +365,6 @@ impl Target {
     }
 
     /// How it ended, once the sampler has returned its last window.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         match &self.kind {
             Kind::Embedded(_) => Outcome::Exited(0),
@@ -384,7 +374,6 @@ impl Target {
     }
 
     /// What the user should know about this run.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         match &self.kind {
             Kind::Embedded(_) => Vec::new(),
@@ -394,7 +383,6 @@ impl Target {
     }
 
     /// The processes of a program, where what observes it follows them.
-    #[must_use]
     pub fn processes(&self) -> Vec<ProcessRow> {
         match &self.kind {
             Kind::Embedded(_) | Kind::Shared(..) => Vec::new(),
@@ -403,7 +391,6 @@ impl Target {
     }
 
     /// Operands in `accesses` accesses of the target, where operands are counted: what cachegrind calls data references.
-    #[must_use]
     pub fn operands(&self, accesses: u64) -> Option<u64> {
         match &self.kind {
             Kind::Embedded(_) => None,

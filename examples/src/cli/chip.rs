@@ -222,7 +222,6 @@ impl ChipArgs {
     }
 
     /// How each core executes.
-    #[must_use]
     pub fn timing(&self) -> CoreTiming {
         let base_cpi = self.base_cpi();
         match self.core {
@@ -236,19 +235,16 @@ impl ChipArgs {
     }
 
     /// Bytes per cycle that memory delivers, if that is limited.
-    #[must_use]
     pub const fn bandwidth(&self) -> Option<f64> {
         self.bandwidth
     }
 
     /// Whether the shared cache holds only what private ones do not.
-    #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.inclusion == Including::Exclusive
     }
 
     /// Whether nothing is said of the chip.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         #[derive(clap::Parser)]
         struct Nothing {
@@ -259,7 +255,6 @@ impl ChipArgs {
     }
 
     /// What a model of in-order cores with independent caches and unlimited memory leaves out of this chip, by its flag.
-    #[must_use]
     pub fn beyond_in_order(&self) -> Option<&'static str> {
         match () {
             () if self.core == CoreName::Ooo => Some("--core ooo"),
@@ -272,7 +267,6 @@ impl ChipArgs {
     }
 
     /// Cycles per instruction without memory.
-    #[must_use]
     pub fn base_cpi(&self) -> f64 {
         self.base_cpi.unwrap_or(match self.core {
             CoreName::InOrder => 1.0,
@@ -281,13 +275,11 @@ impl ChipArgs {
     }
 
     /// Line size of all caches.
-    #[must_use]
     pub const fn line_size(&self) -> LineSize {
         self.line_size
     }
 
     /// How the shared cache chooses victims.
-    #[must_use]
     pub const fn policy(&self) -> Replacement {
         self.policy
     }

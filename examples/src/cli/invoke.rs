@@ -46,7 +46,6 @@ impl Failure {
     }
 
     /// The status the process exits with.
-    #[must_use]
     pub const fn status(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,

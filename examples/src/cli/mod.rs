@@ -71,7 +71,6 @@ impl Common {
     }
 
     /// Whether a program's standard output goes to standard error, because JSON occupies standard output.
-    #[must_use]
     pub fn claims_stdout(&self) -> bool {
         self.json && self.output.is_none()
     }

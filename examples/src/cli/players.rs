@@ -52,7 +52,6 @@ impl Recorded {
 
 impl TraceArgs {
     /// Whether any trace is named.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }

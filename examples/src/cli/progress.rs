@@ -24,7 +24,6 @@ pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// Over so many bytes, or of unknown length.
-    #[must_use]
     pub fn over(bytes: Option<u64>) -> Self {
         let bar = is_shown().then(|| match bytes {
             Some(bytes) => {

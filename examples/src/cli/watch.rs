@@ -17,19 +17,16 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Until `interrupted` is set.
-    #[must_use]
     pub fn new(interrupted: &'a AtomicBool) -> Self {
         Self { interrupted, bar: progress::is_shown().then(ProgressBar::new_spinner) }
     }
 
     /// The flag that ends the run.
-    #[must_use]
     pub const fn flag(&self) -> &'a AtomicBool {
         self.interrupted
     }
 
     /// Whether the run is to end with what it has.
-    #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

@@ -16,7 +16,6 @@ pub struct Batches {
 
 impl Batches {
     /// None yet.
-    #[must_use]
     pub const fn new(line_size: LineSize) -> Self {
         Self { line_size, windows_each: 0, windows: 0, profiles: Vec::new() }
     }
@@ -50,7 +49,6 @@ impl Batches {
     }
 
     /// The batches, in order.
-    #[must_use]
     pub fn profiles(&self) -> &[ReuseProfile] {
         &self.profiles
     }

@@ -15,7 +15,6 @@
 /// let error = examples::guided::cdf_error(&[1.0, 3.0, 1.0, 1.0], &[3.0, 1.0, 1.0, 3.0], &[1.0; 4]);
 /// assert_eq!(error, 0.5);
 /// ```
-#[must_use]
 pub fn cdf_error(reference: &[f64], estimate: &[f64], time: &[f64]) -> f64 {
     let sorted = |values: &[f64]| {
         let mut pairs: Vec<(f64, f64)> = values.iter().copied().zip(time.iter().copied()).collect();

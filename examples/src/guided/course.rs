@@ -128,14 +128,12 @@ impl CoursePhases {
 
 impl Course {
     /// Accesses of window `index`.
-    #[must_use]
     pub fn accesses_of(&self, index: usize) -> u64 {
         let start = index as u64 * self.length;
         self.accesses.saturating_sub(start).min(self.length)
     }
 
     /// The phase of the window that access number `access` belongs to; 0 of a run without windows.
-    #[must_use]
     pub fn phase_at(&self, access: u64) -> u32 {
         let window = (access / self.length) as usize;
         self.windows.get(window).or(self.windows.last()).copied().unwrap_or(0)

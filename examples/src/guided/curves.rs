@@ -22,7 +22,6 @@ pub enum Replacement {
 
 /// The positions beside `size` among `sizes` in rising order, and how far it is from the first to the second over the
 /// logarithm. The same position twice where it is among them, nothing outside them.
-#[must_use]
 pub fn beside(sizes: impl IntoIterator<Item = u64>, size: f64) -> Option<(usize, usize, f64)> {
     let mut left = None;
     for (position, next) in sizes.into_iter().map(|next| next as f64).enumerate() {
@@ -58,13 +57,11 @@ pub struct CurvePoint {
 
 impl CurvePoint {
     /// Lower end of all that is left open.
-    #[must_use]
     pub fn lowest(&self) -> f64 {
         self.interval.map_or(self.low, |(low, _)| low.min(self.low))
     }
 
     /// Upper end of all that is left open.
-    #[must_use]
     pub fn highest(&self) -> f64 {
         self.interval.map_or(self.high, |(_, high)| high.max(self.high))
     }
@@ -97,7 +94,6 @@ pub struct RunCurves {
 
 impl RunCurves {
     /// Models every phase of `run` at `sizes`.
-    #[must_use]
     pub fn fit(run: &GuidedRun, replacement: Replacement, sizes: &[CacheLines]) -> Self {
         let mut phases = BTreeMap::new();
         for record in &run.phases {
@@ -228,7 +224,6 @@ impl RunCurves {
 
     /// How many sizes, from the smallest on, differ: beyond them every curve is level, within a hundredth of
     /// a percentage point.
-    #[must_use]
     pub fn informative(&self) -> usize {
         let level = |curve: &PhaseCurve| {
             let last = curve.points.last().map_or(0.0, |p| p.miss_ratio);
@@ -239,7 +234,6 @@ impl RunCurves {
     }
 
     /// The curve that describes a window: that of its phase.
-    #[must_use]
     pub fn of(&self, window: &WindowRecord) -> Option<&PhaseCurve> {
         self.phases.get(&window.phase)
     }
@@ -252,7 +246,6 @@ const LENDING: f64 = 1.5;
 
 /// Half the 95 % interval of a miss ratio that one phase lends another, by the errors of lending between phases that were
 /// profiled. Without any, it may be anything.
-#[must_use]
 pub fn lending_margin(errors: impl Iterator<Item = f64>) -> f64 {
     let (count, squares) = errors.fold((0.0, 0.0), |(n, sum), error| (n + 1.0, sum + error.powi(2)));
     if count == 0.0 { 1.0 } else { (LENDING * (squares / count).sqrt()).min(1.0) }

@@ -97,7 +97,6 @@ impl PhaseGuide {
     }
 
     /// The plan of every new thread: nothing is known, so its first window is profiled.
-    #[must_use]
     pub const fn initial_plan(&self) -> WindowPlan {
         WindowPlan::new(self.options.reuse)
     }
@@ -123,7 +122,6 @@ impl PhaseGuide {
     }
 
     /// How far the run has come.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {
             windows: self.windows.len(),

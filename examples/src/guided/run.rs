@@ -89,7 +89,6 @@ impl PhaseRecord {
     }
 
     /// The phase whose profile stands in, if this one was never profiled.
-    #[must_use]
     pub fn stand_in(&self) -> Option<PhaseId> {
         self.nearest.filter(|_| self.profile.is_empty())
     }
@@ -100,7 +99,6 @@ impl PhaseRecord {
     }
 
     /// The block in which most instructions of the phase are executed, with its share of them.
-    #[must_use]
     pub fn hottest_block(&self) -> Option<(u64, f64)> {
         let total: u64 = self.code.values().sum();
         let (&address, &most) =
@@ -109,7 +107,6 @@ impl PhaseRecord {
     }
 
     /// Share of its windows that were profiled, without those at the beginning of the run.
-    #[must_use]
     pub fn covered(&self) -> f64 {
         let (windows, profiled) =
             (self.windows - self.beginning.windows, self.profiled - self.beginning.windows);
@@ -137,7 +134,6 @@ impl PhaseRecord {
     }
 
     /// Memory accesses per instruction, if any window counted both.
-    #[must_use]
     pub fn mix(&self) -> Option<f64> {
         (self.counted.1 > 0).then(|| self.counted.0 as f64 / self.counted.1 as f64)
     }
@@ -162,44 +158,37 @@ pub struct GuidedRun {
 
 impl GuidedRun {
     /// The phase of a number handed out by the run's clusterer.
-    #[must_use]
     pub fn phase(&self, phase: PhaseId) -> Option<&PhaseRecord> {
         self.phases.iter().find(|p| p.phase == phase)
     }
 
     /// The phase whose profile describes `phase`: itself, or the one that stands in.
-    #[must_use]
     pub fn described_by(&self, phase: PhaseId) -> Option<&PhaseRecord> {
         let record = self.phase(phase)?;
         if record.profile.is_empty() { self.phase(record.stand_in()?) } else { Some(record) }
     }
 
     /// Windows in which samples were started.
-    #[must_use]
     pub fn profiled(&self) -> usize {
         self.windows.iter().filter(|w| w.profiled).count()
     }
 
     /// Threads that its windows are of.
-    #[must_use]
     pub fn threads(&self) -> usize {
         self.windows.iter().map(|w| w.thread).collect::<BTreeSet<_>>().len()
     }
 
     /// Accesses of all windows, measured or estimated.
-    #[must_use]
     pub fn accesses(&self) -> u64 {
         self.windows.iter().filter_map(|w| w.accesses.get()).sum()
     }
 
     /// Instructions of all windows.
-    #[must_use]
     pub fn instructions(&self) -> u64 {
         self.windows.iter().map(|w| w.instructions).sum()
     }
 
     /// What a window counts for in averages: its accesses where they are known, else its instructions.
-    #[must_use]
     pub fn weight(&self, window: &WindowRecord) -> f64 {
         window.accesses.get().unwrap_or(window.instructions) as f64
     }

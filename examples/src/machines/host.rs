@@ -23,13 +23,11 @@ pub struct DataCaches {
 
 impl DataCaches {
     /// The caches of this machine's first core, from `/sys` where there is one.
-    #[must_use]
     pub fn of_this_machine() -> Self {
         Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or_else(Self::typical)
     }
 
     /// Sizes to use where the machine reports none: 32 KiB, 1 MiB, 32 MiB.
-    #[must_use]
     pub fn typical() -> Self {
         let level = |name: &str, bytes| CacheLevel { name: name.to_owned(), bytes };
         Self {
@@ -39,7 +37,6 @@ impl DataCaches {
     }
 
     /// Reads the `index*` folders below `root`.
-    #[must_use]
     pub fn read(root: &Path) -> Option<Self> {
         let mut levels = Vec::new();
         for entry in fs::read_dir(root).ok()?.filter_map(Result::ok) {

@@ -85,7 +85,6 @@ fn error<T>(number: i32) -> io::Result<T> {
 
 impl Kernel {
     /// After mounting: one group, with everything.
-    #[must_use]
     pub fn new(features: Features) -> Self {
         let mut state = State {
             groups: BTreeMap::new(),
@@ -102,7 +101,6 @@ impl Kernel {
     }
 
     /// The same for the processes of the machine that the simulation runs on.
-    #[must_use]
     pub fn of_host_processes(features: Features) -> Self {
         let kernel = Self::new(features);
         kernel.state().host = true;
@@ -128,7 +126,6 @@ impl Kernel {
     }
 
     /// The mask for data that a task is subject to.
-    #[must_use]
     pub fn mask_of(&self, task: i32, domain: u32) -> u32 {
         let state = self.state();
         let name = state.group_of(task);
@@ -143,7 +140,6 @@ impl Kernel {
     }
 
     /// All groups with their masks, modes and tasks, and all other files: to see whether anything was left changed.
-    #[must_use]
     pub fn snapshot(&self) -> String {
         let state = self.state();
         format!("{:?} {:?}", state.groups, state.files)

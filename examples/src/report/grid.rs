@@ -133,14 +133,12 @@ impl From<Vec<Vec<String>>> for Table {
 
 impl Table {
     /// An empty table.
-    #[must_use]
     pub fn new(name: &str, title: String, note: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Self { name: name.to_owned(), title, note: note.to_owned(), columns, rows: Vec::new(), picture: None }
     }
 
     /// A table of rows below `columns`, without a heading.
-    #[must_use]
     pub fn bare(columns: &[&str]) -> Self {
         Self::new("", String::new(), "", columns)
     }
@@ -165,7 +163,6 @@ impl Table {
     }
 
     /// As text.
-    #[must_use]
     pub fn text(&self) -> String {
         let cells = self.rows.iter().map(|row| row.iter().map(Cell::shown).collect());
         let rows: Vec<Vec<String>> = std::iter::once(self.columns.clone()).chain(cells).collect();
@@ -182,7 +179,6 @@ impl Table {
     }
 
     /// As an object: columns and rows as they stand.
-    #[must_use]
     pub fn json(&self) -> Value {
         let rows: Vec<Vec<Value>> =
             self.rows.iter().map(|row| row.iter().map(Cell::plain).collect()).collect();
@@ -192,7 +188,6 @@ impl Table {
     }
 
     /// As CSV with a header.
-    #[must_use]
     pub fn csv(&self) -> String {
         let quoted = |text: &str| {
             if text.contains([',', '"']) {
@@ -218,7 +213,6 @@ impl Table {
     }
 
     /// As a part of a page: heading, note, cells and picture.
-    #[must_use]
     pub fn html(&self) -> String {
         let part = |tag: &str, text: &str| {
             if text.is_empty() { String::new() } else { format!("<{tag}>{}</{tag}>\n", escape(text)) }
@@ -253,7 +247,6 @@ impl Table {
     }
 
     /// As a part of a page that shows `summary` until it is opened.
-    #[must_use]
     pub fn details(&self, summary: &str) -> String {
         format!("<details><summary>{}</summary>\n{}</details>\n", escape(summary), self.html())
     }
@@ -277,7 +270,6 @@ fn align(rows: &[Vec<String>]) -> String {
 }
 
 /// The figures at the top of a page: value and what it is.
-#[must_use]
 pub fn tiles(tiles: &[(String, &str)]) -> String {
     let tile = |(value, label): &(String, &str)| {
         format!("<div class=\"tile\"><b>{}</b><span>{label}</span></div>", escape(value))

@@ -54,7 +54,6 @@ struct Stretch {
 
 impl HeatMap {
     /// Of a run at hand.
-    #[must_use]
     pub fn of(subject: &Subject<'_>) -> Self {
         let run = subject.run;
         let by_instructions = run.instructions() > 0;
@@ -78,7 +77,6 @@ impl HeatMap {
     }
 
     /// Of a stored run. All sizes are shown.
-    #[must_use]
     pub fn stored(profile: &PhaseProfile, curves: &StoredCurves, caches: &[CacheLevel]) -> Self {
         let by_instructions = profile.windows.iter().any(|w| w.instructions > 0);
         let ratios = |points: &Vec<StoredPoint>| points.iter().map(|p| p.miss_ratio).collect();

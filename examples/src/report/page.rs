@@ -145,7 +145,6 @@ struct Columns {
 }
 
 /// Text as it is written inside an element.
-#[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -62,7 +62,6 @@ impl ProcessRow {
 }
 
 /// The processes with most instructions and all of them together; empty where there is one process at most.
-#[must_use]
 pub fn process_table(processes: &[ProcessRow]) -> String {
     if processes.len() < 2 {
         return String::new();

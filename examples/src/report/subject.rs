@@ -92,7 +92,6 @@ impl fmt::Display for DistinctView {
 
 impl<'a> Subject<'a> {
     /// Puts a report's matter in order. `locate` names the code at an address.
-    #[must_use]
     pub fn new(
         program: String,
         model: String,
@@ -169,26 +168,22 @@ impl<'a> Subject<'a> {
     }
 
     /// The phases that are not transitions.
-    #[must_use]
     pub fn settled(&self) -> &[PhaseView<'a>] {
         &self.phases[..self.phases.len() - self.transitions()]
     }
 
     /// How many of the phases, at the end of the list, are transitions.
-    #[must_use]
     pub fn transitions(&self) -> usize {
         self.phases.iter().filter(|view| view.transition).count()
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.
-    #[must_use]
     pub fn rank(&self, phase: PhaseId) -> Option<usize> {
         self.phases.iter().position(|view| view.record.phase == phase)
     }
 
     /// The point of a curve at `bytes`, where the curve has that size or one beside it; interpolated over the
     /// logarithm of the size.
-    #[must_use]
     pub fn at(&self, curve: &PhaseCurve, bytes: u64) -> Option<CurvePoint> {
         let lines = bytes as f64 / f64::from(self.run.line_size.bytes());
         let (left, right, t) = beside(self.curves.sizes.iter().map(|size| size.0), lines)?;

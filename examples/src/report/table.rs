@@ -5,7 +5,6 @@ use crate::guided::PhaseCurve;
 use crate::target::Scope;
 
 /// One paragraph about the run.
-#[must_use]
 pub fn summary(subject: &Subject<'_>) -> String {
     let run = subject.run;
     let (right, predicted) = run.predictions;
@@ -54,7 +53,6 @@ pub struct PhaseTable {
 impl PhaseTable {
     /// Folds a table whose rows are phases, the largest first, the last `transitions` of them transitions. The first column
     /// names the phase, the next `additive` ones are counts and shares, `share` the one with the share of the windows.
-    #[must_use]
     pub fn new(mut shown: Table, transitions: usize, additive: usize, share: usize) -> Self {
         let settled = shown.rows.len() - transitions;
         let mut folded = Vec::new();
@@ -81,7 +79,6 @@ impl PhaseTable {
     }
 
     /// As a part of a page; what is folded opens there.
-    #[must_use]
     pub fn html(&self) -> String {
         let folded: String = self.folded.iter().map(|(name, table)| table.details(name)).collect();
         self.shown.html() + &folded
@@ -90,7 +87,6 @@ impl PhaseTable {
 
 /// A row per phase and one for the average: share of the windows, code that sets it apart, miss ratio at the sizes of the
 /// machine's caches.
-#[must_use]
 pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     let levels = subject.caches.levels.iter().map(|level| format!("{} {}", level.name, bytes(level.bytes)));
     let mut table = Table::bare(&["phase", "share", "windows", "profiled"]);
@@ -111,7 +107,6 @@ fn plural(count: usize, one: &str, more: &str) -> String {
 }
 
 /// What the reader of the table must know.
-#[must_use]
 pub fn phase_table_notes(subject: &Subject<'_>) -> String {
     let mut text = String::new();
     if !subject.caches.measured {

@@ -1,7 +1,6 @@
 //! Numbers as people read them.
 
 /// `64 B`, `32 KiB`, `1.5 MiB`.
-#[must_use]
 pub fn bytes(bytes: u64) -> String {
     for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         if bytes >= 1 << shift {
@@ -12,7 +11,6 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// `950`, `1.25 M`, `3.4 G`.
-#[must_use]
 pub fn count(count: u64) -> String {
     for (unit, size) in [("G", 1e9), ("M", 1e6), ("k", 1e3)] {
         if count as f64 >= size {
@@ -23,7 +21,6 @@ pub fn count(count: u64) -> String {
 }
 
 /// A ratio as a percentage with two or three digits that matter: `12.3 %`, `0.45 %`, `0.012 %`.
-#[must_use]
 pub fn percent(ratio: f64) -> String {
     let p = 100.0 * ratio;
     let digits = match p {
@@ -35,7 +32,6 @@ pub fn percent(ratio: f64) -> String {
 }
 
 /// `1.25 ms`, `40 uJ`, `12 W`: with a prefix that leaves one to three digits before the point.
-#[must_use]
 pub fn quantity(value: f64, unit: &str) -> String {
     if value == 0.0 {
         return format!("0 {unit}");

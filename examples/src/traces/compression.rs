@@ -34,7 +34,6 @@ pub enum Compression {
 
 impl Compression {
     /// What a file is that begins with `head`.
-    #[must_use]
     pub const fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,

@@ -96,7 +96,6 @@ pub struct BytesRead(Arc<AtomicU64>);
 
 impl BytesRead {
     /// Bytes so far.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -42,7 +42,6 @@ pub fn trace_program(
 }
 
 /// What the user should know of a program that was traced: what went unobserved, and an end that is no success.
-#[must_use]
 pub fn notes_on(trace: &AutoTrace) -> Vec<String> {
     let mut notes = trace.warnings().to_vec();
     if let Some(exit) = trace.exit_status().filter(|exit| *exit != TargetExit::Code(0)) {

@@ -82,13 +82,11 @@ impl SourceArgs {
     }
 
     /// The program after the options.
-    #[must_use]
     pub fn program(&self) -> &[OsString] {
         &self.program
     }
 
     /// Whether the program after the options is all there is to observe.
-    #[must_use]
     pub fn only_program(&self) -> bool {
         let alone = self.workload.is_empty() && self.trace.is_empty() && self.command.is_empty();
         alone && !self.program.is_empty()
@@ -138,7 +136,6 @@ pub struct RunEnd {
 
 impl Source {
     /// Name in tables.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Workload(name, _) => name.clone(),
@@ -149,7 +146,6 @@ impl Source {
     }
 
     /// Whether it is an embedded workload.
-    #[must_use]
     pub const fn is_embedded(&self) -> bool {
         matches!(self, Self::Workload(..))
     }

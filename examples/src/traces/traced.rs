@@ -33,38 +33,32 @@ impl Traced {
     }
 
     /// The code at an address, once all events were returned.
-    #[must_use]
     pub fn locate(&self, address: u64) -> Option<String> {
         self.place(address).map(|(code, _)| code)
     }
 
     /// The same, and whether it has a name: more than file and offset.
-    #[must_use]
     pub fn place(&self, address: u64) -> Option<(String, bool)> {
         self.0.borrow_mut().locate(address).map(|location| named(&location))
     }
 
     /// The global variable at an address, once all events were returned.
-    #[must_use]
     pub fn variable(&self, address: u64) -> Option<String> {
         let (name, offset) = self.0.borrow_mut().variable(address)?;
         Some(if offset == 0 { name } else { format!("{name}+{offset:#x}") })
     }
 
     /// Operands of its instructions, unless the instructions themselves are observed.
-    #[must_use]
     pub fn operands(&self) -> Option<u64> {
         Some(self.0.borrow().operands()).filter(|&operands| operands > 0)
     }
 
     /// What the user should know about the run.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.0.borrow().warnings().to_vec()
     }
 
     /// How it ended, once all events were returned.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.0.borrow().exit_status().into()
     }

@@ -31,7 +31,6 @@ pub struct Graph {
 impl Graph {
     /// `vertices` vertices (at least 1) with `degree` edges each, to targets that are drawn with a skew: a few
     /// vertices have very many incoming edges, as in real networks.
-    #[must_use]
     pub fn random(vertices: usize, degree: usize, seed: u64) -> Self {
         let vertices = vertices.max(1);
         let mut random = StdRng::seed_from_u64(seed);

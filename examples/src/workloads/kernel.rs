@@ -105,7 +105,6 @@ pub enum Kernel {
 
 impl Kernel {
     /// Name of the kernel, without its sizes: the first part of its blocks' names.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Quicksort { .. } => "quicksort",

@@ -37,7 +37,6 @@ const CODE: [&[Block]; 7] =
     [sort::CODE, join::CODE, matmul::CODE, btree::CODE, graph::CODE, kv::CODE, walks::CODE];
 
 /// Name of the embedded code at `pc`, as `kernel::block`; `None` where no embedded kernel has code.
-#[must_use]
 pub fn locate(pc: u64) -> Option<String> {
     let block = CODE.iter().copied().flatten().find(|block| block.contains(pc))?;
     Some(block.name().to_owned())

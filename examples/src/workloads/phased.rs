@@ -73,13 +73,11 @@ const fn gather(length: usize) -> Kernel {
 
 impl Workload {
     /// Segments in order. Each run of a kernel draws its data anew with a seed derived from `seed`.
-    #[must_use]
     pub fn new(segments: Vec<Segment>, seed: u64) -> Self {
         Self { segments, seed }
     }
 
     /// One kernel, run `repeat` times on the same memory.
-    #[must_use]
     pub fn kernel(kernel: Kernel, repeat: u32, seed: u64) -> Self {
         Self::new(vec![Segment { kernel, region: 0, repeat }], seed)
     }
@@ -95,7 +93,6 @@ impl Workload {
 
     /// One of [`NAMES`]. `scale` (0 is taken as 1) makes every phase that many times as long, without changing
     /// its working set: at 1, single kernels make 1 to 7 M accesses, compositions 20 to 60 M.
-    #[must_use]
     pub fn by_name(name: &str, seed: u64, scale: u32) -> Option<Self> {
         let scale = scale.max(1);
         let kernel = match name {
@@ -123,26 +120,22 @@ impl Workload {
     }
 
     /// One phase throughout.
-    #[must_use]
     pub fn single(seed: u64, scale: u32) -> Self {
         Self::kernel(PAGERANK, scale.saturating_mul(16), seed)
     }
 
     /// Two phases in turn, eight times.
-    #[must_use]
     pub fn dual(seed: u64, scale: u32) -> Self {
         Self::sequence(&[MATMUL_BLOCKED, HASH_JOIN], [0, 1].repeat(8), scale, seed)
     }
 
     /// Four phases, one of which comes back between any two others.
-    #[must_use]
     pub fn few(seed: u64, scale: u32) -> Self {
         let kernels = [KEY_VALUE, MERGESORT, POINTER_CHASE, STREAM];
         Self::sequence(&kernels, [0, 1, 0, 2, 0, 1, 0, 3].repeat(2), scale, seed)
     }
 
     /// Eight phases; which comes next, and for how long, is drawn.
-    #[must_use]
     pub fn multi(seed: u64, scale: u32) -> Self {
         let kernels = [QUICKSORT, HASH_JOIN, MATMUL_BLOCKED, BTREE, BFS, PAGERANK, KEY_VALUE, POINTER_CHASE];
         let mut random = StdRng::seed_from_u64(seed);
@@ -157,7 +150,6 @@ impl Workload {
     }
 
     /// Phases that differ in memory only: the same loop over tables of 16 KiB, 256 KiB and 4 MiB.
-    #[must_use]
     pub fn same_code(seed: u64, scale: u32) -> Self {
         let kernels = [gather(2 << 10), gather(32 << 10), gather(512 << 10)];
         Self::sequence(&kernels, [0, 1, 0, 2].repeat(6), scale, seed)
@@ -166,7 +158,6 @@ impl Workload {
     /// Phases that differ in the order of addresses only: the same loop over a table of 4 MiB element by element, over
     /// one of 4 MiB column by column (of 516 rows) and line by line, and over one of 16 KiB. Misses differ by orders of
     /// magnitude, code not at all.
-    #[must_use]
     pub fn layouts(seed: u64, scale: u32) -> Self {
         let sweep = |length, stride| Kernel::Sweep { length, stride, visits: 1 << 20 };
         let large = (512 << 10) + 1; // odd, so that every stride comes to every element
@@ -175,7 +166,6 @@ impl Workload {
     }
 
     /// Five phases with nested recurrence: A B A C A B A D A B A C A B A E, twice.
-    #[must_use]
     pub fn phased(seed: u64, scale: u32) -> Self {
         let kernels = [MATMUL_BLOCKED, PAGERANK, QUICKSORT, KEY_VALUE, BTREE];
         let order = [0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, 4].repeat(2);
@@ -183,7 +173,6 @@ impl Workload {
     }
 
     /// The phase instances in order: the truth that a phase detector is held against.
-    #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }

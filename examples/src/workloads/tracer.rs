@@ -51,26 +51,22 @@ pub struct Block {
 impl Block {
     /// Block number `index` (below 256) of the kernel numbered `kernel`, with as many `instructions` as a
     /// compiler might make of it, its memory accesses included.
-    #[must_use]
     pub const fn new(kernel: u64, index: u64, name: &'static str, instructions: u32) -> Self {
         let address = CODE_BASE + kernel * KERNEL_BYTES + index * BLOCK_BYTES;
         Self { address, instructions, name }
     }
 
     /// Address of its first instruction.
-    #[must_use]
     pub const fn address(&self) -> u64 {
         self.address
     }
 
     /// Its name, as `kernel::block`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
     /// Whether the instruction at `pc` belongs to it.
-    #[must_use]
     pub const fn contains(&self, pc: u64) -> bool {
         self.address <= pc && pc < self.address + BLOCK_BYTES
     }
@@ -85,19 +81,16 @@ pub struct Array<T> {
 
 impl<T> Array<T> {
     /// The values, untraced: to check a result.
-    #[must_use]
     pub fn into_values(self) -> Vec<T> {
         self.elements
     }
 
     /// Number of elements.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
     /// Whether there is no element.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }

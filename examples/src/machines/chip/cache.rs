@@ -41,7 +41,6 @@ const OLD: u8 = 3;
 
 impl Cache {
     /// An empty cache.
-    #[must_use]
     pub fn new(geometry: Geometry, policy: Policy) -> Self {
         let state = match policy {
             Policy::Lru => State::Lru,
@@ -65,7 +64,6 @@ impl Cache {
     }
 
     /// Size and shape.
-    #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -223,7 +221,6 @@ impl Cache {
     }
 
     /// Whether `tag` is here; marks nothing.
-    #[must_use]
     pub fn contains(&self, tag: u64) -> bool {
         let (index, ways) = (self.set_of(tag), self.geometry.ways() as usize);
         self.tags[index * ways..(index + 1) * ways].contains(&tag)

@@ -26,7 +26,6 @@ impl CacheSettings {
     }
 
     /// The same cache with another policy.
-    #[must_use]
     pub const fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -126,7 +125,6 @@ impl ChipSettings {
     }
 
     /// Line size of all caches.
-    #[must_use]
     pub const fn line_size(&self) -> LineSize {
         self.shared.geometry.line_size()
     }

@@ -22,7 +22,6 @@ pub struct CoreSettings<P> {
 
 impl<P: Program> CoreSettings<P> {
     /// An in-order core with one cycle per instruction that starts at cycle 0 and restarts its program.
-    #[must_use]
     pub const fn new(program: P) -> Self {
         Self { program, timing: CoreTiming::InOrder { base_cpi: 1.0 }, start: 0.0, restarts: true }
     }

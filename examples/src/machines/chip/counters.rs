@@ -34,43 +34,36 @@ pub struct Counters {
 
 impl Counters {
     /// Lines fetched from memory, on demand or ahead.
-    #[must_use]
     pub const fn fetches(&self) -> u64 {
         self.shared_misses + self.prefetches
     }
 
     /// Cycles per instruction; 0 before the first instruction.
-    #[must_use]
     pub fn cpi(&self) -> f64 {
         ratio(self.cycles, self.instructions)
     }
 
     /// Shared-cache misses per memory reference.
-    #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         ratio(self.shared_misses as f64, self.accesses as f64)
     }
 
     /// Lines fetched from memory per memory reference.
-    #[must_use]
     pub fn fetch_ratio(&self) -> f64 {
         ratio(self.fetches() as f64, self.accesses as f64)
     }
 
     /// First-level misses per memory reference.
-    #[must_use]
     pub fn l1_miss_ratio(&self) -> f64 {
         ratio(self.l1_misses as f64, self.accesses as f64)
     }
 
     /// References per memory reference that reach the shared cache.
-    #[must_use]
     pub fn shared_access_ratio(&self) -> f64 {
         ratio(self.shared_accesses as f64, self.accesses as f64)
     }
 
     /// Memory references per instruction.
-    #[must_use]
     pub fn mix(&self) -> f64 {
         ratio(self.accesses as f64, self.instructions)
     }

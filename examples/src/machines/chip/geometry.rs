@@ -41,7 +41,6 @@ impl Index {
     /// # Cost
     /// A mask where the sets are a power of two and the index is modulo, else up to two divisions.
     #[inline]
-    #[must_use]
     pub const fn set(self, line: u64, sets: u64) -> u64 {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // 2^64 / 1.618..., odd
         let (run, place) = if sets.is_power_of_two() {
@@ -76,43 +75,36 @@ impl Geometry {
     }
 
     /// Number of sets.
-    #[must_use]
     pub const fn sets(self) -> u64 {
         self.sets
     }
 
     /// Lines in each set.
-    #[must_use]
     pub const fn ways(self) -> u64 {
         self.ways
     }
 
     /// Size of a line.
-    #[must_use]
     pub const fn line_size(self) -> LineSize {
         self.line_size
     }
 
     /// Size in lines.
-    #[must_use]
     pub const fn lines(self) -> CacheLines {
         CacheLines(self.sets * self.ways)
     }
 
     /// Size in bytes.
-    #[must_use]
     pub const fn bytes(self) -> u64 {
         self.lines().bytes(self.line_size)
     }
 
     /// Which set a line belongs in.
-    #[must_use]
     pub const fn index(self) -> Index {
         self.index
     }
 
     /// The same cache with lines in other sets.
-    #[must_use]
     pub const fn with_index(mut self, index: Index) -> Self {
         self.index = index;
         self

@@ -77,7 +77,6 @@ impl<P: Program> Chip<P> {
     }
 
     /// Number of cores.
-    #[must_use]
     pub fn cores(&self) -> usize {
         self.cores.len()
     }
@@ -162,25 +161,21 @@ impl<P: Program> Chip<P> {
     }
 
     /// Counts of a core.
-    #[must_use]
     pub fn counters(&self, core: usize) -> Counters {
         self.cores[core].counters()
     }
 
     /// Lines of the shared cache that a core's program holds.
-    #[must_use]
     pub fn occupancy(&self, core: usize) -> CacheLines {
         CacheLines(self.cores[core].lines)
     }
 
     /// Time of a core on the chip's axis, in cycles.
-    #[must_use]
     pub fn time(&self, core: usize) -> f64 {
         self.cores[core].clock.now
     }
 
     /// Whether a core is running.
-    #[must_use]
     pub fn activity(&self, core: usize) -> Activity {
         self.cores[core].activity
     }
@@ -208,7 +203,6 @@ impl<P: Program> Chip<P> {
     }
 
     /// The program of a core.
-    #[must_use]
     pub fn program(&self, core: usize) -> &P {
         &self.cores[core].program
     }

@@ -66,20 +66,17 @@ impl Player {
     }
 
     /// The same, but the first pass begins at reference number `offset` (modulo the length).
-    #[must_use]
     pub fn starting_at(mut self, offset: u64) -> Self {
         self.position = (offset % self.recording.references()) as usize;
         self
     }
 
     /// Number of the next reference in the recording.
-    #[must_use]
     pub const fn position(&self) -> u64 {
         self.position as u64
     }
 
     /// What is played.
-    #[must_use]
     pub const fn recording(&self) -> &Arc<Recording> {
         &self.recording
     }

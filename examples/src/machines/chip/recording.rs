@@ -50,13 +50,11 @@ impl Recording {
     }
 
     /// Line size it was recorded with.
-    #[must_use]
     pub const fn line_size(&self) -> LineSize {
         self.line_size
     }
 
     /// Number of references, at least 1.
-    #[must_use]
     pub fn references(&self) -> u64 {
         (match &self.references {
             Packed::Near { offsets, .. } => offsets.len(),
@@ -66,7 +64,6 @@ impl Recording {
 
     /// Line and kind of reference number `index`.
     #[inline]
-    #[must_use]
     pub fn get(&self, index: usize) -> Option<(u64, AccessKind)> {
         match &self.references {
             Packed::Near { base, offsets } => {
@@ -100,7 +97,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// Nothing recorded yet.
-    #[must_use]
     pub const fn new(line_size: LineSize) -> Self {
         Self { line_size, references: Packed::Near { base: 0, offsets: Vec::new() } }
     }
@@ -137,7 +133,6 @@ impl Recorder {
     }
 
     /// Number of references so far.
-    #[must_use]
     pub fn references(&self) -> u64 {
         (match &self.references {
             Packed::Near { offsets, .. } => offsets.len(),

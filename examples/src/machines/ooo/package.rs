@@ -69,7 +69,6 @@ struct State {
 
 impl Package {
     /// Idle, at time 0.
-    #[must_use]
     pub fn new(settings: PackageSettings, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         let mut state =
@@ -81,7 +80,6 @@ impl Package {
     }
 
     /// By how much the room is warmer than at time 0.
-    #[must_use]
     pub fn ambient(&self) -> Kelvin {
         let state = self.state.borrow();
         state.settings.drift * (state.now / state.settings.duration.0)
@@ -104,7 +102,6 @@ impl Package {
     }
 
     /// Seconds since time 0.
-    #[must_use]
     pub fn now(&self) -> Seconds {
         Seconds(self.state.borrow().now)
     }

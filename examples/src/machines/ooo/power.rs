@@ -43,7 +43,6 @@ const NOISE: f64 = 0.015;
 
 impl PowerTruth {
     /// With noise drawn from `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let noise = Normal::new(1.0, NOISE).unwrap_or_else(|_| unreachable!("the deviation is finite"));
         Self { noise, random: StdRng::seed_from_u64(seed), warmer: Kelvin(0.0) }
@@ -56,14 +55,12 @@ impl PowerTruth {
     }
 
     /// In a room that is by so much warmer than usual.
-    #[must_use]
     pub const fn in_a_room(mut self, warmer: Kelvin) -> Self {
         self.warmer = warmer;
         self
     }
 
     /// Leakage and switching power without the sensor's noise, in a room that is `warmer` than usual.
-    #[must_use]
     pub fn parts(interval: &Interval, clock: usize, point: &OperatingPoint, warmer: Kelvin) -> [Watts; 2] {
         let (activity, clock) = (&interval.activity, &interval.clocks[clock]);
         let per_cycle = |count: u64| count as f64 / clock.cycles;

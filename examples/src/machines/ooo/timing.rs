@@ -81,7 +81,6 @@ pub struct Core {
 
 impl Core {
     /// With an empty pipeline at cycle 0.
-    #[must_use]
     pub fn new(settings: CoreSettings, ghz: f64) -> Self {
         Self {
             settings,
@@ -104,7 +103,6 @@ impl Core {
     }
 
     /// What has been counted so far.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         Clock { cycles: self.retired, busy: self.executing.taken() as f64, ..self.clock }
     }

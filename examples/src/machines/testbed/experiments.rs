@@ -77,14 +77,12 @@ impl Compared {
     }
 
     /// How much longer the run took than the target alone with the whole cache.
-    #[must_use]
     pub fn overhead(&self) -> f64 {
         self.truth.last().map_or(f64::NAN, |whole| self.run.overhead(whole.cpi()))
     }
 }
 
 /// Mean and maximum.
-#[must_use]
 pub fn mean_and_max(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let (mut n, mut sum, mut max) = (0.0, 0.0, 0.0_f64);
     for value in values {
@@ -165,7 +163,6 @@ const fn most(threads: Threads) -> usize {
 }
 
 /// The kernels with working sets from a quarter to one and a half times a cache of `bytes`.
-#[must_use]
 pub fn suite(bytes: u64) -> Vec<(&'static str, Workload)> {
     let items = |each: u64| (bytes / each).max(1) as usize;
     let side = ((bytes / 40) as f64).sqrt() as usize;

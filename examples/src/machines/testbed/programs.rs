@@ -20,19 +20,16 @@ pub struct Micro {
 
 impl Micro {
     /// Reads `lines` lines (at least 1) in order, over and over, every fourth instruction.
-    #[must_use]
     pub const fn sequential(lines: u64) -> Self {
         Self { lines: if lines == 0 { 1 } else { lines }, next: 0, random: None, instructions: 4.0 }
     }
 
     /// The same with a read only every so many instructions.
-    #[must_use]
     pub const fn every(self, instructions: f64) -> Self {
         Self { instructions, ..self }
     }
 
     /// Reads them at random.
-    #[must_use]
     pub const fn random(lines: u64, seed: u64) -> Self {
         Self { random: Some(seed), ..Self::sequential(lines) }
     }
@@ -107,7 +104,6 @@ impl Recorded {
     }
 
     /// Instructions in a pass.
-    #[must_use]
     pub fn instructions(&self) -> f64 {
         self.recording.references() as f64 / self.mix
     }

@@ -91,13 +91,11 @@ impl<P: Program> SimulatedTestbed<P> {
     }
 
     /// The target's counters, all of them.
-    #[must_use]
     pub fn target_counters(&self) -> Counters {
         self.chip.counters(TARGET)
     }
 
     /// Lines of the shared cache that the pirate holds at this moment: the truth behind its fetch ratio.
-    #[must_use]
     pub fn lines_held(&self) -> u64 {
         (1..self.chip.cores()).map(|core| self.chip.occupancy(core).0).sum()
     }
@@ -111,7 +109,6 @@ impl<P: Program> SimulatedTestbed<P> {
     }
 
     /// Lines of the shared cache that hold the target's data.
-    #[must_use]
     pub fn lines_of_target(&self) -> u64 {
         self.chip.occupancy(TARGET).0
     }

@@ -25,7 +25,6 @@ pub struct Walk {
 
 impl Walk {
     /// A walk without lines that executes so many instructions per line.
-    #[must_use]
     pub const fn new(instructions: f64) -> Self {
         Self { first: 0, stride: 1, lines: 0, next: 0, instructions }
     }
@@ -39,7 +38,6 @@ impl Walk {
     }
 
     /// Number of lines.
-    #[must_use]
     pub const fn lines(&self) -> u64 {
         self.lines
     }

@@ -110,7 +110,6 @@ pub enum ClustererName {
 
 impl ClustererName {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::LeaderFollower => "leader-follower",
@@ -136,7 +135,6 @@ pub enum PredictorName {
 
 impl PredictorName {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ppm => "ppm",

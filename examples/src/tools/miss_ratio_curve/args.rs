@@ -122,7 +122,6 @@ pub enum Unit {
 
 impl Unit {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Objects => "objects",
@@ -149,7 +148,6 @@ pub enum CacheSide {
 
 impl CacheSide {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -182,7 +180,6 @@ pub enum Model {
 
 impl Model {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Statstack => "statstack",
@@ -193,7 +190,6 @@ impl Model {
     }
 
     /// What it is, for people.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Statstack => "LRU, StatStack",
@@ -204,7 +200,6 @@ impl Model {
     }
 
     /// Whether it simulates every access.
-    #[must_use]
     pub const fn is_exact(self) -> bool {
         matches!(self, Self::ExactLru | Self::ExactRandom)
     }
@@ -212,7 +207,6 @@ impl Model {
 
 impl Args {
     /// Share of the accesses that are sampled.
-    #[must_use]
     pub fn sample_rate(&self) -> f64 {
         self.sample_rate.unwrap_or_else(|| match () {
             () if self.sampled() => 1.0 / SAMPLED_GAP,

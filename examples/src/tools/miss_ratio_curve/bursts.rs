@@ -50,7 +50,6 @@ pub struct Bursts {
 
 impl Bursts {
     /// Nothing yet, to be divided into `parts` parts (0 is taken as 1).
-    #[must_use]
     pub fn new(parts: usize, line_size: LineSize) -> Self {
         let parts = parts.max(1);
         Self {
@@ -120,20 +119,17 @@ impl Bursts {
     }
 
     /// Samples so far.
-    #[must_use]
     pub const fn samples(&self) -> u64 {
         self.samples
     }
 
     /// Share of the invalidated samples whose line its thread touched again: only those are misses because of others.
-    #[must_use]
     pub fn refetched(&self) -> f64 {
         let [all, again] = self.invalidated;
         if all > 0 { (again as f64 / all as f64).min(1.0) } else { 0.0 }
     }
 
     /// Accesses so far.
-    #[must_use]
     pub const fn accesses(&self) -> u64 {
         self.accesses
     }

@@ -22,7 +22,6 @@ pub enum Prefetch {
 
 impl Prefetch {
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::NextLine => "next-line",

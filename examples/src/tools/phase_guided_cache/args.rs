@@ -112,7 +112,6 @@ impl std::ops::Deref for Args {
 
 impl Args {
     /// Instructions in a window.
-    #[must_use]
     pub fn window_length(&self) -> u64 {
         self.window.unwrap_or(if self.program.is_empty() { EMBEDDED_WINDOW } else { PROGRAM_WINDOW })
     }

@@ -195,7 +195,6 @@ fn shards(recording: &Recording, seeds: usize) -> Vec<Setting> {
 }
 
 /// The sizes of the paper: twelve, from 1 KiB to 2 MiB.
-#[must_use]
 pub fn paper_sizes() -> Vec<CacheLines> {
     (4..16).map(|power| CacheLines(1 << power)).collect()
 }

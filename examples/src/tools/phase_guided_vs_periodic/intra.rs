@@ -36,7 +36,6 @@ fn numbers(most: usize) -> Vec<usize> {
 }
 
 /// The error by windows taken, given the phase of each window.
-#[must_use]
 pub fn variation(recording: &Recording, phases: &[PhaseId], seeds: &[u64]) -> Variation {
     let mut members: BTreeMap<PhaseId, Vec<usize>> = BTreeMap::new();
     for (window, &phase) in phases.iter().enumerate() {

@@ -105,25 +105,21 @@ impl Recording {
     }
 
     /// Accesses of all windows.
-    #[must_use]
     pub fn accesses(&self) -> u64 {
         self.windows.iter().map(|w| w.accesses).sum()
     }
 
     /// Instructions of all windows.
-    #[must_use]
     pub fn instructions(&self) -> u64 {
         self.windows.iter().map(|w| w.instructions).sum()
     }
 
     /// What a window counts for in the time of the run: instructions, or accesses where there are none.
-    #[must_use]
     pub fn time(&self, window: &RecordedWindow) -> f64 {
         (if self.by_instructions { window.instructions } else { window.accesses }) as f64
     }
 
     /// Exact miss ratio of the whole run at each size.
-    #[must_use]
     pub fn average(&self) -> Vec<f64> {
         let all = self.accesses().max(1) as f64;
         let mut sums = vec![0.0; self.sizes.len()];
@@ -157,7 +153,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder that has seen nothing.
-    #[must_use]
     pub fn new(options: RecordingOptions) -> Self {
         let at = |&seed: &u64| options.shards.iter().map(|&rate| Shards::new(rate, seed)).collect();
         let run = |rate: &SpatialRate| ShardsRun { rate: rate.get(), samples: 0, windows: Vec::new() };
@@ -237,7 +232,6 @@ impl Recorder {
     }
 
     /// The recording. A last window shorter than half a window is left out, unless it is the only one.
-    #[must_use]
     pub fn finish(mut self, name: String, incomplete: bool, notes: Vec<String>) -> Recording {
         if self.instructions + self.accesses > 0 {
             self.end_window();

@@ -28,7 +28,6 @@ pub struct Score {
 
 impl Score {
     /// Scores the estimates of several seeds. There is at least one.
-    #[must_use]
     pub fn of(recording: &Recording, estimates: &[Estimate]) -> Self {
         let time: Vec<f64> = recording.windows.iter().map(|w| recording.time(w)).collect();
         let weight: Vec<f64> = recording.windows.iter().map(|w| w.accesses as f64).collect();
@@ -69,13 +68,11 @@ fn weighted(values: &[f64], weights: &[f64]) -> f64 {
 }
 
 /// The mean; 0 of nothing.
-#[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// The standard deviation of a sample; 0 of less than two.
-#[must_use]
 pub fn deviation(values: &[f64]) -> f64 {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
@@ -84,7 +81,6 @@ pub fn deviation(values: &[f64]) -> f64 {
 
 /// Fewest samples with which settings of a strategy, given as (samples, error), come to `error`: between two settings
 /// on the way to less error straight in logarithms, as the curves are. `None` if no setting comes near enough.
-#[must_use]
 pub fn samples_for(error: f64, settings: &[(f64, f64)]) -> Option<f64> {
     let mut sorted: Vec<(f64, f64)> = settings.iter().copied().filter(|s| s.0 > 0.0 && s.1 > 0.0).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -62,7 +62,6 @@ impl Periodic {
     /// Profiles windows at exponentially distributed distances (as the paper does, to not fall in step with the
     /// program), models each by itself and takes what lies between two of them from both, in proportion to how near
     /// they are.
-    #[must_use]
     pub fn estimate(&self, recording: &Recording, seed: u64) -> Estimate {
         let mut random = StdRng::seed_from_u64(seed);
         let mut estimate = Estimate { windows: Vec::new(), samples: 0, profiled: 0, phases: 0 };

@@ -79,7 +79,6 @@ impl SimulatedBench<'_> {
 
 impl Simulated {
     /// The paper's machine, with quiet sensors in a cool room.
-    #[must_use]
     pub fn new(points: OperatingPoints) -> Self {
         Self { core: CoreSettings::default(), points, package: PackageSettings::default() }
     }

@@ -17,7 +17,6 @@ use crate::workloads::{Kernel, Workload};
 pub const MACHINE: &str = "reference out-of-order core";
 
 /// Name of the core with these settings.
-#[must_use]
 pub fn machine_name(core: &CoreSettings) -> String {
     if *core == CoreSettings::default() {
         return MACHINE.to_owned();
@@ -102,13 +101,11 @@ impl Calibration {
     }
 
     /// The machine's operating points.
-    #[must_use]
     pub const fn points(&self) -> &OperatingPoints {
         &self.points
     }
 
     /// Time of a miss that does not depend on the core's clock.
-    #[must_use]
     pub const fn latency(&self) -> Seconds {
         self.latency
     }
@@ -119,7 +116,6 @@ impl Calibration {
     }
 
     /// The frequencies, ascending.
-    #[must_use]
     pub fn frequencies(&self) -> &[Hertz] {
         self.runs.first().map_or(&[], |run| &run.frequencies)
     }

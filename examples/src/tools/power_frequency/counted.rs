@@ -57,14 +57,12 @@ pub enum StudyError {
 }
 
 /// Frequencies at which the reference core is calibrated: where it is profiled, and the ends of the range.
-#[must_use]
 pub fn calibrated_at(points: &OperatingPoints, profiled_at: Hertz) -> Vec<Hertz> {
     let ends = points.frequencies().next().into_iter().chain(points.frequencies().last());
     ascending(ends.chain([profiled_at]).collect())
 }
 
 /// Each once, in order.
-#[must_use]
 pub fn ascending(mut frequencies: Vec<Hertz>) -> Vec<Hertz> {
     frequencies.sort_by(|a, b| a.0.total_cmp(&b.0));
     frequencies.dedup();

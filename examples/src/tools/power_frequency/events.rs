@@ -32,7 +32,6 @@ const LLC_MISSES: usize = 7;
 const POWER: usize = 6;
 
 /// The events of the power model: instructions, and the first six.
-#[must_use]
 pub fn roles() -> Roles {
     let event = |number: usize| {
         let scaling = if number == RESOURCE_STALLS { Scaling::ResourceStalls } else { Scaling::Fixed };
@@ -49,7 +48,6 @@ pub fn roles() -> Roles {
 }
 
 /// What each of the [`EVENTS`] counts in `interval` on clock number `clock`.
-#[must_use]
 pub fn counts(interval: &Interval, clock: usize) -> [f64; EVENTS.len()] {
     let (activity, clock) = (&interval.activity, &interval.clocks[clock]);
     [

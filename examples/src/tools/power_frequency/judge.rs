@@ -85,7 +85,6 @@ pub fn errors(
 
 /// Mean size of the errors of values that were filled in, or counted, relative to the event's mean: over all
 /// intervals and those events that happen at all.
-#[must_use]
 pub fn filling_error(run: &Run, complete: &Complete<PhaseId>, clock: usize) -> f64 {
     let mut sums = [(0.0, 0.0); EVENTS.len()];
     for (number, interval) in run.intervals.iter().enumerate() {
@@ -117,14 +116,12 @@ pub struct Regret {
 }
 
 /// What is kept of the savings of several programs together.
-#[must_use]
 pub fn kept<'a>(all: impl Iterator<Item = &'a Regret>) -> f64 {
     let [ours, possible] = all.fold([0.0; 2], |[a, b], regret| [a + regret.saved[0], b + regret.saved[1]]);
     if possible > 0.0 { ours / possible } else { 1.0 }
 }
 
 /// Compares `schedule` with an exhaustive search of the truth, phase by phase.
-#[must_use]
 pub fn regret(truth: &Analysis<PhaseId>, schedule: &Schedule<PhaseId>, goal: &Goal) -> Regret {
     let fastest = truth.fastest();
     let total = truth.program_costs()[fastest.0].energy;

@@ -60,7 +60,6 @@ impl Traffic {
     }
 
     /// Of a phase, by its reuse profile and its accesses per instruction; `None` if either is missing.
-    #[must_use]
     pub fn modelled(profile: &ReuseProfile, accesses_per_instruction: Option<f64>) -> Option<Self> {
         let model = StatStack::fit(profile).ok()?;
         let accesses = accesses_per_instruction?;
@@ -120,13 +119,11 @@ impl TrafficModel {
     }
 
     /// Frequency that profiles are modelled at.
-    #[must_use]
     pub const fn frequency(&self) -> Hertz {
         self.frequency
     }
 
     /// Cycles of an instruction, and those of them that memory sets the length of.
-    #[must_use]
     pub fn cycles(&self, traffic: &Traffic) -> [f64; 2] {
         let memory = self.memory_ns * self.frequency.ghz();
         let [on_chip, far] = traffic.latencies(memory);

@@ -119,7 +119,6 @@ impl CounterSource for SimulatedCounters<'_> {
 }
 
 /// Number of the clock that runs at `frequency`.
-#[must_use]
 pub fn clock_at(run: &Run, frequency: Hertz) -> Option<usize> {
     run.frequencies.iter().position(|&f| f == frequency)
 }

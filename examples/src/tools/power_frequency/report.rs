@@ -36,19 +36,16 @@ pub struct Report<'a> {
 
 impl Report<'_> {
     /// The level of a phase in the schedule.
-    #[must_use]
     pub fn level(&self, phase: PhaseId) -> Level {
         self.advice.schedule.level(&phase).unwrap_or(self.study.predicted.fastest())
     }
 
     /// A level in GHz.
-    #[must_use]
     pub fn ghz(&self, level: Level) -> f64 {
         self.study.predicted.frequencies()[level.0].ghz()
     }
 
     /// `4.2 % longer, 21 % less energy` than at the highest frequency.
-    #[must_use]
     pub fn against(outcome: &Outcome<PhaseId>, fastest: &Outcome<PhaseId>) -> String {
         Self::change(outcome.total, fastest.total)
     }
@@ -168,13 +165,11 @@ impl Report<'_> {
     }
 
     /// The highest frequency and the lowest.
-    #[must_use]
     pub fn ends(&self) -> [Level; 2] {
         [self.study.predicted.fastest(), Level(0)]
     }
 
     /// What is recommended and what it brings, in a few lines.
-    #[must_use]
     pub fn recommendation(&self) -> Vec<String> {
         let (study, advice) = (self.study, self.advice);
         let bound = percent(advice.goal.slowdown());

@@ -59,7 +59,6 @@ pub struct Used {
 
 impl Used {
     /// Those of `machine` for a profile taken at `from`.
-    #[must_use]
     pub fn of(machine: &MachineModel, from: Hertz, frequencies: &[Hertz]) -> Self {
         Self {
             performance: machine.time_at(from).map_or("stall-based", |fit| fit.model.name()),
@@ -69,7 +68,6 @@ impl Used {
     }
 
     /// In a line or two.
-    #[must_use]
     pub fn in_words(&self) -> String {
         let models = format!("time by the {} model, power by that of {:?}", self.performance, self.power);
         let Some(lowest) = self.errors.first() else { return models };
@@ -124,19 +122,16 @@ impl Study {
     }
 
     /// Position of a phase among the views.
-    #[must_use]
     pub fn rank(&self, phase: PhaseId) -> Option<usize> {
         self.views.iter().position(|view| view.phase == phase)
     }
 
     /// What an analysis knows of a phase.
-    #[must_use]
     pub fn phase(analysis: &Analysis<PhaseId>, phase: PhaseId) -> Option<&Phase<PhaseId>> {
         analysis.phases().iter().find(|p| p.phase == phase)
     }
 
     /// The lowest frequency.
-    #[must_use]
     pub const fn slowest() -> Level {
         Level(0)
     }

@@ -3,7 +3,6 @@
 use crate::workloads::{Kernel, Segment, Workload};
 
 /// Programs of one phase each, from computing to waiting: to fit a power model on.
-#[must_use]
 pub fn training(seed: u64) -> Vec<(String, Workload)> {
     let kernels = [
         Kernel::Quicksort { keys: 8 << 10 },
@@ -42,7 +41,6 @@ pub fn training(seed: u64) -> Vec<(String, Workload)> {
 
 /// Programs with phases, from computing to waiting, none of which the training set has in the same sizes: to
 /// judge predictions by; each kernel is run `scale` times at a time.
-#[must_use]
 pub fn evaluation(seed: u64, scale: u32) -> Vec<(&'static str, Workload)> {
     let quicksort = Kernel::Quicksort { keys: 10 << 10 };
     let mergesort = Kernel::Mergesort { keys: 12 << 10 };

@@ -73,7 +73,6 @@ impl Unknown {
     }
 
     /// Mean over programs of something.
-    #[must_use]
     pub fn mean(&self, of: impl Fn(&Row) -> f64) -> f64 {
         self.rows.iter().map(of).sum::<f64>() / self.rows.len() as f64
     }

@@ -30,7 +30,6 @@ pub enum Pass {
 
 impl Distances {
     /// Walks a recording once. Distances of 2^31 and more are taken as one less than that.
-    #[must_use]
     pub fn of(recording: &Recording) -> Self {
         let mut ids = LineIds::new();
         let mut last: Vec<u64> = Vec::new(); // by line: number of its last reference
@@ -55,14 +54,12 @@ impl Distances {
     }
 
     /// Number of references.
-    #[must_use]
     pub fn references(&self) -> u64 {
         self.entries.len() as u64
     }
 
     /// Profiles of consecutive windows of `window` references (the last may be shorter) in `pass`, of every
     /// reference.
-    #[must_use]
     pub fn profiles(&self, window: u64, pass: Pass) -> Vec<ReuseProfile> {
         let windows = self.entries.chunks(window.max(1) as usize);
         windows.map(|window| self.profile(window.iter().copied().map(|entry| (entry, 1)), pass)).collect()
@@ -72,7 +69,6 @@ impl Distances {
     ///
     /// Gaps of whole references are drawn from their geometric distribution. A window without any sample is
     /// given that of the reference in its middle, so that no window is unknown.
-    #[must_use]
     pub fn sampled(&self, window: u64, pass: Pass, gap: f64, seed: u64) -> Vec<ReuseProfile> {
         let mut random = StdRng::seed_from_u64(seed);
         let survival = (-gap.max(1.0).recip()).ln_1p(); // of one step: ln(1 - 1 / gap)

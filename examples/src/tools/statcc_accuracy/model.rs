@@ -16,7 +16,6 @@ pub enum Model {
 impl Model {
     /// The model of a policy, or the nearest to it: FIFO misses about as often as random replacement, and the
     /// accessed bit and the tree approximate LRU.
-    #[must_use]
     pub const fn of(policy: Replacement) -> Self {
         match policy {
             Replacement::Lru | Replacement::Nehalem | Replacement::TreePlru | Replacement::Srrip => {
@@ -27,13 +26,11 @@ impl Model {
     }
 
     /// Whether it only comes near to a policy.
-    #[must_use]
     pub const fn approximates(self, policy: Replacement) -> bool {
         !matches!(policy, Replacement::Lru | Replacement::Random)
     }
 
     /// The policy that it models.
-    #[must_use]
     pub const fn policy(self) -> &'static str {
         match self {
             Self::StatStack => "LRU",
@@ -42,7 +39,6 @@ impl Model {
     }
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::StatStack => "statstack",
@@ -51,7 +47,6 @@ impl Model {
     }
 
     /// How it takes lines to leave.
-    #[must_use]
     pub const fn replacement(self) -> walk::Replacement {
         match self {
             Self::StatStack => walk::Replacement::Lru,

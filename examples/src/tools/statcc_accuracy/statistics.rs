@@ -21,7 +21,6 @@ pub struct Summary {
 
 impl Summary {
     /// Summarises the sizes of `errors`, whatever their signs.
-    #[must_use]
     pub fn of(errors: impl IntoIterator<Item = f64>) -> Self {
         let mut sizes: Vec<f64> = errors.into_iter().map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);

@@ -136,21 +136,18 @@ pub struct Results {
 
 impl Results {
     /// Errors of all pairs.
-    #[must_use]
     pub fn pair_errors(&self) -> Summary {
         Summary::of(self.pairs.iter().flatten().map(|outcome| outcome.error))
     }
 
     /// Errors of all pairs, predicted from one profile of each whole program: of those not flagged as sitting
     /// on a cliff, and of those that are.
-    #[must_use]
     pub fn steady_errors(&self, cliff: bool) -> Summary {
         let outcomes = self.pairs.iter().flatten().filter(|outcome| outcome.cliff == cliff);
         Summary::of(outcomes.map(|outcome| outcome.steady_error))
     }
 
     /// Errors of all mixes.
-    #[must_use]
     pub fn mix_errors(&self) -> Summary {
         Summary::of(self.mixes.iter().flatten().map(|outcome| outcome.error))
     }

@@ -28,26 +28,22 @@ const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 12, 16];
 
 impl Solo {
     /// What was counted in a window of a pass; of later passes than were played, the last one stands for them.
-    #[must_use]
     pub fn window(&self, pass: usize, window: usize) -> &Counters {
         window_of(&self.passes, pass, window).unwrap_or(&self.counters)
     }
 
     /// Misses per access in it that a prefetcher saves none of: what a model of reuse knows.
-    #[must_use]
     pub fn misses(&self, pass: usize, window: usize) -> f64 {
         let bare = self.sized.last().and_then(|all| window_of(&all.bare, pass, window));
         bare.unwrap_or(self.window(pass, window)).miss_ratio()
     }
 
     /// The same of the first pass as a whole.
-    #[must_use]
     pub fn all_misses(&self) -> f64 {
         self.sized.last().map_or(self.counters.miss_ratio(), |all| first_pass(&all.bare).miss_ratio())
     }
 
     /// These misses and the CPI of a window in each measured size, where latencies do not give the CPI.
-    #[must_use]
     pub fn cpis(&self, pass: usize, window: usize) -> Vec<(f64, f64)> {
         let point = |of: &Sized| {
             let bare = window_of(&of.bare, pass, window)?;
@@ -57,14 +53,12 @@ impl Solo {
     }
 
     /// The same of the first pass as a whole.
-    #[must_use]
     pub fn all_cpis(&self) -> Vec<(f64, f64)> {
         let point = |of: &Sized| (first_pass(&of.bare).miss_ratio(), first_pass(&of.passes).cpi());
         self.sized.iter().map(point).collect()
     }
 
     /// The misses per access that are counted where a model of reuse says `misses`: a prefetcher saves some.
-    #[must_use]
     pub fn counted_misses(&self, misses: f64) -> f64 {
         let points: Vec<(f64, f64)> = self
             .sized

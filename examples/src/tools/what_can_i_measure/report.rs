@@ -90,7 +90,6 @@ pub struct Valgrind {
 
 impl Report {
     /// The backend that observes programs by default, and why; or why there is none.
-    #[must_use]
     pub fn choice(&self) -> String {
         match (self.chosen.backend, self.counters.enough) {
             (Some(name), true) => {

@@ -67,7 +67,6 @@ pub struct SelfCheck {
 
 impl SelfCheck {
     /// Of the machine that `found` describes; `program` with `arguments` is to [walk] where [`WALK`] is set.
-    #[must_use]
     pub fn of(found: &Capabilities, program: &OsStr, arguments: &[&str]) -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mut check = Self {

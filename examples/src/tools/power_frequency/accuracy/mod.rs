@@ -63,13 +63,11 @@ pub struct Table {
 
 impl Table {
     /// Mean over programs of something.
-    #[must_use]
     pub fn mean(&self, of: impl Fn(&Row) -> f64) -> f64 {
         self.rows.iter().map(of).sum::<f64>() / self.rows.len() as f64
     }
 
     /// The largest over programs of something.
-    #[must_use]
     pub fn worst(&self, of: impl Fn(&Row) -> f64) -> f64 {
         self.rows.iter().map(of).fold(f64::NEG_INFINITY, f64::max)
     }
@@ -102,7 +100,6 @@ pub fn judge(machine: &Simulated, setup: &Setup, goal: Goal, watch: &Watch<'_>) 
 }
 
 /// Lowest, median and highest.
-#[must_use]
 pub fn stations(points: &OperatingPoints) -> [Hertz; 3] {
     let all: Vec<Hertz> = points.frequencies().collect();
     [all[0], all[all.len() / 2], all[all.len() - 1]]

@@ -113,7 +113,6 @@ impl<F: Files + Clone, S> NativeBench<F, S> {
     }
 
     /// Events of a power model: instructions, and what is counted of the first six quantities.
-    #[must_use]
     pub fn events(choice: &Choice) -> Vec<Event> {
         let counted = |&number: &usize| matches!(choice.supplies[number], Supply::Counted(_));
         let event = |number: usize| {

@@ -144,7 +144,6 @@ impl Choice {
     }
 
     /// How many of the quantities are counted.
-    #[must_use]
     pub fn counted(&self) -> usize {
         self.codes.len()
     }
