@@ -194,56 +194,52 @@ fn perf_options(options: &AutoOptions) -> PerfOptions {
     }
 }
 
+/// The settings as those of a backend that sees every access.
+#[cfg(any(feature = "dbi", feature = "qemu"))]
+macro_rules! exact_options {
+    ($options:expr, $Options:ident) => {{
+        let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
+            $options.clone();
+        let AutoOptions { children, strides, .. } = *$options;
+        $Options {
+            window,
+            line_size,
+            seed,
+            environment,
+            directory,
+            output_to_stderr,
+            children,
+            strides,
+            ..$Options::default()
+        }
+    }};
+}
+
 #[cfg(feature = "qemu")]
 fn qemu_options(options: &AutoOptions) -> QemuOptions {
-    let AutoOptions {
-        window,
-        line_size,
-        seed,
-        environment,
-        directory,
-        output_to_stderr,
-        children,
-        strides,
-        ..
-    } = options.clone();
-    QemuOptions {
-        window,
-        line_size,
-        seed,
-        environment,
-        directory,
-        output_to_stderr,
-        children,
-        strides,
-        ..QemuOptions::default()
-    }
+    exact_options!(options, QemuOptions)
 }
 
 #[cfg(feature = "dbi")]
 fn dbi_options(options: &AutoOptions) -> DbiOptions {
-    let AutoOptions {
-        window,
-        line_size,
-        seed,
-        environment,
-        directory,
-        output_to_stderr,
-        children,
-        strides,
-        ..
-    } = options.clone();
-    DbiOptions {
-        window,
-        line_size,
-        seed,
-        environment,
-        directory,
-        output_to_stderr,
-        children,
-        strides,
-        ..DbiOptions::default()
-    }
+    exact_options!(options, DbiOptions)
+}
+
+/// Asks whichever backend there is; counters something else, where that is said first.
+macro_rules! ask {
+    ($backend:expr, $sampler:pat => $answer:expr) => {
+        ask!($backend, $sampler => $answer, $sampler => $answer)
+    };
+    ($backend:expr, $perf:pat => $counted:expr, $sampler:pat => $answer:expr) => {
+        match $backend {
+            #[cfg(feature = "perf")]
+            Backend::Perf($perf) => $counted,
+            #[cfg(feature = "qemu")]
+            Backend::Qemu($sampler) => $answer,
+            #[cfg(feature = "dbi")]
+            Backend::Dbi($sampler) => $answer,
+        }
+    };
 }
 
 impl AutoSampler {
@@ -268,52 +264,24 @@ impl AutoSampler {
 
     /// What the distances of its samples are counted in.
     pub fn distances(&self) -> Clock {
-        match &self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.clocks().1,
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(_) => Clock::Accesses,
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(_) => Clock::Accesses,
-        }
+        ask!(&self.backend, sampler => sampler.clocks().1, _ => Clock::Accesses)
     }
 
     /// How the program ended, once it has.
     pub fn exit_status(&self) -> Option<TargetExit> {
-        match &self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.exit_status(),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.exit_status(),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.exit_status(),
-        }
+        ask!(&self.backend, sampler => sampler.exit_status())
     }
 
     /// Operands per access, where every access can be seen (`qemu`, `dbi`). An operand is what cachegrind calls a data
     /// reference: a read-modify-write is one (two accesses), and so is one that straddles lines.
     pub fn operands_per_access(&self) -> Option<f64> {
-        match &self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(_) => None,
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.operands_per_access(),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.operands_per_access(),
-        }
+        ask!(&self.backend, _ => None, sampler => sampler.operands_per_access())
     }
 
     /// The processes of the observed tree, where the backend follows them (`qemu`, `dbi`): the program first, in the order
     /// in which they began. Complete after the end.
     pub fn processes(&self) -> Vec<ProcessRecord> {
-        match &self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(_) => Vec::new(),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.processes(),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.processes(),
-        }
+        ask!(&self.backend, _ => Vec::new(), sampler => sampler.processes())
     }
 
     /// What the user should know about the run: parts that went unobserved, and why counters were refused where they
@@ -323,53 +291,25 @@ impl AutoSampler {
     }
 
     fn collect_warnings(&mut self) {
-        let own = match &self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.warnings(),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.warnings(),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.warnings(),
-        };
+        let own = ask!(&self.backend, sampler => sampler.warnings());
         self.warnings = self.refused.iter().chain(own).cloned().collect();
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        match &mut self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.locate(address),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.locate(address),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.locate(address),
-        }
+        ask!(&mut self.backend, sampler => sampler.locate(address))
     }
 }
 
 impl Sampler for AutoSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        let window = match &mut self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.next_window(plan),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.next_window(plan),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.next_window(plan),
-        };
+        let window = ask!(&mut self.backend, sampler => sampler.next_window(plan));
         self.collect_warnings();
         window
     }
 
     fn stop(&mut self) -> Result<(), SamplerError> {
-        let stopped = match &mut self.backend {
-            #[cfg(feature = "perf")]
-            Backend::Perf(sampler) => sampler.stop(),
-            #[cfg(feature = "qemu")]
-            Backend::Qemu(sampler) => sampler.stop(),
-            #[cfg(feature = "dbi")]
-            Backend::Dbi(sampler) => sampler.stop(),
-        };
+        let stopped = ask!(&mut self.backend, sampler => sampler.stop());
         self.collect_warnings();
         stopped
     }
