@@ -29,6 +29,7 @@ pub fn write_page(subject: &Subject<'_>, mut out: impl Write) -> io::Result<()> 
     };
     let notes: String = subject.notes.iter().map(|note| format!("<p>Note: {}</p>", escape(note))).collect();
     let model = escape(&subject.model);
+    let phases = phase_table(subject);
     let line = subject.run.line_size.bytes();
     write!(
         out,
@@ -63,8 +64,8 @@ numbers as far as the samples show. Of the model itself expect errors of a few t
 "#,
         tiles = tiles(subject),
         assumed = if subject.caches.measured { "" } else { " (sizes assumed)" },
-        table = phase_table(subject).html(),
-        table_notes = phase_table_notes(subject)
+        table = phases.html(),
+        table_notes = phase_table_notes(subject, phases.starred(true))
             .lines()
             .map(|note| format!("<p>{}</p>\n", escape(note)))
             .collect::<String>(),

@@ -83,6 +83,13 @@ impl PhaseTable {
         let folded: String = self.folded.iter().map(|(name, table)| table.details(name)).collect();
         self.shown.html() + &folded
     }
+
+    /// Whether a row has a star: a shown one, or also a folded one.
+    pub fn starred(&self, or_folded: bool) -> bool {
+        let star = |cell: &Cell| matches!(cell, Cell::Key(name, _) if name.ends_with('*'));
+        let has = |table: &Table| table.rows.iter().any(|row| star(&row[0]));
+        has(&self.shown) || or_folded && self.folded.iter().any(|(_, table)| has(table))
+    }
 }
 
 /// A row per phase and one for the average: share of the windows, code that sets it apart, miss ratio at the sizes of the
@@ -106,13 +113,13 @@ fn plural(count: usize, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// What the reader of the table must know.
-pub fn phase_table_notes(subject: &Subject<'_>) -> String {
+/// What the reader of the table must know, in which a phase may be `starred`.
+pub fn phase_table_notes(subject: &Subject<'_>, starred: bool) -> String {
     let mut text = String::new();
     if !subject.caches.measured {
         text += "(cache sizes assumed: this machine does not report its own)\n";
     }
-    if subject.phases.iter().any(|view| view.borrowed_from.is_some()) {
+    if starred {
         text += "(* never profiled: the miss ratios are those of the phase with the most similar code)\n";
     }
     if subject.curves.left_out >= 0.05 {
@@ -158,4 +165,26 @@ fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<Cell> {
         if high - low > 0.005 { Cell::Shares(low, high) } else { Cell::Share(point.miss_ratio) }
     };
     subject.caches.levels.iter().map(|level| cell(level.bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_that_is_folded_away_is_not_in_sight() {
+        let table = |names: [&str; 4]| {
+            let mut table = Table::bare(&["phase", "share", "code"]);
+            let shares = [0.95, 0.03, 0.01, 0.01];
+            let row =
+                |(name, share): (&str, f64)| vec![Cell::Key(name.into(), 0), Cell::Share(share), "f".into()];
+            table.rows = names.into_iter().zip(shares).map(row).collect();
+            PhaseTable::new(table, 1, 1, 1)
+        };
+        let starred = |names| [table(names).starred(false), table(names).starred(true)];
+        assert_eq!(starred(["A", "B", "C", "D"]), [false, false]);
+        assert_eq!(starred(["A*", "B", "C", "D"]), [true, true]);
+        assert_eq!(starred(["A", "B", "C*", "D"]), [false, true]); // among two others
+        assert_eq!(starred(["A", "B", "C", "D*"]), [false, true]); // a transition
+    }
 }

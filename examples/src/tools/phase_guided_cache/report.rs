@@ -39,13 +39,9 @@ pub(super) fn table(
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    write!(
-        out,
-        "{}\n\n{}{}",
-        summary(subject),
-        phase_table(subject).shown.text(),
-        phase_table_notes(subject)
-    )?;
+    let phases = phase_table(subject);
+    let notes = phase_table_notes(subject, phases.starred(false));
+    write!(out, "{}\n\n{}{notes}", summary(subject), phases.shown.text())?;
     if subject.processes.len() > 1 {
         write!(out, "\n{}", process_table(&subject.processes))?;
     }
