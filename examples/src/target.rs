@@ -257,8 +257,8 @@ pub enum TargetError {
     )]
     NoAccesses(Clock),
     /// No thread could be started for the workload.
-    #[error("cannot start a thread for the embedded workload: {0}")]
-    Thread(std::io::Error),
+    #[error(transparent)]
+    Thread(#[from] std::io::Error),
 }
 
 fn workload_names() -> String {
@@ -281,7 +281,7 @@ impl Target {
     /// # Errors
     /// [`TargetError`] if there is no thread for it.
     pub fn workload(name: &str, workload: &Workload, options: TargetOptions) -> Result<Self, TargetError> {
-        let events = workload.events().map_err(TargetError::Thread)?;
+        let events = workload.events()?;
         let sampler = ReplaySampler::new(events, options.replay()).map_err(SamplerError::from)?;
         Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
     }
@@ -313,7 +313,7 @@ impl Target {
     pub fn shared(command: &[OsString], options: TargetOptions) -> Result<Self, Failure> {
         options.backend.traces("--scope shared")?;
         let traced = Traced::spawn(command, Side::Data, options.backend, options.output_to_stderr)?;
-        let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay()).map_err(Failure::run)?;
+        let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay())?;
         Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
     }
 

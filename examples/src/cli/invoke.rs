@@ -1,6 +1,7 @@
 //! From arguments to an exit status: one clear line for each mistake, never a panic on a closed pipe.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,18 +19,29 @@ pub const USAGE: u8 = 2;
 /// Exit status of a run that was interrupted: what a shell gives to a command ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Why a pipeline ends without its result, in one line for the user.
-#[derive(Debug, thiserror::Error)]
+/// Why a pipeline ends without its result, in one line for the user. Any error fails the run; that one is the command
+/// line's fault is said where it is.
+#[derive(Debug)]
 pub enum Failure {
     /// The command line makes no sense: exit status 2.
-    #[error("{0}")]
     Usage(String),
     /// The run failed: exit status 1.
-    #[error("{0}")]
     Run(String),
     /// The program ended before there was anything to report: the status it ended with.
-    #[error("{1}")]
     Program(u8, String),
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(problem) | Self::Run(problem) | Self::Program(_, problem)) = self;
+        f.write_str(problem)
+    }
 }
 
 impl Failure {
@@ -213,7 +225,7 @@ mod tests {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
         let arguments = std::iter::once("tool").chain(arguments.iter().copied());
         let status = invoke(arguments, &mut out, &mut messages, |args: &Args, out, _| {
-            write!(out, "count {}", args.count).map_err(Failure::run)?;
+            write!(out, "count {}", args.count)?;
             result
         });
         (status, String::from_utf8(out).unwrap(), String::from_utf8(messages).unwrap())

@@ -19,6 +19,7 @@ pub use invoke::{Failure, INTERRUPTED, USAGE, command, interrupt_flag, invoke, m
 pub use players::{Recorded, TraceArgs, trace_formats};
 pub use progress::Progress;
 pub use size::{SizeError, cache_sizes, parse_bytes};
+pub use values::ByName;
 pub use watch::Watch;
 
 /// Options every pipeline takes.

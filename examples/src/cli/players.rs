@@ -102,7 +102,7 @@ impl TraceArgs {
 /// Reads a trace to its end. Objects, which have no addresses, become lines in the order of first touch.
 fn record(path: &Path, format: TraceFormat, line_size: LineSize) -> Result<Recording, Failure> {
     let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
-    let mut trace = TraceFile::open(path, format).map_err(Failure::run)?.stream;
+    let mut trace = TraceFile::open(path, format)?.stream;
     let mut recorder = Recorder::new(line_size);
     let mut objects = format.names_objects().then(LineIds::new);
     while let Some(event) = trace.next_event().map_err(|error| failed(error.to_string()))? {

@@ -1,8 +1,19 @@
 //! Numbers as values of options, each refused in the words that say what is wanted.
 
+use clap::ValueEnum;
 use reuse_sampler::LineSize;
 
 use super::parse_bytes;
+
+/// A choice by its name on the command line.
+pub trait ByName: ValueEnum {
+    /// That name.
+    fn name(&self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl<T: ValueEnum> ByName for T {}
 
 /// A finite number above 0.
 pub(crate) fn positive(text: &str) -> Result<f64, String> {

@@ -10,6 +10,7 @@ use statcache::StatCache;
 use statstack::StatStack;
 
 use super::{GuidedRun, PhaseRecord, WindowRecord};
+use crate::cli::Failure;
 
 /// Replacement policy that is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl RunCurves {
         run: &GuidedRun,
         replacement: Replacement,
         bootstrap: &Bootstrap,
-    ) -> Result<(), Box<dyn std::error::Error>> {
+    ) -> Result<(), Failure> {
         let weights = weights(run);
         let total: f64 = weights.values().sum();
         let (mut phases, mut strata) = (Vec::new(), Vec::new());

@@ -12,6 +12,7 @@ use phase_detect::{
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex, WindowPlan};
 
 use super::{GuidedRun, PhaseRecord, WindowRecord};
+use crate::cli::Failure;
 
 /// Settings of the loop.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +105,8 @@ impl PhaseGuide {
     /// Takes in a window and plans the next one of its thread.
     ///
     /// # Errors
-    /// [`GuideError::Phases`] if the window's signature is refused.
-    pub fn take(&mut self, window: &Window) -> Result<WindowPlan, GuideError> {
+    /// [`Failure`] if the window's signature is refused.
+    pub fn take(&mut self, window: &Window) -> Result<WindowPlan, Failure> {
         self.vector.extend(window.code_weights());
         // a trace of accesses alone has no code, nor has a thread that ended right after a boundary
         let signature = if window.code.is_empty() { None } else { Some(self.vector.finish()?) };
@@ -233,12 +234,12 @@ impl PhaseGuide {
 /// Runs `sampler` to the end of its program, or until `interrupted` says so.
 ///
 /// # Errors
-/// [`GuideError`] if the sampler or the detector fails.
+/// [`Failure`] if the sampler or the detector fails.
 pub fn run_guided(
     sampler: &mut dyn Sampler,
     options: GuidedOptions,
     mut interrupted: impl FnMut(&Progress) -> bool,
-) -> Result<GuidedRun, GuideError> {
+) -> Result<GuidedRun, Failure> {
     let mut guide = PhaseGuide::new(options)?;
     let mut plan = guide.initial_plan();
     let mut incomplete = false;
@@ -250,21 +251,6 @@ pub fn run_guided(
         }
     }
     Ok(guide.finish(incomplete)?)
-}
-
-/// Why a guided run failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GuideError {
-    /// The target could not be run or observed.
-    #[error(transparent)]
-    Sampler(#[from] reuse_sampler::SamplerError),
-    /// Profiles that do not go together.
-    #[error(transparent)]
-    Profiles(#[from] reuse_sampler::Error),
-    /// A window or a parameter was refused by the phase detector.
-    #[error(transparent)]
-    Phases(#[from] phase_detect::Error),
 }
 
 /// Does the same to the phase's profile and to the batch of the window.

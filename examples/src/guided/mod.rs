@@ -14,5 +14,5 @@ pub use batches::Batches;
 pub use cdf::cdf_error;
 pub use course::{AddressHasher, CodeCounts, Course, CoursePhases};
 pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves, beside, lending_margin};
-pub use driver::{GuideError, GuidedOptions, PhaseGuide, Progress, run_guided};
+pub use driver::{GuidedOptions, PhaseGuide, Progress, run_guided};
 pub use run::{GuidedRun, PhaseRecord, WindowRecord};

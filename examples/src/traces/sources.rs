@@ -160,12 +160,12 @@ impl Source {
             Self::Workload(workload, scale) => {
                 let workload = Workload::by_name(workload, limits.seed, *scale)
                     .ok_or_else(|| Failure::usage(TargetError::Workload { name: workload.clone() }))?;
-                let stopped = drive(&mut workload.events().map_err(Failure::run)?, &name, sink, limits)?;
+                let stopped = drive(&mut workload.events()?, &name, sink, limits)?;
                 Ok(RunEnd { stopped, notes: Vec::new() })
             }
             Self::Trace(path, format) => {
                 let format = format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage)?;
-                let file = TraceFile::open(path, format).map_err(Failure::run)?;
+                let file = TraceFile::open(path, format)?;
                 match file.stream.content(limits.line_size) {
                     Ok(TraceContent::Accesses(mut stream)) => {
                         let stopped = drive(&mut stream, &name, sink, limits)?;

@@ -1,6 +1,7 @@
 //! A kernel as a lazy stream of events: it runs on a thread of its own, a few thousand events ahead of whoever
 //! reads, so that a trace of any length is never held in memory.
 
+use std::io;
 use std::panic;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -30,7 +31,7 @@ impl EventStream {
     ///
     /// # Errors
     /// What the operating system answers if it has no thread to give.
-    pub fn start(kernel: impl FnOnce(&mut ChunkSink) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(kernel: impl FnOnce(&mut ChunkSink) + Send + 'static) -> io::Result<Self> {
         let (to_reader, full) = sync_channel(CHUNKS);
         let (empty, from_reader) = sync_channel(CHUNKS);
         for _ in 1..CHUNKS {
@@ -42,6 +43,9 @@ impl EventStream {
             kernel(&mut sink);
             // Fails only when nobody wants to know any more.
             let _ = sink.full.send(sink.chunk);
+        });
+        let kernel = kernel.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot start a thread for an embedded workload: {error}"))
         })?;
         Ok(Self { chunk: Vec::new(), taken: 0, full, empty, kernel: Some(kernel) })
     }

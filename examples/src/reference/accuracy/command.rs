@@ -145,20 +145,19 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     let mut traces = Vec::new();
     for path in &args.traces {
         let format = format_of(path).map_err(Failure::usage)?;
-        let mut file = TraceFile::open(path, format).map_err(Failure::run)?;
-        let stream = Stream::read(&mut file.stream, args.limit, args.common.seed).map_err(Failure::run)?;
+        let mut file = TraceFile::open(path, format)?;
+        let stream = Stream::read(&mut file.stream, args.limit, args.common.seed)?;
         traces.push(compare(path.display().to_string(), &stream, &settings, args)?);
     }
     for name in &args.workload {
         let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
         let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(unknown)?;
-        let mut events = workload.events().map_err(Failure::run)?;
-        let stream = Stream::read(&mut events, args.limit, args.common.seed).map_err(Failure::run)?;
+        let mut events = workload.events()?;
+        let stream = Stream::read(&mut events, args.limit, args.common.seed)?;
         traces.push(compare(name.clone(), &stream, &settings, args)?);
     }
     for command in &args.command {
-        let stream =
-            Stream::read(&mut program(command)?, args.limit, args.common.seed).map_err(Failure::run)?;
+        let stream = Stream::read(&mut program(command)?, args.limit, args.common.seed)?;
         traces.push(compare(command.clone(), &stream, &settings, args)?);
     }
     let report = Report {
@@ -214,15 +213,15 @@ fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> R
         return Err(Failure::Run(format!("{name}: no memory access was seen")));
     }
     let exact = exact(lines, settings).map_err(Failure::usage)?;
-    let samples = samples(stream, settings).map_err(Failure::run)?;
-    let fits = fits(&samples, &settings.sizes).map_err(Failure::run)?;
+    let samples = samples(stream, settings)?;
+    let fits = fits(&samples, &settings.sizes)?;
     let in_sets = args.ways.iter().map(|&ways| sets(lines, &samples, settings, ways).map_err(Failure::run));
     let in_sets = in_sets.collect::<Result<Vec<_>, _>>()?.concat();
     let intervals = match args.draws {
         None => Vec::new(),
         Some(draws) => {
             let bootstrap = Bootstrap::new(0.95, draws, settings.seed).map_err(Failure::usage)?;
-            let [lru, random] = intervals(&samples, &settings.sizes, &bootstrap).map_err(Failure::run)?;
+            let [lru, random] = intervals(&samples, &settings.sizes, &bootstrap)?;
             vec![
                 interval_row("StatStack", &lru, &exact.lru),
                 interval_row("StatCache", &random, &exact.random),

@@ -6,6 +6,7 @@ use reuse_sampler::{
 };
 
 use super::Samples;
+use crate::cli::Failure;
 use crate::guided::{Course, CoursePhases};
 use reuse_sampler::reference::{ExactLru, ExactRandom, RandomCachesError};
 
@@ -26,11 +27,7 @@ impl Stream {
     ///
     /// # Errors
     /// Those of the source and of the phase detector.
-    pub fn read(
-        source: &mut impl EventSource,
-        limit: u64,
-        seed: u64,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn read(source: &mut impl EventSource, limit: u64, seed: u64) -> Result<Self, Failure> {
         let (mut lines, mut phases) = (Vec::new(), CoursePhases::new(PHASE_WINDOW, seed)?);
         while let Some(event) = source.next_event()? {
             match event {

@@ -1,5 +1,6 @@
 //! The models that are compared, each under a name.
 
+use crate::cli::Failure;
 use reuse_sampler::{
     Bootstrap, CacheLines, CacheModel, Error, Grouped, Interval, ReuseProfile, Stratum, merge_alike,
 };
@@ -34,7 +35,7 @@ pub struct Fit {
 ///
 /// # Errors
 /// Those of the models: a run without samples.
-pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Box<dyn std::error::Error>> {
+pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Failure> {
     let lru = [
         ("StatStack", StatStack::fit as fn(&ReuseProfile) -> _),
         ("StatStack, distances alone", StatStack::fit_distances),
@@ -88,7 +89,7 @@ pub fn intervals(
     samples: &Samples,
     sizes: &[CacheLines],
     bootstrap: &Bootstrap,
-) -> Result<[Vec<Interval>; 2], Box<dyn std::error::Error>> {
+) -> Result<[Vec<Interval>; 2], Failure> {
     let parts = merge_alike(&samples.windows)?;
     let strata: Vec<Stratum<'_>> = parts.iter().map(Stratum::sampled).collect();
     Ok([

@@ -6,6 +6,7 @@ use statcache::StatCache;
 use statstack::StatStack;
 
 use super::{Samples, Settings};
+use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
 
 /// One policy at one number of ways.
@@ -27,12 +28,7 @@ pub struct Sets {
 ///
 /// # Errors
 /// Those of the models and of impossible geometries.
-pub fn sets(
-    lines: &[Line],
-    samples: &Samples,
-    settings: &Settings,
-    ways: u32,
-) -> Result<Vec<Sets>, Box<dyn std::error::Error>> {
+pub fn sets(lines: &[Line], samples: &Samples, settings: &Settings, ways: u32) -> Result<Vec<Sets>, Failure> {
     let lru = Grouped::fit(&samples.windows, StatStack::fit)?;
     let random = Grouped::fit(&samples.windows, StatCache::fit)?;
     let ratios =
@@ -63,12 +59,7 @@ pub fn sets(
     Ok(all)
 }
 
-fn simulate(
-    lines: &[Line],
-    settings: &Settings,
-    ways: u32,
-    policy: Policy,
-) -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+fn simulate(lines: &[Line], settings: &Settings, ways: u32, policy: Policy) -> Result<Vec<f64>, Failure> {
     let mut ratios = Vec::new();
     for size in &settings.sizes {
         let line_size = LineSize::B64;

@@ -106,7 +106,7 @@ pub fn run(args: &Args, watch: &Watch<'_>) -> Result<Results, Failure> {
         show_progress(watch, steps);
         !watch.is_interrupted()
     };
-    results.incomplete = !all(args, cache, &mut results, &mut go_on).map_err(Failure::run)?;
+    results.incomplete = !all(args, cache, &mut results, &mut go_on)?;
     if results.incomplete && results.is_empty() {
         return Err(Failure::run("interrupted before anything was measured"));
     }

@@ -175,11 +175,11 @@ fn one_run(
     }
     let plan = params.check(cache).map_err(Failure::usage)?;
     let mut watched = Watched { inner: &mut *testbed, watch, piece: f64::INFINITY, runs: 0 };
-    let run = measure(&mut watched, &plan).map_err(Failure::run)?;
+    let run = measure(&mut watched, &plan)?;
     let notes = notes(&mut *testbed, note, work);
     if !run.ended && args.machine.pid.is_none() {
         // The measurement has had enough; the program has not.
-        testbed.machine().wait().map_err(Failure::run)?;
+        testbed.machine().wait()?;
     }
     let curve = run.curve().map_err(|error| nothing(watch, &error))?;
     let (work, time) = match work {
@@ -208,8 +208,7 @@ fn run_per_size(
     let mut number = 0;
     let mut used;
     loop {
-        let (mut testbed, note) =
-            divided_or_not(args, subject, stop, &Work::CpuTime).map_err(Failure::run)?;
+        let (mut testbed, note) = divided_or_not(args, subject, stop, &Work::CpuTime)?;
         used = mechanism(&*testbed);
         let here = *cache.get_or_insert(testbed.cache());
         let params = PirateParams {
@@ -227,11 +226,11 @@ fn run_per_size(
         let Some(&bytes) = sizes.get(number) else { break };
         number += 1;
         show_progress(watch, number as u64);
-        let run = measure_fixed(&mut &mut *testbed, &plan, bytes).map_err(Failure::run)?;
+        let run = measure_fixed(&mut &mut *testbed, &plan, bytes)?;
         if watch.is_interrupted() {
             break;
         }
-        testbed.machine().wait().map_err(Failure::run)?;
+        testbed.machine().wait()?;
         points.push(whole_run(here, bytes, &run));
         if number == sizes.len() {
             break;

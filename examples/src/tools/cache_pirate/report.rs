@@ -197,10 +197,10 @@ impl Report<'_> {
 
     /// `report.html`, `curves.svg`, `curve.csv`, and `curve.json` in the cache-curve format.
     pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
-        let picture = draw(self.measured, self.incomplete).map_err(Failure::run)?;
-        folder.write("curves.svg", |out| out.write_all(picture.as_bytes())).map_err(Failure::run)?;
-        folder.write("report.html", |out| self.write_page(&picture, out)).map_err(Failure::run)?;
-        folder.write("curve.csv", |out| self.write_csv(out)).map_err(Failure::run)?;
+        let picture = draw(self.measured, self.incomplete).map_err(Failure::Run)?;
+        folder.write("curves.svg", |out| out.write_all(picture.as_bytes()))?;
+        folder.write("report.html", |out| self.write_page(&picture, out))?;
+        folder.write("curve.csv", |out| self.write_csv(out))?;
         folder.write("curve.json", |out| self.write_json(out)).map_err(Failure::run)
     }
 }

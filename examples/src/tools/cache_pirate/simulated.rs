@@ -34,13 +34,13 @@ pub fn simulate(args: &Args, watch: &Watch<'_>) -> Result<Measured, Failure> {
         Threads::Fixed(threads) => threads,
         Threads::Auto => PIRATE_CORES,
     };
-    let target = CoreSettings::new(program.player().map_err(Failure::run)?);
+    let target = CoreSettings::new(program.player()?);
     let testbed = SimulatedTestbed::new(&settings, target, u64::MAX, threads, PirateCore::default());
     let inner = testbed.map_err(Failure::usage)?;
     if args.mechanism == Mechanism::Pirate {
         return measured(args, source, &program, Watched { inner, watch, piece: PIECE, runs: 0 }, None, &[]);
     }
-    let inner = divided(inner, &Kernel::new(Features::default())).map_err(Failure::run)?;
+    let inner = divided(inner, &Kernel::new(Features::default()))?;
     let (sizes, remarks) = (inner.partition().sizes().collect(), confined_remarks(&inner));
     measured(args, source, &program, Watched { inner, watch, piece: PIECE, runs: 0 }, Some(sizes), &remarks)
 }
@@ -67,7 +67,7 @@ fn measured<T: Testbed>(
     let covering = pass as f64 / program.mix / (interval * sizes);
     params.cycles = Some(args.cycles.unwrap_or(covering.ceil().max(1.0) as u64));
     let plan = params.check(cache).map_err(Failure::usage)?;
-    let run = measure(&mut testbed, &plan).map_err(Failure::run)?;
+    let run = measure(&mut testbed, &plan)?;
     let curve = run.curve().map_err(|error| nothing(testbed.watch, &error))?;
     let mut notes = remarks.to_vec();
     if let Some(choice) = run.threads.as_ref().filter(|choice| !choice.one_thread_holds) {
@@ -92,7 +92,7 @@ fn program(args: &Args, watch: &Watch<'_>) -> Result<(String, Recorded), Failure
     if let Some(path) = &args.trace {
         let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
         let format = args.format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage)?;
-        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        let trace = TraceFile::open(path, format)?;
         let accesses =
             accesses(trace.stream, watch).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
         if accesses.is_empty() {
@@ -106,7 +106,7 @@ fn program(args: &Args, watch: &Watch<'_>) -> Result<(String, Recorded), Failure
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
     })?;
-    let recorded = Recorded::workload(&workload, line_size).map_err(Failure::run)?;
+    let recorded = Recorded::workload(&workload, line_size)?;
     Ok((format!("{name} (embedded)"), recorded))
 }
 

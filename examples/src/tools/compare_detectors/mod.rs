@@ -67,7 +67,7 @@ pub fn run_until(
     if code_only {
         let (program, interrupted) = source::code(args, interrupted)?;
         incomplete |= interrupted;
-        tables.push(experiments::agreement::of(&[program], setting).map_err(Failure::run)?);
+        tables.push(experiments::agreement::of(&[program], setting)?);
     }
     // Wavelets of all sizes are recorded in a run of their own: they take long, and nothing else needs them.
     for grid in [false, true] {
@@ -83,7 +83,7 @@ pub fn run_until(
         }
         incomplete |= recordings.iter().any(|recording| recording.incomplete);
         for experiment in wanted {
-            tables.extend(experiment.run(&recordings, setting).map_err(Failure::run)?);
+            tables.extend(experiment.run(&recordings, setting)?);
         }
     }
     args.common.present(
@@ -112,9 +112,9 @@ fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result
         let write = |extension: &str, text: &str| {
             folder.write(&format!("{name}.{extension}"), |out| out.write_all(text.as_bytes()))
         };
-        write("csv", &table.csv()).map_err(Failure::run)?;
+        write("csv", &table.csv())?;
         if let Some(picture) = &table.picture {
-            write("svg", picture).map_err(Failure::run)?;
+            write("svg", picture)?;
         }
     }
     let state = if incomplete { "<p class=\"incomplete\">Interrupted: incomplete.</p>" } else { "" };

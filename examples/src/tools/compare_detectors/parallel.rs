@@ -148,7 +148,7 @@ pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Tabl
             let Some(seen) = observe(style.programs(threads, seed), window, seed, interrupted)? else {
                 return Ok((tables, false));
             };
-            table.rows.push(row(threads, &seen).map_err(Failure::run)?);
+            table.rows.push(row(threads, &seen)?);
         }
         tables.push(table);
     }
@@ -182,14 +182,14 @@ fn observe(
     seed: u64,
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Seen>>, Failure> {
-    let settings = ChipSettings::paper().map_err(Failure::run)?;
+    let settings = ChipSettings::paper()?;
     let cores = programs.iter().map(|_| CoreSettings::new(Driven)).collect();
-    let mut chip = Chip::new(&settings, cores).map_err(Failure::run)?;
+    let mut chip = Chip::new(&settings, cores)?;
     let mut threads: BTreeMap<usize, Thread> = BTreeMap::new();
     for (number, program) in programs.into_iter().enumerate() {
         let thread = Thread {
-            events: program.events().map_err(Failure::run)?,
-            code: CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed).map_err(Failure::run)?,
+            events: program.events()?,
+            code: CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?,
             instructions: 0,
             pending: 0.0,
             began: 0.0,

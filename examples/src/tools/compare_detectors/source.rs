@@ -62,13 +62,12 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         children: ChildProcesses::Ignore,
         strides: 0,
     };
-    let mut target = Target::program(args.sources.program(), options).map_err(Failure::run)?;
-    let mut vector =
-        CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, args.common.seed).map_err(Failure::run)?;
+    let mut target = Target::program(args.sources.program(), options)?;
+    let mut vector = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, args.common.seed)?;
     let mut signatures = Vec::new();
     let plan = WindowPlan::count_only();
     let mut stopped = false;
-    while let Some(window) = target.sampler().next_window(&plan).map_err(Failure::run)? {
+    while let Some(window) = target.sampler().next_window(&plan)? {
         if window.thread.0 == 0 {
             vector.extend(window.code_weights());
             signatures.extend(vector.finish().ok());
@@ -76,7 +75,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
         let enough = args.limit.is_some_and(|limit| signatures.len() >= limit);
         if !stopped && (enough || interrupted.load(Ordering::Relaxed)) {
             stopped = true;
-            target.sampler().stop().map_err(Failure::run)?;
+            target.sampler().stop()?;
         }
     }
     if signatures.len() < 2 {

@@ -48,7 +48,7 @@ pub fn run(
             let Some(seen) = observe(style, threads, (window, limit), seed, interrupted)? else {
                 return Ok((tables, false));
             };
-            table.rows.push(parallel::row(threads, &seen).map_err(Failure::run)?);
+            table.rows.push(parallel::row(threads, &seen)?);
         }
         tables.push(table);
     }
@@ -77,17 +77,17 @@ fn observe(
         Style::Pipeline => "pipeline",
     };
     let command = [PROGRAM.to_owned(), word.to_owned(), threads.to_string()].map(OsString::from);
-    let mut target = Target::program(&command, options).map_err(Failure::run)?;
+    let mut target = Target::program(&command, options)?;
     let plan = WindowPlan::new(ReusePlan::Every);
-    let mut code = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed).map_err(Failure::run)?;
-    let chip = ChipSettings::paper().map_err(Failure::run)?;
+    let mut code = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?;
+    let chip = ChipSettings::paper()?;
     let mut seen = Vec::new();
     let mut stopped = false;
-    while let Some(window_seen) = target.sampler().next_window(&plan).map_err(Failure::run)? {
+    while let Some(window_seen) = target.sampler().next_window(&plan)? {
         let enough = limit.is_some_and(|limit| seen.len() >= limit);
         if !stopped && (enough || interrupted.load(Ordering::Relaxed)) {
             stopped = true;
-            target.sampler().stop().map_err(Failure::run)?;
+            target.sampler().stop()?;
         }
         // What is left of a thread at its end is no window; nor is one that nothing was seen of.
         let Some(cost) = modelled_cpi(&window_seen, &chip).filter(|_| window_seen.instructions >= window)
@@ -95,11 +95,7 @@ fn observe(
             continue;
         };
         code.extend(window_seen.code.iter().map(|&(address, n)| (address, n as f64)));
-        seen.push(Seen {
-            thread: u64::from(window_seen.thread.0),
-            signature: code.finish().map_err(Failure::run)?,
-            cost,
-        });
+        seen.push(Seen { thread: u64::from(window_seen.thread.0), signature: code.finish()?, cost });
     }
     if interrupted.load(Ordering::Relaxed) {
         return Ok(None);

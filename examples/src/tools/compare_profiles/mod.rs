@@ -121,13 +121,14 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
             folder
                 .write("comparison.json", |out| report::json(&change, &names, out))
                 .and_then(|()| folder.write("comparison.txt", |out| report::table(&change, &names, out)))
-                .and_then(|()| folder.write("report.html", |out| write_document(report::TITLE, &page, out)))
-                .map_err(Failure::run)?;
+                .and_then(|()| {
+                    folder.write("report.html", |out| write_document(report::TITLE, &page, out))
+                })?;
             for (side, runs) in [("before", &before), ("after", &after)].iter().filter(|_| args.run) {
                 for (number, run) in runs.iter().enumerate() {
                     let name = format!("{side}-{}.json", number + 1);
                     let write = |out: &mut dyn Write| run.profile.write(out).map_err(io::Error::other);
-                    folder.write(&name, write).map_err(Failure::run)?;
+                    folder.write(&name, write)?;
                 }
             }
             Ok(())

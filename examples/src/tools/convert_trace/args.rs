@@ -7,7 +7,7 @@ use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{LineSize, ReusePlan, SampleGap};
 
 use crate::cli::values::{line_size, sample_rate};
-use crate::cli::{CommandLine, Common, Failure};
+use crate::cli::{ByName, CommandLine, Common, Failure};
 use crate::traces::format_of;
 
 /// Converts traces and samples to the formats of other tools.
@@ -131,20 +131,10 @@ pub(super) enum To {
 }
 
 impl To {
-    /// Its name on the command line.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::Din => "din",
-            Self::Profile => "profile",
-            Self::Bb => "bb",
-        }
-    }
-
     /// What the name of such a file ends with.
-    pub(super) const fn extension(self) -> &'static str {
+    pub(super) fn extension(self) -> String {
         match self {
-            Self::Profile => "profile.json",
+            Self::Profile => "profile.json".to_owned(),
             other => other.name(),
         }
     }

@@ -18,7 +18,7 @@ use super::Stopped;
 use super::args::{Args, From, To};
 use super::perf::SampledAccesses;
 use super::profile::write_profile;
-use crate::cli::{Failure, Progress};
+use crate::cli::{ByName, Failure, Progress};
 use crate::traces::{BytesRead, InputFile};
 
 /// Events between two looks at the interrupt flag.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::args::To;
 use self::convert::{Converted, Job};
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
@@ -109,7 +109,7 @@ fn keep(stopped: Stopped, failure: &mut Option<Failure>) -> io::Error {
 struct Summary<'a> {
     source: String,
     from: &'static str,
-    to: &'static str,
+    to: String,
     file: Option<String>,
     seed: u64,
     #[serde(flatten)]

@@ -288,16 +288,6 @@ impl MethodName {
             Self::Oblivious => Method::Oblivious,
         }
     }
-
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Window => "window",
-            Self::Dynamic => "dynamic",
-            Self::Phase => "phase",
-            Self::Oblivious => "oblivious",
-        }
-    }
 }
 
 /// An experiment.
@@ -330,16 +320,6 @@ impl Model {
         match policy {
             Replacement::Random => Self::Random,
             _ => Self::Age,
-        }
-    }
-
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Age => "age",
-            Self::Settled => "settled",
-            Self::Lru => "lru",
-            Self::Random => "random",
         }
     }
 }

@@ -144,7 +144,7 @@ fn group(
     let settings = Settings { probes: Probes::Cliffs, ..Settings::default() };
     let run = CoRun::new(ground.cache()?, &programs, sharing_model(args.model()), settings);
     let offsets = Offsets::random(number + 1, args.common.seed).of_run(number, set.len());
-    let predicted = run.map_err(Failure::run)?.slowdown(&offsets);
+    let predicted = run?.slowdown(&offsets);
     let target = played[0].recording.references() as f64 / speeds[0];
     let simulated = reference::after_each_start(ground, &played, &offsets, &speeds)?;
     let simulated: Vec<f64> = simulated.into_iter().map(|cycles| cycles / target).collect();

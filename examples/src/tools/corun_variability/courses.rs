@@ -35,7 +35,7 @@ pub(super) fn width(time: f64) -> f64 {
 
 /// A predicted program over time.
 pub(super) fn predicted(trajectory: &Trajectory, program: usize, width: f64) -> Result<Vec<Bin>, Failure> {
-    let bins = trajectory.over_time(program, width).map_err(Failure::run)?;
+    let bins = trajectory.over_time(program, width)?;
     let bin = |b: cachesharing::TrajectoryBin| Bin {
         start: b.start,
         time: b.time,

@@ -48,7 +48,7 @@ pub(super) fn program(name: &str, bytes: u64, line_size: LineSize, seed: u64) ->
 }
 
 fn recorded(name: &str, workload: &Workload, line_size: LineSize) -> Result<Recorded, Failure> {
-    let recorded = Recording::workload(workload, line_size).map_err(Failure::run)?;
+    let recorded = Recording::workload(workload, line_size)?;
     Ok(Recorded { name: name.to_owned(), recording: Arc::clone(&recorded.recording), mix: recorded.mix })
 }
 

@@ -11,7 +11,7 @@ use super::args::{MethodName, PredictArgs};
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
 use super::{embedded, go_on, reference, solo};
-use crate::cli::{Failure, Recorded, Watch};
+use crate::cli::{ByName, Failure, Recorded, Watch};
 use crate::output::OutputDir;
 use crate::report::{Line, Panel, Table, draw_panels, percent, write_document};
 
@@ -129,7 +129,7 @@ fn pair(
         return Ok(None);
     }
     let slowdowns = runs.iter().map(|run| run.cycles / alone).collect();
-    let simulated = SlowdownDistribution::new(slowdowns).map_err(Failure::run)?;
+    let simulated = SlowdownDistribution::new(slowdowns)?;
     Ok(Some(Pair { target, interferer, methods, simulated, seconds }))
 }
 
@@ -160,7 +160,7 @@ fn table(pairs: &[Pair], names: &[&str]) -> Vec<Vec<String>> {
 
 /// Mean and largest error of the mean slowdown, and the median distance of the distributions, by method.
 struct Summary {
-    method: &'static str,
+    method: String,
     mean: f64,
     most: f64,
     distance: f64, // median Kolmogorov-Smirnov distance
@@ -209,7 +209,7 @@ fn summary(pairs: &[Pair]) -> Vec<Vec<String>> {
     rows.extend(summaries(pairs).into_iter().map(|s| {
         let distances = [s.distance, s.varied, s.levy].map(|d| format!("{d:.3}"));
         let errors = [percent(s.mean), percent(s.most)];
-        let cells = [s.method.to_owned()].into_iter().chain(errors).chain(distances);
+        let cells = [s.method].into_iter().chain(errors).chain(distances);
         cells.chain([format!("{:.0} x", s.speedup)]).collect()
     }));
     rows
@@ -291,7 +291,7 @@ fn files(pairs: &[Pair], names: &[&str], folder: &OutputDir) -> Result<(), Failu
     let panels: Vec<Panel> = names.iter().enumerate().map(panel).collect();
     let title = "Slowdowns of all targets, sorted";
     let svg = draw_panels(title, &panels).map_err(Failure::Run)?;
-    folder.write("evaluation.svg", |out| out.write_all(svg.as_bytes())).map_err(Failure::run)?;
+    folder.write("evaluation.svg", |out| out.write_all(svg.as_bytes()))?;
     let body = format!(
         "{}<h2>All pairs</h2>\n{}<figure><div class=\"plot\">{svg}</div></figure>\n",
         Table::from(summary(pairs)).html(),

@@ -6,7 +6,7 @@ use super::courses::{self, Bin};
 use super::predict::Course;
 use super::reference::Run;
 use super::{Findings, MethodName};
-use crate::cli::Failure;
+use crate::cli::{ByName, Failure};
 use crate::report::{Line, Panel, draw_panels};
 
 /// Pictures by the name of their file, with what they show.
@@ -36,7 +36,7 @@ fn slowdowns(found: &Findings) -> Result<String, Failure> {
         let chosen = number == found.answer.chosen;
         if chosen || by.method == MethodName::Oblivious {
             let colour = if chosen { 0 } else { 4 };
-            lines.push(curve(by.method.name().to_owned(), colour, !chosen, &by.variability.distribution));
+            lines.push(curve(by.method.name(), colour, !chosen, &by.variability.distribution));
         }
     }
     let panel = Panel { across: "runs (%)".to_owned(), up: "slower by at most (%)".to_owned(), lines };

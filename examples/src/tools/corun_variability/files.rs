@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::args::PredictArgs;
 use super::{Findings, courses, figures, object, page};
-use crate::cli::Failure;
+use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 
 /// Writes all files.
@@ -15,11 +15,10 @@ pub(super) fn write(args: &PredictArgs, found: &Findings, folder: &OutputDir) ->
         .and_then(|()| folder.write("trajectory.csv", |out| trajectory(found, out)))
         .and_then(|()| folder.write("bandwidth.csv", |out| bandwidth(found, out)))
         .and_then(|()| folder.write("cophases.csv", |out| co_phases(found, out)))
-        .and_then(|()| folder.write("culprits.csv", |out| culprits(found, out)))
-        .map_err(Failure::run)?;
+        .and_then(|()| folder.write("culprits.csv", |out| culprits(found, out)))?;
     let pictures = figures::all(found)?;
     for (name, _, svg) in &pictures {
-        folder.write(name, |out| out.write_all(svg.as_bytes())).map_err(Failure::run)?;
+        folder.write(name, |out| out.write_all(svg.as_bytes()))?;
     }
     folder.write("report.html", |out| page::write(args, found, &pictures, out)).map_err(Failure::run)
 }
@@ -106,7 +105,7 @@ fn slowdowns(found: &Findings, out: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let mut header = vec!["run".to_owned()];
     header.extend(found.programs[1..].iter().map(|p| format!("offset of {}", p.name())));
-    header.extend(found.answer.methods.iter().map(|by| by.method.name().to_owned()));
+    header.extend(found.answer.methods.iter().map(|by| by.method.name()));
     header.push("simulated".to_owned());
     csv.write_record(header)?;
     for run in 0..found.answer.chosen().slowdowns.len() {

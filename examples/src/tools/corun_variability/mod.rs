@@ -263,7 +263,7 @@ fn simulate(
         return Ok(None);
     }
     let slowdowns: Vec<f64> = runs.iter().map(|run| run.cycles / alone).collect();
-    let distribution = SlowdownDistribution::new(slowdowns.clone()).map_err(Failure::run)?;
+    let distribution = SlowdownDistribution::new(slowdowns.clone())?;
     let tracked = |run: usize| reference::tracked(ground, &programs, &offsets.of_run(run, programs.len()));
     let (fastest, slowest) = (tracked(answer.fastest.run)?, tracked(answer.slowest.run)?);
     Ok(Some(Truth { slowdowns, distribution, seconds, fastest, slowest, alone }))

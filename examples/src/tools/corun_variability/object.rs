@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::PredictArgs;
 use super::{Findings, Truth, certainty, schedule, ways};
+use crate::cli::ByName;
 use crate::report::letters;
 
 /// Quantiles that are told.

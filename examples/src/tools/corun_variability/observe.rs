@@ -91,7 +91,7 @@ pub(super) fn every_access(
         }
         ControlFlow::Continue(())
     });
-    if let Some(Some(failure)) = broken.map_err(Failure::run)? {
+    if let Some(Some(failure)) = broken? {
         return Err(failure);
     }
     end(&mut window, &mut bench)?;
@@ -146,9 +146,9 @@ impl Bench {
         let chip = |bytes: u64| {
             let mut settings = ground.settings.clone();
             let ways = bytes * geometry.ways() / geometry.bytes();
-            settings.shared.geometry = geometry.with_ways(ways).map_err(Failure::run)?;
+            settings.shared.geometry = geometry.with_ways(ways)?;
             let core = CoreSettings { timing: ground.timing, ..CoreSettings::new(Driven) };
-            Ok((bytes, Chip::new(&settings, vec![core]).map_err(Failure::run)?))
+            Ok((bytes, Chip::new(&settings, vec![core])?))
         };
         let chips = ground.sizes().into_iter().map(chip).collect::<Result<_, Failure>>()?;
         let times = ground.reuse_times.then(|| ReuseWatch::new(ground)).transpose()?;
@@ -179,13 +179,13 @@ impl Bench {
         let work = counted.iter().flatten().next().map_or(0.0, |(_, counters)| counters.instructions);
         let mix = references.len() as f64 / work;
         let points = counted.iter().flatten().map(|(bytes, counters)| point(*bytes, counters)).collect();
-        let mut curve = CacheCurve::new(points, mix, self.line_bytes).map_err(Failure::run)?;
+        let mut curve = CacheCurve::new(points, mix, self.line_bytes)?;
         let lines = || references.iter().map(|reference| reference.line);
         if let Some(times) = &mut self.times {
             let times = times.window(lines(), references.len())?;
-            curve = curve.with_reuse_times(times).map_err(Failure::run)?;
+            curve = curve.with_reuse_times(times)?;
         }
-        let line_size = reuse_sampler::LineSize::new(self.line_bytes).map_err(Failure::run)?;
+        let line_size = reuse_sampler::LineSize::new(self.line_bytes)?;
         Ok(((work, curve), self.reuse.window(line_size, lines())))
     }
 }

@@ -70,7 +70,7 @@ impl Question<'_> {
                 settings.probes = Probes::Cliffs;
             }
             let run = self.co_run_with(settings)?;
-            let variability = variability(&run, self.offsets, self.threads).map_err(Failure::run)?;
+            let variability = variability(&run, self.offsets, self.threads)?;
             methods.push(ByMethod { method, variability, seconds: began.elapsed().as_secs_f64() });
         }
         Ok(methods)
@@ -96,11 +96,11 @@ impl Question<'_> {
         let (fastest, slowest) = (course(fastest), course(slowest));
         // Phases that meet are told by the method that knows them.
         let by_phase = self.co_run(Method::Phase)?;
-        let culprits = culprits(&by_phase, self.offsets).map_err(Failure::run)?;
+        let culprits = culprits(&by_phase, self.offsets)?;
         let co_phases = by_phase.co_phases();
-        let whole = slowest.trajectory.over_time(0, slowest.trajectory.time()).map_err(Failure::run)?;
+        let whole = slowest.trajectory.over_time(0, slowest.trajectory.time())?;
         let share = whole.first().map_or(self.cache.bytes(), |bin| bin.bytes);
-        let sensitivity = way_sensitivity(&self.programs[0], share, self.way).map_err(Failure::run)?;
+        let sensitivity = way_sensitivity(&self.programs[0], share, self.way)?;
         Ok(Answer { methods, chosen, fastest, slowest, culprits, co_phases, share, sensitivity })
     }
 

@@ -80,9 +80,8 @@ pub(super) fn record(
     if args.phases_only {
         run.program = by_phase_only(&run.program)?;
     }
-    let stored =
-        profiles::encode(&profile(&run)?, profiles::is_parquet(&args.output)).map_err(Failure::run)?;
-    file.write(&stored).map_err(Failure::run)?;
+    let stored = profiles::encode(&profile(&run)?, profiles::is_parquet(&args.output))?;
+    file.write(&stored)?;
     let (name, windows, phases) =
         (run.program.name(), run.program.window_count(), run.program.phases().len());
     let said = if args.json {
@@ -233,7 +232,7 @@ fn sampled(
         strides: 0,
     };
     let target = Target::program(&args.program, options).and_then(Target::in_accesses);
-    let mut target = target.map_err(Failure::run)?;
+    let mut target = target?;
     let rate = args.sample_rate.unwrap_or(if counters { SAMPLED_GAP.recip() } else { SAMPLE_RATE });
     let gap = SampleGap::mean(rate.recip()).map_err(Failure::usage)?;
     let guided = GuidedOptions {
@@ -318,7 +317,7 @@ fn measured(path: &Path) -> Result<Run, Failure> {
 fn by_phase_only(program: &Program<u64>) -> Result<Program<u64>, Failure> {
     let windows = program.windows().map(|(work, phase, _)| Window::of_phase(work, program.phases()[phase].0));
     let (phases, units) = (program.phases().to_vec(), program.units().clone());
-    let lean = Program::new(program.name(), phases, windows).map_err(Failure::run)?;
+    let lean = Program::new(program.name(), phases, windows)?;
     Ok(lean.with_units(units))
 }
 
@@ -331,7 +330,7 @@ fn by_phase(
     for ((_, phase, _), profile) in program.windows().zip(windows) {
         let phase = program.phases()[phase].0;
         match phases.get_mut(&phase) {
-            Some(sum) => sum.merge(&profile).map_err(Failure::run)?,
+            Some(sum) => sum.merge(&profile)?,
             None => {
                 phases.insert(phase, profile);
             }
@@ -376,7 +375,7 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
         }
     }
     let (name, units) = (sum.program.name().to_owned(), sum.program.units().clone());
-    let all = Program::new(&*name, [], windows.clone()).map_err(Failure::run)?;
+    let all = Program::new(&*name, [], windows.clone())?;
     // Windows that had their phase's curve have the new one's.
     for (window, own) in windows.iter_mut().zip(own) {
         if !own {
@@ -384,14 +383,14 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
         }
     }
     let curves = all.phases().to_vec();
-    let program = Program::new(name, curves, windows).map_err(Failure::run)?.with_units(units);
+    let program = Program::new(name, curves, windows)?.with_units(units);
     let (mut reuse, mut code): (HashMap<u64, ReuseProfile>, HashMap<u64, String>) = Default::default();
     for ((number, old), news) in work {
         let Some((&new, _)) = news.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { continue };
         let part = if number == 0 { &sum } else { &run };
         if let Some(profile) = part.reuse.get(&old) {
             match reuse.get_mut(&new) {
-                Some(sum) => sum.merge(profile).map_err(Failure::run)?,
+                Some(sum) => sum.merge(profile)?,
                 None => {
                     reuse.insert(new, profile.clone());
                 }
@@ -411,7 +410,7 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
 fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
     let program = &run.program;
     let line_bytes = program.phases().first().map_or(64, |(_, curve)| curve.line_size());
-    let line_size = LineSize::new(line_bytes).map_err(Failure::run)?;
+    let line_size = LineSize::new(line_bytes)?;
     let mut profile = PhaseProfile::new(program.name(), line_size);
     profile.incomplete = run.incomplete;
     let windows: Vec<(f64, usize, f64)> =
@@ -438,7 +437,7 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
             phase: letters(program.phases()[phase].0 as usize),
         })
         .collect();
-    let mut curves = ProgramFile::from_program(program).map_err(Failure::run)?;
+    let mut curves = ProgramFile::from_program(program)?;
     curves.cache_bytes = run.machine.cache_bytes();
     let (machine, remarks) = (run.machine.clone(), run.remarks.clone());
     Stored { curves, machine, remarks }.write(&mut profile)?;

@@ -89,7 +89,7 @@ pub(super) fn after_each_start(
             ground.core(played, (offset * played.recording.references() as f64) as u64)
         });
         let cores = cores.collect::<Result<Vec<_>, Failure>>()?;
-        let mut chip = Chip::new(&ground.settings, cores).map_err(Failure::run)?;
+        let mut chip = Chip::new(&ground.settings, cores)?;
         let (first, others): (Vec<usize>, Vec<usize>) =
             (0..chip.cores()).partition(|&core| (core == 0) == target_first);
         // Those that come first fill the cache together, then all share it for as long.
@@ -146,7 +146,7 @@ fn met(
         ground.core(played, (place + length - warm_ups[i] % length) % length)
     });
     let cores = cores.collect::<Result<Vec<_>, Failure>>()?;
-    let mut chip = Chip::new(&ground.settings, cores).map_err(Failure::run)?;
+    let mut chip = Chip::new(&ground.settings, cores)?;
     gather(&mut chip, &warm_ups);
     Ok(chip)
 }

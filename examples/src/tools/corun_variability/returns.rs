@@ -25,7 +25,7 @@ impl ReuseWatch {
         let private = [Some(ground.settings.l1), ground.settings.l2].into_iter().flatten();
         let private = private.map(|cache| Cache::new(cache.geometry, cache.policy)).collect();
         let counter = SetReuseCounter::new(geometry.sets() as usize, geometry.ways() as u32);
-        Ok(Self { geometry, private, counter: counter.map_err(Failure::run)?, now: 0 })
+        Ok(Self { geometry, private, counter: counter?, now: 0 })
     }
 
     /// The program accesses a line.

@@ -31,8 +31,7 @@ pub(super) fn modelled(
     mix: f64,
     sizes: &[u64],
 ) -> Result<CacheCurve, Failure> {
-    let curve =
-        modelled_curve(&ground.settings, profile, mix, ground.base_cpi(), sizes).map_err(Failure::run)?;
+    let curve = modelled_curve(&ground.settings, profile, mix, ground.base_cpi(), sizes)?;
     let points = curve.points().iter().filter_map(|p| {
         let (miss_ratio, fetch_ratio) = (p.miss_ratio?, p.fetch_ratio?);
         Some(CurvePoint { bytes: p.bytes, cpi: p.cpi, miss_ratio, fetch_ratio, hit_rate: p.hit_rate })
@@ -53,7 +52,7 @@ pub(super) fn with_estimated_times(
     let private = ground.settings.l2.unwrap_or(ground.settings.l1).geometry.lines();
     let way = geometry.bytes() / geometry.ways();
     let times = ReuseTimes::estimated(way, geometry.ways() as u32, private, profile);
-    curve.with_reuse_times(times.map_err(Failure::run)?).map_err(Failure::run)
+    curve.with_reuse_times(times?).map_err(Failure::run)
 }
 
 /// The reuse of a stream of lines, window by window, from how long ago each access's line was touched.

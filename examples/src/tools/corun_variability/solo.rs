@@ -64,7 +64,7 @@ fn windows(
     if ground.reuse_times {
         let all = reuse_times(ground, played)?;
         for ((_, curve), times) in windows.iter_mut().zip(all) {
-            *curve = curve.clone().with_reuse_times(times).map_err(Failure::run)?;
+            *curve = curve.clone().with_reuse_times(times)?;
         }
     }
     Ok(windows)
@@ -95,7 +95,7 @@ fn by_size(
                 let counted = pass.get(number)?;
                 counted.trusted.then(|| point(bytes, &counted.counters))
             });
-            let curve = CacheCurve::new(points.collect(), played.mix, line).map_err(Failure::run)?;
+            let curve = CacheCurve::new(points.collect(), played.mix, line)?;
             Ok((accesses as f64 / played.mix, curve))
         })
         .collect()
@@ -106,10 +106,10 @@ fn alone(ground: &Ground, played: &Recorded, bytes: u64) -> Result<Vec<Counted>,
     let mut settings = ground.settings.clone();
     let geometry = settings.shared.geometry;
     let ways = bytes * geometry.ways() / geometry.bytes();
-    settings.shared.geometry = geometry.with_ways(ways).map_err(Failure::run)?;
+    settings.shared.geometry = geometry.with_ways(ways)?;
     let warm_up = ground.warm_up(played);
     let core = ground.core(played, played.recording.references() - warm_up)?;
-    let mut chip = Chip::new(&settings, vec![core]).map_err(Failure::run)?;
+    let mut chip = Chip::new(&settings, vec![core])?;
     chip.run_alone(0, warm_up);
     let mut last = chip.counters(0);
     let count = |accesses| {
@@ -126,18 +126,18 @@ fn beside_pirate(ground: &Ground, played: &Recorded, stolen: u64) -> Result<Vec<
     let warm_up = ground.warm_up(played);
     let core = ground.core(played, played.recording.references() - warm_up)?;
     let testbed = SimulatedTestbed::new(&ground.settings, core, u64::MAX, 1, PirateCore::default());
-    let mut testbed = testbed.map_err(Failure::run)?;
+    let mut testbed = testbed?;
     let who = if stolen > 0 { Who::Both } else { Who::Target };
-    testbed.steal(stolen, 1).map_err(Failure::run)?;
+    testbed.steal(stolen, 1)?;
     // The second walk finds what the first one brought in.
-    testbed.run(Who::Pirate, Until::Walks(2)).map_err(Failure::run)?;
-    testbed.run(who, Until::Work(warm_up as f64 / played.mix)).map_err(Failure::run)?;
-    let mut last = (testbed.target_counters(), testbed.read().map_err(Failure::run)?.pirate);
+    testbed.run(Who::Pirate, Until::Walks(2))?;
+    testbed.run(who, Until::Work(warm_up as f64 / played.mix))?;
+    let mut last = (testbed.target_counters(), testbed.read()?.pirate);
     ground
         .windows(played)
         .map(|accesses| {
-            testbed.run(who, Until::Work(accesses as f64 / played.mix)).map_err(Failure::run)?;
-            let now = (testbed.target_counters(), testbed.read().map_err(Failure::run)?.pirate);
+            testbed.run(who, Until::Work(accesses as f64 / played.mix))?;
+            let now = (testbed.target_counters(), testbed.read()?.pirate);
             let touches = now.1.touches - last.1.touches;
             let fetches = now.1.fetches - last.1.fetches;
             let trusted = stolen == 0 || fetches <= MOST_PIRATE_FETCHES * touches;
@@ -192,7 +192,7 @@ impl Phases {
     /// The phase of a window with this curve.
     pub fn of(&mut self, curve: &CacheCurve) -> Result<u64, Failure> {
         let speeds: Vec<f64> = self.sizes.iter().map(|&bytes| curve.cpi(bytes as f64)).collect();
-        let signature = Signature::raw(speeds).map_err(Failure::run)?;
-        Ok(self.clusterer.classify(&signature).map_err(Failure::run)?.phase.index() as u64)
+        let signature = Signature::raw(speeds)?;
+        Ok(self.clusterer.classify(&signature)?.phase.index() as u64)
     }
 }

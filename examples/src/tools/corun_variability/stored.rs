@@ -116,9 +116,9 @@ impl Chip {
     pub fn cache(&self) -> Result<SharedCache, Failure> {
         let ways = u32::try_from(self.shared.ways).unwrap_or(u32::MAX);
         let cache = SharedCache::new(self.shared.bytes).and_then(|cache| cache.with_ways(ways));
-        let cache = cache.map_err(Failure::run)?;
+        let cache = cache?;
         match self.bandwidth {
-            Some(limit) => Ok(cache.with_memory(MemoryLimit::new(limit).map_err(Failure::run)?)),
+            Some(limit) => Ok(cache.with_memory(MemoryLimit::new(limit)?)),
             None => Ok(cache),
         }
     }
@@ -149,10 +149,10 @@ pub(super) struct Stored {
 impl Stored {
     /// What a profile holds, if it holds curves.
     pub fn read(profile: &PhaseProfile) -> Result<Option<Self>, Failure> {
-        let Some(curves) = profile.section(CURVES).map_err(Failure::run)? else { return Ok(None) };
-        let machine = profile.section(MACHINE).map_err(Failure::run)?;
+        let Some(curves) = profile.section(CURVES)? else { return Ok(None) };
+        let machine = profile.section(MACHINE)?;
         let machine = machine.unwrap_or(Machine::Measured { cache_bytes: None });
-        let remarks = profile.section(REMARKS).map_err(Failure::run)?.unwrap_or_default();
+        let remarks = profile.section(REMARKS)?.unwrap_or_default();
         Ok(Some(Self { curves, machine, remarks }))
     }
 

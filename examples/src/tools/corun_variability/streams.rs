@@ -67,7 +67,7 @@ pub(super) fn stream(number: u64, seed: u64, lines: u64, line_size: LineSize) ->
             }
         }
     });
-    let recording = Recording::of_lines(accesses, line_size).map_err(Failure::run)?;
+    let recording = Recording::of_lines(accesses, line_size)?;
     let name = format!("{number}: {shape:?} {part:.2}").to_lowercase();
     Ok(Recorded { name, recording: Arc::new(recording), mix })
 }

@@ -7,6 +7,7 @@ use cachesharing::{Culprit, SlowdownDistribution};
 use super::args::PredictArgs;
 use super::object::QUANTILES;
 use super::{Findings, Truth, certainty, schedule, ways};
+use crate::cli::ByName;
 use crate::output::OutputDir;
 use crate::report::{Table, bytes, letters, percent};
 
@@ -122,7 +123,7 @@ pub(super) fn methods(found: &Findings) -> Vec<Vec<String>> {
     let mut rows = vec![header];
     for (number, by) in found.answer.methods.iter().enumerate() {
         let time = format!("{:.2} ms", 1e3 * by.seconds);
-        let mut row = vec![by.method.name().to_owned(), by.variability.invocations.to_string(), time];
+        let mut row = vec![by.method.name(), by.variability.invocations.to_string(), time];
         if let Some(truth) = &found.truth {
             row.push(format!("{:.0} x", found.speedup(by.seconds, truth)));
             row.extend(compared(found, number, truth));

@@ -80,7 +80,7 @@ fn simulated(
     for cluster in &partition.clusters {
         let mut part = ground.clone();
         let geometry = ground.settings.shared.geometry.with_ways(u64::from(cluster.ways));
-        part.settings.shared.geometry = geometry.map_err(Failure::run)?;
+        part.settings.shared.geometry = geometry?;
         for (place, &target) in cluster.programs.iter().enumerate() {
             let mut list: Vec<&Recorded> = cluster.programs.iter().map(|&i| &played[i]).collect();
             list.rotate_left(place);

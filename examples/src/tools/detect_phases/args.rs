@@ -108,18 +108,6 @@ pub enum ClustererName {
     Pop,
 }
 
-impl ClustererName {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LeaderFollower => "leader-follower",
-            Self::KMeans => "k-means",
-            Self::Simpoint => "simpoint",
-            Self::Pop => "pop",
-        }
-    }
-}
-
 /// What predicts the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PredictorName {
@@ -131,18 +119,6 @@ pub enum PredictorName {
     LastValue,
     /// All, scored while they run; the best one predicts
     Scored,
-}
-
-impl PredictorName {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ppm => "ppm",
-            Self::RunLength => "run-length",
-            Self::LastValue => "last-value",
-            Self::Scored => "scored",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

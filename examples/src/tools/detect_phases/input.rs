@@ -59,7 +59,7 @@ fn name_of(path: &Path) -> String {
 /// The windows of a `.bb` file, each as soon as it is read: the file may be longer than memory.
 fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
     let name = name_of(path);
-    let input = InputFile::open(path).map_err(Failure::run)?;
+    let input = InputFile::open(path)?;
     let progress = Progress::over(input.bytes);
     let mut windows = BbWindows::new(input.reader);
     let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{name}: {error}"));
@@ -92,7 +92,7 @@ fn ready_signatures(
     take: Take<'_>,
 ) -> Result<Ended, Failure> {
     let name = name_of(path);
-    let input = InputFile::open(path).map_err(Failure::run)?;
+    let input = InputFile::open(path)?;
     let progress = Progress::over(input.bytes);
     let show = |lines| progress.show(input.read.get(), lines, "lines");
     let mut reader = WholeLines {
@@ -132,13 +132,13 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, options).map_err(Failure::usage)?
     } else {
-        Target::program(&args.program, options).map_err(Failure::run)?
+        Target::program(&args.program, options)?
     };
     let progress = Progress::over(None);
     let plan = WindowPlan::count_only();
     let mut incomplete = false;
     let mut windows = 0;
-    while let Some(window) = target.sampler().next_window(&plan).map_err(Failure::run)? {
+    while let Some(window) = target.sampler().next_window(&plan)? {
         // A thread that ends right after the end of a window leaves an empty one, which is none.
         let goes_on = match blocks(&window) {
             Err(_) => true,
@@ -151,7 +151,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
         };
         if !incomplete && (!goes_on || interrupted.load(Ordering::Relaxed)) {
             incomplete = true;
-            target.sampler().stop().map_err(Failure::run)?;
+            target.sampler().stop()?;
         }
     }
     let outcome = target.outcome();

@@ -19,7 +19,7 @@ use phase_detect::metrics::distinct_code;
 use self::detect::{Detection, Found, Phase};
 use self::input::{Ended, each_window};
 use self::report::Report;
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 use crate::report::DistinctView;
 use crate::target::{Outcome, Target};

@@ -12,7 +12,7 @@ use super::args::Args;
 use super::detect::{Found, Labelled, Phase};
 use super::input::Ended;
 use super::{page, pictures};
-use crate::cli::Failure;
+use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 use crate::report::{Cell, DistinctView, PhaseTable, ProcessRow, Table, count, percent, process_table};
 
@@ -226,25 +226,22 @@ impl Report<'_> {
 
     /// Writes `report.html`, its pictures, `windows.csv` and SimPoint's files.
     pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
-        let pictures = pictures::draw(self).map_err(Failure::run)?;
+        let pictures = pictures::draw(self)?;
         let text = |name: &str, content: &str| folder.write(name, |out| out.write_all(content.as_bytes()));
         text("phases.svg", &pictures.bar)
             .and_then(|()| text("similarity.svg", &pictures.similarity))
             .and_then(|()| text("projection.svg", &pictures.projection))
             .and_then(|()| text("report.html", &page::page(self, &pictures)))
-            .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))
-            .map_err(Failure::run)?;
+            .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))?;
         if let Some(simpoint) = &self.found.simpoint {
             text("phases.simpoints", &simpoints_file(simpoint.points()))
                 .and_then(|()| text("phases.weights", &weights_file(simpoint.points())))
-                .and_then(|()| text("phases.labels", &simpoint.labels_file()))
-                .map_err(Failure::run)?;
+                .and_then(|()| text("phases.labels", &simpoint.labels_file()))?;
             if let Some(percent) = self.args.coverage {
                 let share = f64::from(percent) / 100.0;
                 let points = simpoint.covering(share);
                 text(&format!("phases.simpoints.lpt{share}"), &simpoints_file(&points))
-                    .and_then(|()| text(&format!("phases.weights.lpt{share}"), &weights_file(&points)))
-                    .map_err(Failure::run)?;
+                    .and_then(|()| text(&format!("phases.weights.lpt{share}"), &weights_file(&points)))?;
             }
         }
         Ok(())

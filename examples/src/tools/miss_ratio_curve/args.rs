@@ -9,7 +9,7 @@ use reuse_sampler::{CacheLines, LineSize};
 
 use super::prefetch::Prefetch;
 use crate::cli::values::{line_size, sample_rate};
-use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
+use crate::cli::{ByName, CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
 use crate::target::{Backend, ChildProcesses, SAMPLED_GAP, Scope};
 use crate::traces::format_of;
 
@@ -120,16 +120,6 @@ pub enum Unit {
     Bytes,
 }
 
-impl Unit {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Objects => "objects",
-            Self::Bytes => "bytes",
-        }
-    }
-}
-
 /// The cache whose hot spots are asked for, and the levels that hints are judged at, the smallest first.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
@@ -144,16 +134,6 @@ pub enum CacheSide {
     Data,
     /// Instructions, each a fetch by itself
     Instruction,
-}
-
-impl CacheSide {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Instruction => "instruction",
-        }
-    }
 }
 
 impl From<CacheSide> for Side {
@@ -179,16 +159,6 @@ pub enum Model {
 }
 
 impl Model {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Statstack => "statstack",
-            Self::Statcache => "statcache",
-            Self::ExactLru => "exact-lru",
-            Self::ExactRandom => "exact-random",
-        }
-    }
-
     /// What it is, for people.
     pub const fn title(self) -> &'static str {
         match self {
@@ -255,8 +225,9 @@ impl Args {
                 format!("--prefetch is not modelled with random replacement ({})", self.model.name());
             return Err(Failure::Usage(format!("{problem}: give --model statstack or exact-lru")));
         }
+        let model = self.model.name();
         let what = match () {
-            () if self.model.is_exact() => self.model.name(),
+            () if self.model.is_exact() => &model,
             () if self.side == CacheSide::Instruction => "--side instruction",
             () if self.scope == Some(Scope::Shared) => "--scope shared",
             () if self.prefetch.is_some() => "--prefetch",
@@ -299,7 +270,10 @@ impl Args {
             Some(Unit::Bytes) if self.ways.is_some() => "is for fully associative caches: leave out --ways",
             given => return Ok(objects.then(|| given.unwrap_or(Unit::Objects))),
         };
-        Err(Failure::Usage(format!("--unit {} {needs}", self.unit.map_or("", Unit::name))))
+        Err(Failure::Usage(format!(
+            "--unit {} {needs}",
+            self.unit.map(|unit| unit.name()).unwrap_or_default()
+        )))
     }
 
     /// The line size at which a trace in `format`, or whatever else runs, is observed.

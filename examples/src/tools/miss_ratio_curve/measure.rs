@@ -190,14 +190,14 @@ struct Curve {
 }
 
 /// The mean curve of the parts' models, and by how much it varies if samples are redrawn and `redrawn` fitted to them.
-fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt::Display>(
+fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler::Error>>(
     parts: &[Part],
     fit: impl Fn(&ReuseProfile) -> Result<M, E>,
     redrawn: impl Fn(&ReuseProfile) -> Result<N, E>,
     settings: &Fit<'_>,
 ) -> Result<Curve, Failure> {
     let profiles = || parts.iter().map(|part| &part.profile);
-    let model = Grouped::fit(profiles(), fit).map_err(Failure::run)?;
+    let model = Grouped::fit(profiles(), fit)?;
     let points = model.curve(settings.sizes).points;
     let invalidated = settings.sizes.iter().map(|&size| taken_away(parts, &model, size)).collect();
     let kinds = settings.observer.kinds(parts, &model, settings.sizes);
@@ -206,7 +206,7 @@ fn curve<M: CacheModel, N: CacheModel, E: From<reuse_sampler::Error> + std::fmt:
         return Ok(Curve { points, invalidated, intervals: None, kinds, spots });
     };
     let strata: Vec<Stratum<'_>> = profiles().map(Stratum::sampled).collect();
-    let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes).map_err(Failure::run)?;
+    let drawn = bootstrap.stratified(&strata, redrawn, settings.sizes)?;
     // Around the curve that is shown, which the redrawn models need not share.
     let around = |(&(size, miss_ratio), drawn): (&(CacheLines, f64), Interval)| Interval {
         size,

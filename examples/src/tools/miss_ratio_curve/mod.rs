@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use self::coherence::Coherence;
 use self::report::Report;
 use self::source::{Run, Settings};
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
+use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag};
 use crate::target::Outcome;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.

@@ -20,16 +20,6 @@ pub enum Prefetch {
     Stride,
 }
 
-impl Prefetch {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NextLine => "next-line",
-            Self::Stride => "stride",
-        }
-    }
-}
-
 /// What the prefetcher saw and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefetches {

@@ -13,9 +13,9 @@ use super::prefetch::Prefetch;
 use super::sets::SetsSimulated;
 use super::source::LEVEL;
 use super::spots::{Spots, Tip};
-use crate::cli::Failure;
+use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, Table, bytes, count, percent, process_table};
+use crate::report::{ProcessRow, Table, bytes, count, percent, picture, process_table};
 use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
@@ -47,7 +47,7 @@ pub struct Report<'a> {
 
 #[derive(Serialize)]
 struct Object<'a> {
-    model: &'static str,
+    model: String,
     line_size: u32,
     accesses: u64,
     /// Operands of instructions, where they are known.
@@ -61,17 +61,17 @@ struct Object<'a> {
     incomplete: bool,
     /// Ways of a set; null for fully associative caches.
     ways: Option<u32>,
-    side: &'static str,
+    side: String,
     /// The prefetcher in front of the cache, and how many lines it touched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    prefetch: Option<&'static str>,
+    prefetch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefetches: Option<u64>,
     /// Whose cache the curve is of: each thread's own, or one that all share.
     scope: &'static str,
     /// What `bytes` and `lines` of the points count, if it is not memory: objects, or bytes of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unit: Option<&'static str>,
+    unit: Option<String>,
     /// Level of the points' intervals, where they have any.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<f64>,
@@ -156,10 +156,10 @@ impl Report<'_> {
             incomplete: self.measured.incomplete,
             ways: self.ways,
             side: self.side.name(),
-            prefetch: self.prefetch.map(Prefetch::name),
+            prefetch: self.prefetch.map(|prefetch| prefetch.name()),
             prefetches: self.measured.prefetches,
             scope: self.scope.name(),
-            unit: self.unit.map(Unit::name),
+            unit: self.unit.map(|unit| unit.name()),
             level: self.measured.intervals.as_ref().map(|_| LEVEL),
             points: self.points().collect(),
             sets_simulated: &self.measured.sets,
@@ -375,7 +375,6 @@ impl Report<'_> {
 
     /// The curve as a picture: miss ratio in percent over the logarithm of the size.
     fn draw(&self) -> Result<String, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("cannot draw the curve: {error}");
         let points: Vec<(f64, f64)> =
             self.points().map(|p| ((p.bytes as f64).log2(), 100.0 * p.miss_ratio)).collect();
         let end = |ratio: fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
@@ -388,19 +387,15 @@ impl Report<'_> {
         let left = first.0.floor();
         let right = last.0.ceil().max(left + 1.0);
         let top = points.iter().chain(&high).map(|p| p.1).fold(0.0, f64::max).max(0.1) * 1.08;
-        let mut svg = String::new();
-        {
-            let area = SVGBackend::with_string(&mut svg, (840, 480)).into_drawing_area();
-            area.fill(&WHITE).map_err(|e| failed(&e))?;
+        let drawn = picture((840, 480), |area| {
             let state = if self.measured.incomplete { " (incomplete)" } else { "" };
             let title = format!("{}: {}{}{state}", self.source, self.model.title(), self.sets());
-            let mut chart = ChartBuilder::on(&area)
+            let mut chart = ChartBuilder::on(area)
                 .caption(title, ("sans-serif", 18))
                 .margin(16)
                 .x_label_area_size(48)
                 .y_label_area_size(64)
-                .build_cartesian_2d((left..right + 0.2).step(1.0), 0.0..top) // so that the last size has its label
-                .map_err(|e| failed(&e))?;
+                .build_cartesian_2d((left..right + 0.2).step(1.0), 0.0..top)?; // so that the last size has its label
             chart
                 .configure_mesh()
                 .x_desc(if self.unit == Some(Unit::Objects) { "cache size in objects" } else { "cache size" })
@@ -410,21 +405,18 @@ impl Report<'_> {
                 .light_line_style(WHITE)
                 .bold_line_style(BLACK.mix(0.12))
                 .label_style(("sans-serif", 13))
-                .draw()
-                .map_err(|e| failed(&e))?;
+                .draw()?;
             let colour = RGBColor(0x1f, 0x5f, 0xa8);
             if !low.is_empty() {
                 let band: Vec<(f64, f64)> = high.iter().chain(low.iter().rev()).copied().collect();
-                chart.draw_series([Polygon::new(band, colour.mix(0.18).filled())]).map_err(|e| failed(&e))?;
+                chart.draw_series([Polygon::new(band, colour.mix(0.18).filled())])?;
             }
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))
-                .map_err(|e| failed(&e))?;
+            chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
             let dots = points.iter().map(|&point| Circle::new(point, 3, colour.filled()));
-            chart.draw_series(dots).map_err(|e| failed(&e))?;
-            area.present().map_err(|e| failed(&e))?;
-        }
-        Ok(svg)
+            chart.draw_series(dots)?;
+            Ok(())
+        });
+        drawn.map_err(|error| format!("cannot draw the curve: {error}"))
     }
 }
 

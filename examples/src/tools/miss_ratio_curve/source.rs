@@ -19,7 +19,7 @@ use super::prefetch::{self, Prefetching};
 use super::sets::SomeSets;
 use super::spots::{Named, Observer, Tap};
 use super::threads::Threads;
-use crate::cli::{Failure, Progress};
+use crate::cli::{ByName, Failure, Progress};
 use crate::machines::chip::Policy;
 use crate::report::ProcessRow;
 use crate::target::{Outcome, Scope, Target, TargetOptions, command_name};
@@ -94,14 +94,14 @@ impl<'a> Settings<'a> {
             notes: Vec::new(),
         };
         if self.unit == Some(Unit::Bytes) {
-            let file = InputFile::open(path).map_err(Failure::run)?;
+            let file = InputFile::open(path)?;
             let bar = Progress::over(file.bytes);
             let watch =
                 Watch { interrupted, progress: &|requests| bar.show(file.read.get(), requests, "requests") };
             let mut reader = OracleGeneralReader::new(file.reader);
             return sized_lru(&mut reader, &self.sizes, &watch).map(ended).map_err(failed);
         }
-        let trace = TraceFile::open(path, format).map_err(Failure::run)?;
+        let trace = TraceFile::open(path, format)?;
         let bar = Progress::over(trace.bytes);
         let watch =
             Watch { interrupted, progress: &|accesses| bar.show(trace.read.get(), accesses, "accesses") };
@@ -120,9 +120,10 @@ impl<'a> Settings<'a> {
     fn refuse_order(&self, source: &str) -> Result<(), Failure> {
         let model = self.args.model;
         if model.is_exact() || self.scope == Scope::Shared || self.args.prefetch.is_some() {
+            let name = model.name();
             let what = match self.args.prefetch {
                 Some(_) => "--prefetch",
-                None if model.is_exact() => model.name(),
+                None if model.is_exact() => &name,
                 None => "--scope shared",
             };
             return Err(Failure::Usage(format!(
@@ -145,7 +146,7 @@ impl<'a> Settings<'a> {
         }
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
-        let events = workload.events().map_err(Failure::run)?;
+        let events = workload.events()?;
         let measured = self.replay(events, &watch, Failure::run, |pc| Some((locate(pc)?, true)))?;
         Ok(Run {
             source: format!("{name} (embedded)"),
@@ -170,7 +171,7 @@ impl<'a> Settings<'a> {
             strides: self.strides(),
         };
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
-        let mut target = target.map_err(Failure::run)?;
+        let mut target = target?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
         let mut measured = match (self.model(target.sampler(), &watch, Failure::run), target.outcome()) {
@@ -276,13 +277,13 @@ impl<'a> Settings<'a> {
                     }
                 });
                 let mut measured = if self.scope == Scope::Shared {
-                    let mut sampler = ReplaySampler::new(Merged(tapped), options).map_err(Failure::run)?;
+                    let mut sampler = ReplaySampler::new(Merged(tapped), options)?;
                     Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
                 } else if self.args.includes_coherence() {
-                    let mut sampler = ReplaySampler::new(tapped, options.coherent()).map_err(Failure::run)?;
+                    let mut sampler = ReplaySampler::new(tapped, options.coherent())?;
                     self.model_threads(&mut sampler, watch, failed)?
                 } else {
-                    let mut sampler = ReplaySampler::new(tapped, options).map_err(Failure::run)?;
+                    let mut sampler = ReplaySampler::new(tapped, options)?;
                     self.model(&mut sampler, watch, failed)?
                 };
                 // Of several threads with a private cache each, the sets of none were simulated.
@@ -326,7 +327,7 @@ impl<'a> Settings<'a> {
         let sampled = sample(sampler, &self.plan, add, &mut observer, watch);
         let (threads, incomplete) = sampled.map_err(failed)?;
         let seen = (bursts.accesses(), bursts.samples());
-        let parts = bursts.into_parts().map_err(Failure::run)?;
+        let parts = bursts.into_parts()?;
         Ok(Measured { threads, ..fit(&self.fit(&observer), &parts, seen, incomplete)? })
     }
 

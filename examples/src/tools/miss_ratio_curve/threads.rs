@@ -49,7 +49,7 @@ impl Threads {
         for (thread, bursts) in self.apart {
             let (seen, refetched) = ((bursts.accesses(), bursts.samples()), bursts.refetched());
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
-            let own = bursts.into_parts().map_err(Failure::run)?;
+            let own = bursts.into_parts()?;
             // A thread of few accesses may have no sample.
             if own.is_empty() {
                 continue;
@@ -60,7 +60,7 @@ impl Threads {
         }
         let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
         let seen = (self.process.accesses(), self.process.samples());
-        let shared = fit(&alone, &self.process.into_parts().map_err(Failure::run)?, seen, false)?;
+        let shared = fit(&alone, &self.process.into_parts()?, seen, false)?;
         let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
         Ok(Measured { threads, coherence: Some(coherence), shared: Some(shared.points), ..measured })
     }

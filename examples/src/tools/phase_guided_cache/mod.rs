@@ -46,7 +46,7 @@ pub(super) fn record(
 ) -> Result<(u8, Option<PhaseProfile>), Failure> {
     let mut stored = None;
     let status = observed(args, interrupted, true, messages, |subject| {
-        stored = Some(stored_profile(subject).map_err(Failure::run)?);
+        stored = Some(stored_profile(subject)?);
         Ok(())
     })?;
     Ok((status, stored))
@@ -82,7 +82,7 @@ fn observed(
     let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
     if args.draws > 0 {
         let bootstrap = Bootstrap::new(report::LEVEL, args.draws, args.seed).map_err(Failure::usage)?;
-        curves.add_intervals(&run, args.model.into(), &bootstrap).map_err(Failure::run)?;
+        curves.add_intervals(&run, args.model.into(), &bootstrap)?;
     }
     let mut subject = Subject::new(
         target.name().to_owned(),
@@ -153,7 +153,7 @@ pub(super) fn observe(
     let sampler: &mut dyn Sampler = target.sampler();
     let run = run_guided(sampler, options, show);
     watch.clear();
-    let mut run = run.map_err(Failure::run)?;
+    let mut run = run?;
     // A signal that ended the program ended the run before its end, too.
     run.incomplete |=
         interrupted.load(Ordering::Relaxed) || matches!(target.outcome(), Outcome::Signalled(_));

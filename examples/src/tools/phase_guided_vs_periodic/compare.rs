@@ -136,7 +136,7 @@ pub fn compare(recording: &Recording, plan: &Plan) -> Result<Compared, Failure> 
         samples_for(error, &tried)
     };
     let error = settings[0].score.cdf_error;
-    let first = guided_base.run(recording, plan.seeds[0]).map_err(Failure::run)?;
+    let first = guided_base.run(recording, plan.seeds[0])?;
     let phases: Vec<_> = first.run.windows.iter().map(|w| w.phase).collect();
     Ok(Compared {
         program: recording.name.clone(),
@@ -171,7 +171,7 @@ fn periodic(recording: &Recording, plan: &Plan, setting: Periodic) -> Setting {
 fn guided(recording: &Recording, plan: &Plan, setting: Guided) -> Result<Setting, Failure> {
     let estimates: Result<Vec<Estimate>, _> =
         plan.seeds.iter().map(|&seed| setting.estimate(recording, seed)).collect();
-    let score = Score::of(recording, &estimates.map_err(Failure::run)?);
+    let score = Score::of(recording, &estimates?);
     Ok(Setting { strategy: STRATEGIES[1], parameter: setting.gap_limit, gap: setting.gap, score })
 }
 

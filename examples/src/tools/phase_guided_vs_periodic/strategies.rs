@@ -13,7 +13,8 @@ use statstack::StatStack;
 
 use super::recording::{RecordedWindow, Recording};
 use super::thinning::thin;
-use crate::guided::{GuideError, GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves, WindowRecord};
+use crate::cli::Failure;
+use crate::guided::{GuidedOptions, GuidedRun, PhaseGuide, Replacement, RunCurves, WindowRecord};
 
 /// What a strategy says of a run.
 #[derive(Clone, Debug)]
@@ -111,8 +112,8 @@ impl Guided {
     /// of the phase around it are believed to differ.
     ///
     /// # Errors
-    /// [`GuideError`] if the detector refuses a window.
-    pub fn estimate(&self, recording: &Recording, seed: u64) -> Result<Estimate, GuideError> {
+    /// [`Failure`] if the detector refuses a window.
+    pub fn estimate(&self, recording: &Recording, seed: u64) -> Result<Estimate, Failure> {
         let Ran { mut run, samples, mut seen } = self.run(recording, seed)?;
         thin_out_dense(&mut run, &mut seen, recording, &mut StdRng::seed_from_u64(seed));
         let curves = RunCurves::fit(&run, Replacement::Lru, &recording.sizes);
@@ -127,7 +128,7 @@ impl Guided {
     }
 
     /// The run itself.
-    pub(super) fn run(&self, recording: &Recording, seed: u64) -> Result<Ran, GuideError> {
+    pub(super) fn run(&self, recording: &Recording, seed: u64) -> Result<Ran, Failure> {
         let reuse = match SampleGap::mean(self.gap) {
             Ok(gap) if self.gap > 1.0 => ReusePlan::Sparse(gap),
             _ => ReusePlan::Every,

@@ -48,9 +48,9 @@ pub fn apply(
     let fastest = truth.fastest();
     let interval = truth.program_costs()[fastest.0].time / truth.intervals() as f64;
     let dwell = (dwell / interval).ceil().min(f64::from(u32::MAX)) as u32;
-    let found = policies(files).map_err(Failure::run)?;
-    let pin = Pin::guarded(files.clone(), found).map_err(Failure::run)?;
-    let mut follower = Follower::new(pin, schedule.clone(), dwell).map_err(Failure::run)?;
+    let found = policies(files)?;
+    let pin = Pin::guarded(files.clone(), found)?;
+    let mut follower = Follower::new(pin, schedule.clone(), dwell)?;
     let mut predictor = Ppm::default();
     let mut applied = Applied { total: Cost::default(), fastest: Cost::default(), changes: 0, right: 0.0 };
     let (mut ran, mut right) = (0_u32, 0_u32);
@@ -60,7 +60,7 @@ pub fn apply(
                 break 'run;
             }
             let next = predictor.predict().map(|prediction| prediction.phase);
-            follower.enter(next.as_ref()).map_err(Failure::run)?;
+            follower.enter(next.as_ref())?;
             let cost = truth.interval_costs(number)[level(files, truth.frequencies())?];
             sleep(Duration::from_secs_f64(cost.time.0));
             applied.total += cost;
@@ -72,13 +72,13 @@ pub fn apply(
     }
     applied.changes = follower.changes();
     applied.right = f64::from(right) / f64::from(ran.max(1));
-    follower.stop().map_err(Failure::run)?;
+    follower.stop()?;
     Ok(applied)
 }
 
 /// Number of the frequency that the processor runs at: the upper limit, as a governor under load would choose.
 fn level(files: &Tree, frequencies: &[Hertz]) -> Result<usize, Failure> {
-    let limit = policies(files).map_err(Failure::run)?[0].limits.1;
+    let limit = policies(files)?[0].limits.1;
     // The kernel counts in kilohertz.
     frequencies.iter().position(|f| (f.0 - limit.0).abs() < 1e3).ok_or_else(|| {
         Failure::Run(format!(

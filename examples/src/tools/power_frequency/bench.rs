@@ -8,9 +8,10 @@ use powersleuth::linux::{PowerMeter, Thermometer};
 use powersleuth::power::OperatingPoints;
 use powersleuth::{Cycles, Error, Hertz, Joules, Seconds, Watts};
 
-use super::calibrate::{CalibrationError, INTERVAL, machine_name, sum};
+use super::calibrate::{self, INTERVAL, machine_name, sum};
 use super::events::roles;
 use super::suite;
+use crate::cli::Failure;
 use crate::machines::ooo::{CoreSettings, Machine, Package, PackageSettings, PowerTruth, Run, simulate};
 
 /// Stretches of each kernel.
@@ -78,22 +79,17 @@ impl SimulatedBench<'_> {
 }
 
 impl Simulated {
-    /// The paper's machine, with quiet sensors in a cool room.
-    pub fn new(points: OperatingPoints) -> Self {
-        Self { core: CoreSettings::default(), points, package: PackageSettings::default() }
-    }
-
     /// Runs the training kernels at every frequency and fits everything to what its files show.
     ///
     /// # Errors
-    /// [`CalibrationError`] if a kernel cannot run, nothing can be fitted, or `interrupted` is set.
-    pub fn calibrate(&self, seed: u64, interrupted: &AtomicBool) -> Result<MachineModel, CalibrationError> {
+    /// [`Failure`] if a kernel cannot run, nothing can be fitted, or `interrupted` is set.
+    pub fn calibrate(&self, seed: u64, interrupted: &AtomicBool) -> Result<MachineModel, Failure> {
         let frequencies: Vec<Hertz> = self.points.frequencies().collect();
         let machine = Machine { core: self.core, frequencies: frequencies.clone(), interval: INTERVAL };
         let mut runs = Vec::new();
         for (_, workload) in suite::training(seed) {
             if interrupted.load(Ordering::Relaxed) {
-                return Err(CalibrationError::Interrupted);
+                return Err(calibrate::interrupted());
             }
             runs.push(simulate(workload.events()?, &machine, STRETCHES * PART)?);
         }
@@ -111,6 +107,6 @@ impl Simulated {
         let empty = Calibration::new(roles().power.into_iter().map(|(event, _)| event), frequencies)?;
         let go_on = |_, _| !interrupted.load(Ordering::Relaxed);
         let measured = measure(&mut bench, empty, sizes, seed, go_on)?;
-        Ok(measured.ok_or(CalibrationError::Interrupted)?.fit(&machine_name(&self.core), None)?)
+        Ok(measured.ok_or_else(calibrate::interrupted)?.fit(&machine_name(&self.core), None)?)
     }
 }

@@ -9,7 +9,7 @@ use powersleuth::{Cycles, Error, Hertz, Seconds, Watts};
 
 use super::events::{counts, roles};
 use super::suite;
-use crate::machines::chip::ChipError;
+use crate::cli::Failure;
 use crate::machines::ooo::{CoreSettings, Interval, Machine, PowerTruth, Run, simulate};
 use crate::workloads::{Kernel, Workload};
 
@@ -34,22 +34,9 @@ const COVERAGE: f64 = 0.90;
 /// Intervals of each program.
 const TRAINING: usize = 15;
 
-/// Why there is no calibration.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CalibrationError {
-    /// The core could not be built.
-    #[error(transparent)]
-    Chip(#[from] ChipError),
-    /// A fit failed.
-    #[error(transparent)]
-    Fit(#[from] Error),
-    /// No thread could be started for a workload.
-    #[error("cannot start a thread for an embedded workload: {0}")]
-    Thread(#[from] std::io::Error),
-    /// The user did not want to wait.
-    #[error("interrupted before anything was measured")]
-    Interrupted,
+/// The user did not want to wait.
+pub(super) fn interrupted() -> Failure {
+    Failure::run("interrupted before anything was measured")
 }
 
 /// The training programs' runs at a few frequencies, and what follows from them.
@@ -78,21 +65,21 @@ impl Calibration {
     /// that are profiled at, and the ends of the range.
     ///
     /// # Errors
-    /// [`CalibrationError`] if a workload cannot run, or `interrupted` is set.
+    /// [`Failure`] if a workload cannot run, or `interrupted` is set.
     pub fn run(
         core: CoreSettings,
         points: OperatingPoints,
         frequencies: Vec<Hertz>,
         seed: u64,
         interrupted: &AtomicBool,
-    ) -> Result<Self, CalibrationError> {
+    ) -> Result<Self, Failure> {
         let machine = Machine { core, frequencies, interval: INTERVAL };
         let latency = latency(&machine, seed)?;
         let mut programs = Vec::new();
         let mut runs = Vec::new();
         for (program, workload) in suite::training(seed) {
             if interrupted.load(Ordering::Relaxed) {
-                return Err(CalibrationError::Interrupted);
+                return Err(self::interrupted());
             }
             programs.push(program);
             runs.push(simulate(workload.events()?, &machine, TRAINING)?);
@@ -206,7 +193,7 @@ impl Calibration {
 }
 
 /// Slope of the cycles of a miss over the frequency, of a list in memory that is followed.
-fn latency(machine: &Machine, seed: u64) -> Result<Seconds, CalibrationError> {
+fn latency(machine: &Machine, seed: u64) -> Result<Seconds, Failure> {
     let chase = Workload::kernel(Kernel::PointerChase { nodes: 256 << 10, hops: 60_000 }, 1, seed);
     let run = simulate(chase.events()?, machine, 1)?;
     let (slow, fast) = (0, run.frequencies.len() - 1);

@@ -1,20 +1,20 @@
 //! An embedded program on the reference core: profiled at one frequency on four counters, predicted at all, and
 //! run at all to see what is true.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use powersleuth::analysis::Analysis;
 use powersleuth::calibration::MachineModel;
-use powersleuth::multiplex::{CollectorError, CounterGroups, Filling, PerPhase};
+use powersleuth::multiplex::{CounterGroups, Filling, PerPhase};
 use powersleuth::performance::PerformanceModel;
 use powersleuth::power::{OperatingPoints, PowerModel};
 use powersleuth::{Error, Hertz};
 
-use super::calibrate::{Calibration, CalibrationError, INTERVAL, machine_name};
+use super::calibrate::{self, Calibration, INTERVAL, machine_name};
 use super::events::{EVENTS, roles};
 use super::study::{CodeOf, Study, Used};
 use super::{judge, observe};
+use crate::cli::Failure;
 use crate::machines::ooo::{CoreSettings, Machine, Run, simulate};
 use crate::workloads::{self, Workload};
 
@@ -31,29 +31,6 @@ pub struct Setup {
     pub seed: u64,
     /// The core.
     pub core: CoreSettings,
-}
-
-/// Why an embedded program could not be studied.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StudyError {
-    /// The machine could not be calibrated, or the program not run on it.
-    #[error(transparent)]
-    Calibration(#[from] CalibrationError),
-    /// Something could not be predicted.
-    #[error(transparent)]
-    Analysis(#[from] Error),
-    /// The counters gave what cannot be.
-    #[error(transparent)]
-    Counters(#[from] CollectorError<Infallible>),
-    /// No phases were found.
-    #[error(transparent)]
-    Phases(#[from] phase_detect::Error),
-    /// The program ended too soon.
-    #[error(
-        "the program ended within its first interval of {INTERVAL} instructions: give a longer one (--scale)"
-    )]
-    TooShort,
 }
 
 /// Frequencies at which the reference core is calibrated: where it is profiled, and the ends of the range.
@@ -113,7 +90,7 @@ impl Models {
 /// Studies `workload`, called `name`, on a core with these operating points until its end or until `interrupted` is set.
 ///
 /// # Errors
-/// [`StudyError`] if there is nothing to report.
+/// [`Failure`] if there is nothing to report.
 pub fn study(
     name: &str,
     workload: &Workload,
@@ -122,13 +99,15 @@ pub fn study(
     setup: &Setup,
     interrupted: &AtomicBool,
     progress: impl Fn(u64),
-) -> Result<Study, StudyError> {
-    let run = run(workload, setup, interrupted, progress).map_err(StudyError::Calibration)?;
+) -> Result<Study, Failure> {
+    let run = run(workload, setup, interrupted, progress)?;
     if run.intervals.is_empty() {
         return Err(if interrupted.load(Ordering::Relaxed) {
-            StudyError::Calibration(CalibrationError::Interrupted)
+            calibrate::interrupted()
         } else {
-            StudyError::TooShort
+            Failure::Run(format!(
+                "the program ended within its first interval of {INTERVAL} instructions: give a longer one (--scale)"
+            ))
         });
     }
     let phases = observe::phases(&run, setup.seed)?;
@@ -177,7 +156,7 @@ fn run(
     setup: &Setup,
     interrupted: &AtomicBool,
     progress: impl Fn(u64),
-) -> Result<Run, CalibrationError> {
+) -> Result<Run, Failure> {
     let clocks = setup.frequencies.iter().copied().chain([setup.profiled_at]);
     let machine = Machine { core: setup.core, frequencies: ascending(clocks.collect()), interval: INTERVAL };
     let mut seen = 0_u64;

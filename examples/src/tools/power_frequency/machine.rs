@@ -16,7 +16,7 @@ pub fn print(
     folder: Option<&OutputDir>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let file = serde_json::to_string(model).map_err(Failure::run)?;
+    let file = serde_json::to_string(model)?;
     args.common.present(
         folder,
         |folder| folder.write("machine.json", |out| writeln!(out, "{file}")).map_err(Failure::run),

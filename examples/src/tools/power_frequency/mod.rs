@@ -76,7 +76,7 @@ pub fn run_until(
     if let Some(reason) = cannot.as_ref().filter(|_| args.counted) {
         return Err(Failure::Run(reason.to_string()));
     }
-    let points = nehalem_points().map_err(Failure::run)?;
+    let points = nehalem_points()?;
     // Mistakes are found before the run, not after.
     args.goal(powersleuth::Watts(0.0))?;
     args.limits()?;
@@ -92,9 +92,9 @@ pub fn run_until(
                 let asked = args.setup(&points)?.frequencies;
                 let asked: Result<Vec<_>, _> =
                     asked.into_iter().map(|frequency| points.at(frequency)).collect();
-                let points = asked.and_then(OperatingPoints::new).map_err(Failure::run)?;
+                let points = asked.and_then(OperatingPoints::new)?;
                 let machine = args.simulated(points);
-                machine.calibrate(args.common.seed, interrupted).map_err(Failure::run)?
+                machine.calibrate(args.common.seed, interrupted)?
             }
         };
         watch.clear();
@@ -119,14 +119,14 @@ pub fn run_until(
     } else if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
         let models = if let Some(model) = args.machine_model()? {
-            Models::saved(&model, &setup).map_err(Failure::run)?
+            Models::saved(&model, &setup)?
         } else {
             let calibration = calibrate(points.clone(), &setup, &watch)?;
-            Models::fitted(&calibration, &setup).map_err(Failure::run)?
+            Models::fitted(&calibration, &setup)?
         };
         let progress = |events| watch.show_with(|| format!("{} events", crate::report::count(events)));
         let study = counted::study(name, &workload, &points, models, &setup, interrupted, progress);
-        let study = study.map_err(Failure::run)?;
+        let study = study?;
         let ending = if study.incomplete { interrupted_ending() } else { (0, None) };
         (study, ending)
     } else {
@@ -167,8 +167,7 @@ fn print(
     messages: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let drawn = study.predicted.program_costs()[study.predicted.fastest().0].power();
-    let advice =
-        Advice::give(study, args.goal(drawn)?, args.limits()?.as_ref(), hysteresis).map_err(Failure::run)?;
+    let advice = Advice::give(study, args.goal(drawn)?, args.limits()?.as_ref(), hysteresis)?;
     let applied = args.applied_to()?;
     let applied =
         applied.map(|(files, dwell)| apply::apply(study, &advice.schedule, &files, dwell, interrupted));
@@ -231,13 +230,13 @@ fn model(
     target: &mut Target,
 ) -> Result<Study, Failure> {
     let mut notes = target.notes();
-    let model = TrafficModel::fit(calibration, setup.seed).map_err(Failure::run)?;
-    let (predicted, code) = model.predict(run, &setup.frequencies).map_err(Failure::run)?;
+    let model = TrafficModel::fit(calibration, setup.seed)?;
+    let (predicted, code) = model.predict(run, &setup.frequencies)?;
     let threads = run.threads();
     if threads > 1 {
         notes.push(in_turn(threads));
     }
-    let views = Study::views(&predicted, &code, |address| target.locate(address)).map_err(Failure::run)?;
+    let views = Study::views(&predicted, &code, |address| target.locate(address))?;
     let (program, incomplete) = (target.name().to_owned(), run.incomplete);
     Ok(modelled_study(program, &model, setup, window, predicted, views, notes, incomplete))
 }

@@ -43,7 +43,7 @@ pub(super) fn study(
     setup: &Setup,
 ) -> Result<Study, Failure> {
     let failed = |error: powersleuth::Error| Failure::Run(format!("{}: {error}", path.display()));
-    let model = TrafficModel::fit(calibration, setup.seed).map_err(Failure::run)?;
+    let model = TrafficModel::fit(calibration, setup.seed)?;
     let predicted = model.predict_stored(stored, &setup.frequencies).map_err(failed)?;
     let mut views = Study::views(&predicted, &HashMap::new(), |_| None).map_err(failed)?;
     for view in &mut views {

@@ -8,11 +8,11 @@ use powersleuth::multiplex::Filling;
 use powersleuth::{Cycles, Error, Hertz, Kelvin, Seconds, Watts};
 
 use super::bench::Simulated;
-use super::calibrate::{CalibrationError, INTERVAL};
-use super::counted::StudyError;
+use super::calibrate::INTERVAL;
 use super::events::roles;
 use super::judge::{Errors, Regret, errors, regret, truth_with};
 use super::observe::{all_counted, phases};
+use crate::cli::Failure;
 use crate::machines::ooo::{Machine, Package, PackageSettings, PowerTruth, Run, simulate};
 use crate::workloads::Workload;
 
@@ -50,20 +50,20 @@ impl Unknown {
     /// Predicts `programs` from profiles at the highest frequency of `machine` by `model`, everything counted.
     ///
     /// # Errors
-    /// [`StudyError`] if one cannot run.
+    /// [`Failure`] if one cannot run.
     pub fn judge(
         machine: &Simulated,
         model: &MachineModel,
         programs: Vec<(&str, Workload)>,
         seed: u64,
-    ) -> Result<Self, StudyError> {
+    ) -> Result<Self, Failure> {
         let all: Vec<Hertz> = machine.points.frequencies().collect();
         let (lowest, highest) = (all[0], all[all.len() - 1]);
         let settings = Machine { core: machine.core, frequencies: all, interval: INTERVAL };
         let mut rows = Vec::new();
         for (name, workload) in programs {
-            let events = workload.events().map_err(CalibrationError::Thread)?;
-            let run = simulate(events, &settings, usize::MAX).map_err(CalibrationError::Chip)?;
+            let events = workload.events()?;
+            let run = simulate(events, &settings, usize::MAX)?;
             rows.push(row(name, &run, machine, model, seed)?);
         }
         let promised = model.route(highest, lowest).map_or([[0.0; 2]; 2], |route| {
@@ -78,13 +78,7 @@ impl Unknown {
     }
 }
 
-fn row(
-    name: &str,
-    run: &Run,
-    machine: &Simulated,
-    model: &MachineModel,
-    seed: u64,
-) -> Result<Row, StudyError> {
+fn row(name: &str, run: &Run, machine: &Simulated, model: &MachineModel, seed: u64) -> Result<Row, Failure> {
     let frequencies = &run.frequencies;
     let clock = frequencies.len() - 1;
     let (lowest, highest) = (frequencies[0], frequencies[clock]);

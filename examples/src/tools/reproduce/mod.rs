@@ -137,7 +137,7 @@ impl Row {
 fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Failure> {
     let row = |figure: &studies::Figure| {
         let missing = || Failure::Run(format!("{command}: the JSON has no {}", figure.what));
-        Ok(Row {
+        Ok::<_, Failure>(Row {
             technique: study.technique.to_owned(),
             figure: figure.what.to_owned(),
             paper: figure.paper.to_owned(),

@@ -97,7 +97,7 @@ impl Candidate {
             }
             run = run.wrapping_add(1);
         }
-        let recording = recorder.finish().map_err(Failure::run)?;
+        let recording = recorder.finish()?;
         let mix = recording.references() as f64 / instructions.max(1) as f64;
         Ok(Recorded { name: self.name.to_owned(), recording: Arc::new(recording), mix })
     }
@@ -119,7 +119,7 @@ pub fn choose(
         let distances = Distances::of(&recorded.recording);
         let profiles = distances.profiles(distances.references(), Pass::First);
         let profile = profiles.first().ok_or_else(|| Failure::run("a program without accesses"))?;
-        let model = StatStack::fit(profile).map_err(Failure::run)?;
+        let model = StatStack::fit(profile)?;
         let (whole, half) = (model.miss_ratio(size), model.miss_ratio(CacheLines(size.0 / 2)));
         Ok(Choice { candidate, whole, half, chosen: false })
     });

@@ -159,7 +159,7 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
 pub fn suite_files(folder: &OutputDir, results: &Results, json: &Value) -> Result<(), Failure> {
     let picture = super::scatter::draw(&results.pairs).map_err(Failure::Run)?;
     for (name, groups) in [("pairs.csv", &results.pairs), ("mixes.csv", &results.mixes)] {
-        folder.write(name, |out| csv(out, groups)).map_err(Failure::run)?;
+        folder.write(name, |out| csv(out, groups))?;
     }
     folder
         .write("scatter.svg", |out| out.write_all(picture.as_bytes()))

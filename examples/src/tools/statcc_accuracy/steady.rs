@@ -39,8 +39,7 @@ pub fn solve(
     size: CacheLines,
     replacement: Replacement,
 ) -> Result<Vec<Steady>, Failure> {
-    let corun =
-        CoRun::new(programs.iter().map(|known| known.whole.clone()).collect()).map_err(Failure::run)?;
+    let corun = CoRun::new(programs.iter().map(|known| known.whole.clone()).collect())?;
     match replacement {
         Replacement::Lru => with(&corun, size, StatStack::fit),
         Replacement::Random => with(&corun, size, StatCache::fit),

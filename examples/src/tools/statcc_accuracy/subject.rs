@@ -48,13 +48,13 @@ impl Known {
             WindowedProgram::new(mix, window.max(1), accesses, dispersion, first_windows, later_windows);
         let mut all = ReuseProfile::new(machine.chip.line_size());
         for profile in first {
-            all.merge(profile).map_err(Failure::run)?;
+            all.merge(profile)?;
         }
         let hits = 1.0 - solo.counters.shared_access_ratio();
         let whole = cpi_model(machine, mix, hits, solo.all_cpis())?;
         let whole = Program::new(&all, mix, whole).and_then(|program| program.with_private_hits(hits));
-        let whole = whole.map_err(Failure::run)?;
-        Ok(Self { windowed: windowed.map_err(Failure::run)?, whole })
+        let whole = whole?;
+        Ok(Self { windowed: windowed?, whole })
     }
 
     /// Makes predictions start from the misses that `solo` counted in each window, alone with the whole cache: the
@@ -72,7 +72,7 @@ impl Known {
         let misses = |pass: usize, window: usize| solo.misses(pass, window);
         let windowed = self.windowed.counted_alone(cache(chip)?, replacement, passes, misses);
         let whole = self.whole.counted_alone(solo.all_misses());
-        Ok(Self { windowed: windowed.map_err(Failure::run)?, whole: whole.map_err(Failure::run)? })
+        Ok(Self { windowed: windowed?, whole: whole? })
     }
 }
 
@@ -101,8 +101,7 @@ const REACH: u64 = 3_000_000;
 /// None for a geometry, which has sets and ways.
 pub fn dispersion(recording: &Recording, geometry: Geometry) -> Result<SetDispersion, Failure> {
     let sets = geometry.sets();
-    let mut counter =
-        SetDispersionCounter::new(sets as usize, geometry.ways() as u32).map_err(Failure::run)?;
+    let mut counter = SetDispersionCounter::new(sets as usize, geometry.ways() as u32)?;
     let length = recording.references() as usize;
     for place in 1..=PLACES {
         let end = (length as u64 * place / PLACES) as usize;

@@ -73,7 +73,7 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     if file.is_some() {
         report.self_check = Some(checked());
     }
-    let json = serde_json::to_string(&report).map_err(Failure::run)?;
+    let json = serde_json::to_string(&report)?;
     let files = |folder: &OutputDir| {
         folder
             .write("what_can_i_measure.txt", |file| write!(file, "{report}"))
@@ -81,8 +81,8 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
             .map_err(Failure::run)
     };
     if let Some(file) = file {
-        let pretty = serde_json::to_string_pretty(&report).map_err(Failure::run)? + "\n";
-        file.write(pretty.as_bytes()).map_err(Failure::run)?;
+        let pretty = serde_json::to_string_pretty(&report)? + "\n";
+        file.write(pretty.as_bytes())?;
     }
     args.common.present(
         folder.as_ref(),

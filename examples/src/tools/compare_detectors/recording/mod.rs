@@ -192,8 +192,8 @@ impl Recorder {
             last_block: None,
             last_address: 0,
             clock: 0,
-            caches: TwoLevels::new().map_err(Failure::run)?,
-            machines: [Machine::new(false).map_err(Failure::run)?, Machine::new(true).map_err(Failure::run)?],
+            caches: TwoLevels::new()?,
+            machines: [Machine::new(false)?, Machine::new(true)?],
             before: Default::default(),
             builders: Builders::new(window, stride_entries, seed, grid).map_err(Failure::usage)?,
         })

@@ -126,61 +126,55 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
         })
     });
     let mut repetitions = Repetitions::new(samplers, WINDOW);
-    let mut phases = CoursePhases::new(WINDOW, args.seed).map_err(Failure::run)?;
+    let mut phases = CoursePhases::new(WINDOW, args.seed)?;
     let mut refused = None;
     let mut lru = ExactLru::new();
     // Longer phases, not more of them: a program whose working sets last.
     let probe = Workload::by_name(name, args.seed, 1)
         .ok_or_else(|| Failure::usage(TargetError::Workload { name: name.to_owned() }))?;
     let mut length = 0_u64;
-    probe
-        .events()
-        .map_err(Failure::run)?
-        .drive(|event| {
-            length += u64::from(matches!(event, Event::Access(_)));
-            if length >= args.accesses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .map_err(Failure::run)?;
+    probe.events()?.drive(|event| {
+        length += u64::from(matches!(event, Event::Access(_)));
+        if length >= args.accesses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
     // A little more than in proportion: not everything a workload does is repeated.
     let scale =
         u32::try_from((args.accesses + args.accesses / 4).div_ceil(length.max(1))).unwrap_or(u32::MAX);
     let workload = Workload::by_name(name, args.seed, scale).unwrap_or(probe);
-    let mut events = workload.events().map_err(Failure::run)?;
+    let mut events = workload.events()?;
     let mut look = 0_u64;
-    events
-        .drive(|event| {
-            if let Event::Block { address, instructions } = event {
-                phases.block(address, instructions);
-            }
-            if let Event::Access(access) = event {
-                for line in line_size.lines(&access) {
-                    repetitions.access(line);
-                    lru.access(line);
-                    if let Err(error) = phases.access() {
-                        refused = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                }
-                look += 1;
-                if look % (1 << 20) == 0 {
-                    watch.show_with(|| format!("{name}: {} accesses", count(repetitions.accesses())));
-                    if watch.is_interrupted() {
-                        return ControlFlow::Break(());
-                    }
-                }
-                if repetitions.accesses() >= args.accesses {
+    events.drive(|event| {
+        if let Event::Block { address, instructions } = event {
+            phases.block(address, instructions);
+        }
+        if let Event::Access(access) = event {
+            for line in line_size.lines(&access) {
+                repetitions.access(line);
+                lru.access(line);
+                if let Err(error) = phases.access() {
+                    refused = Some(error);
                     return ControlFlow::Break(());
                 }
             }
-            ControlFlow::Continue(())
-        })
-        .map_err(Failure::run)?;
+            look += 1;
+            if look % (1 << 20) == 0 {
+                watch.show_with(|| format!("{name}: {} accesses", count(repetitions.accesses())));
+                if watch.is_interrupted() {
+                    return ControlFlow::Break(());
+                }
+            }
+            if repetitions.accesses() >= args.accesses {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
     if let Some(error) = refused {
         return Err(Failure::run(error));
     }
     let accesses = repetitions.accesses();
     let exact = lru.total().curve(line_size, &sizes);
-    let course = phases.finish().map_err(Failure::run)?;
+    let course = phases.finish()?;
     let found = repetitions.finish();
     let mut of_spacing = found.chunks(args.repetitions as usize);
     let mut scatters = Vec::new();
@@ -218,7 +212,7 @@ fn curves(
         Estimate::ByPhase => stratified(pieces, course, line_size, &sizes),
     };
     let curves: Result<Vec<Vec<f64>>, _> = repetitions.iter().map(curve).collect();
-    Ok(curves.map_err(Failure::run)?.into_iter().filter(|curve| !curve.is_empty()).collect())
+    Ok(curves?.into_iter().filter(|curve| !curve.is_empty()).collect())
 }
 
 fn lengths_table(lengths: &[(String, u64)], args: &Args) -> Vec<Vec<String>> {

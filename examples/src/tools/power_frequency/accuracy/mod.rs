@@ -12,8 +12,8 @@ use powersleuth::performance::{Linear, PerformanceModel, StallBased};
 use powersleuth::power::{OperatingPoints, PowerModel};
 
 use super::bench::Simulated;
-use super::calibrate::{Calibration, CalibrationError, INTERVAL};
-use super::counted::{Setup, StudyError, ascending};
+use super::calibrate::{self, Calibration, INTERVAL};
+use super::counted::{Setup, ascending};
 use super::events::{EVENTS, roles};
 use super::judge::{Errors, Regret, errors, filling_error, regret, truth};
 use super::unknown::Unknown;
@@ -81,21 +81,20 @@ pub fn judge(machine: &Simulated, setup: &Setup, goal: Goal, watch: &Watch<'_>) 
     let points = machine.points.clone();
     let stations = stations(&points);
     watch.show("calibrating on the training programs");
-    let calibration = Calibration::run(setup.core, points, stations.to_vec(), setup.seed, watch.flag())
-        .map_err(Failure::run)?;
+    let calibration = Calibration::run(setup.core, points, stations.to_vec(), setup.seed, watch.flag())?;
     let mut rows = Vec::new();
     for (name, workload) in suite::evaluation(setup.seed.wrapping_add(1), 1) {
         if watch.is_interrupted() {
-            return Err(Failure::run(CalibrationError::Interrupted));
+            return Err(calibrate::interrupted());
         }
         watch.show(name);
-        rows.push(row(name, &workload, &calibration, setup, &goal).map_err(Failure::run)?);
+        rows.push(row(name, &workload, &calibration, setup, &goal)?);
     }
     watch.show("calibrating as if nothing were known");
-    let model = machine.calibrate(setup.seed, watch.flag()).map_err(Failure::run)?;
+    let model = machine.calibrate(setup.seed, watch.flag())?;
     watch.show("judging that");
     let seed = setup.seed.wrapping_add(1);
-    let unknown = Unknown::judge(machine, &model, suite::evaluation(seed, 1), seed).map_err(Failure::run)?;
+    let unknown = Unknown::judge(machine, &model, suite::evaluation(seed, 1), seed)?;
     Ok(Table { stations, rows, unknown: Some(unknown) })
 }
 
@@ -108,20 +107,20 @@ pub fn stations(points: &OperatingPoints) -> [Hertz; 3] {
 /// Judges one program; `calibration` is at the [`stations`], schedules choose among the frequencies of `setup`.
 ///
 /// # Errors
-/// [`StudyError`] if it cannot run.
+/// [`Failure`] if it cannot run.
 pub fn row(
     name: &str,
     workload: &Workload,
     calibration: &Calibration,
     setup: &Setup,
     goal: &Goal,
-) -> Result<Row, StudyError> {
+) -> Result<Row, Failure> {
     let points = calibration.points();
     let stations = stations(points);
     let frequencies = ascending(stations.iter().chain(&setup.frequencies).copied().collect());
     let machine = Machine { core: setup.core, frequencies: frequencies.clone(), interval: INTERVAL };
-    let events = workload.events().map_err(CalibrationError::Thread)?;
-    let run = simulate(events, &machine, usize::MAX).map_err(CalibrationError::Chip)?;
+    let events = workload.events()?;
+    let run = simulate(events, &machine, usize::MAX)?;
     let phases = observe::phases(&run, setup.seed)?;
     let truth = truth(&run, &phases, points, &frequencies, setup.seed)?;
     let (power, _) = calibration.power(setup.seed)?;

@@ -194,28 +194,26 @@ impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBenc
 /// # Errors
 /// [`Failure`] that names what the machine lacks.
 pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure> {
-    can_count(&[]).map_err(Failure::run)?;
+    can_count(&[])?;
     let files = Tree::new(&args.system);
     let choice = Choice::make(&files, std::env::consts::ARCH, &args.events, |code| can_count(&[code]));
-    let frequencies = frequencies(&files, &args.live_frequencies()).map_err(Failure::run)?;
-    let known = known_voltages(&files, &frequencies).map_err(Failure::run)?;
-    let name = machine_name(&files).map_err(Failure::run)?;
+    let frequencies = frequencies(&files, &args.live_frequencies())?;
+    let known = known_voltages(&files, &frequencies)?;
+    let name = machine_name(&files)?;
     watch.show("making the kernels' tables");
     let kernels: Vec<Kernel> = kernels::all().into_iter().map(|make| make()).collect();
     let sizes = [kernels.len(), STRETCHES];
     let events = NativeBench::<Tree, PerfCounters>::events(&choice);
     let source = PerfCounters::of_this_thread(choice.codes.clone());
     let counters = usize::from(args.counters);
-    let pin =
-        policies(&files).and_then(|policies| Pin::guarded(files.clone(), policies)).map_err(Failure::run)?;
-    let mut bench =
-        NativeBench::new(&files, pin, source, choice, counters, kernels, MEASURED).map_err(Failure::run)?;
-    let empty = Calibration::new(events, frequencies).map_err(Failure::run)?;
+    let pin = policies(&files).and_then(|policies| Pin::guarded(files.clone(), policies))?;
+    let mut bench = NativeBench::new(&files, pin, source, choice, counters, kernels, MEASURED)?;
+    let empty = Calibration::new(events, frequencies)?;
     let progress = |done: usize, all: usize| {
         watch.show_with(|| format!("{done} of {all} measurements"));
         !watch.is_interrupted()
     };
-    let measured = measure(&mut bench, empty, sizes, args.common.seed, progress).map_err(Failure::run)?;
+    let measured = measure(&mut bench, empty, sizes, args.common.seed, progress)?;
     drop(bench);
     let Some(measured) = measured else {
         return Err(Failure::Run("interrupted before everything was measured".to_owned()));

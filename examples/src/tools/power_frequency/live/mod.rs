@@ -81,7 +81,7 @@ pub(super) fn count(
         output_to_stderr: args.common.claims_stdout(),
         interrupted: Arc::clone(interrupted),
     };
-    let source = Native::start(launch).map_err(Failure::run)?;
+    let source = Native::start(launch)?;
     let counters = usize::from(args.counters);
     let thermal = machine.power.as_ref().is_some_and(|model| model.thermal.is_some());
     let thermometer = thermal.then(|| Thermometer::find(files.clone())).transpose();
@@ -93,9 +93,9 @@ pub(super) fn count(
         watch.show_with(|| format!("{intervals} intervals"));
     };
     let run = observe::observe(source, &choice, counters, args.common.seed, meter, interrupted, progress);
-    let (mut observed, mut source) = run.map_err(Failure::run)?;
+    let (mut observed, mut source) = run?;
     if let Some(pin) = pin {
-        pin.restore().map_err(Failure::run)?;
+        pin.restore()?;
     }
     if !temperatures.is_empty() {
         observed.temperature = Some(temperatures.iter().copied().sum::<Kelvin>() / temperatures.len() as f64);
@@ -117,8 +117,7 @@ pub(super) fn count(
     }
     let incomplete = stopped || matches!(ended, Outcome::Signalled(_));
     let run = study::Run { program: &command_name(&args.program), window, counters, incomplete };
-    let mut study =
-        study::study(&observed, &choice, &machine, &files, run, &mut source).map_err(Failure::run)?;
+    let mut study = study::study(&observed, &choice, &machine, &files, run, &mut source)?;
     if let Err(error) = thermometer {
         study.notes.push(format!("power is that of the calibration's room: {error}"));
     }
@@ -127,9 +126,9 @@ pub(super) fn count(
 
 /// Sets all cores to `frequency`, because the user asked for it.
 fn pin(files: &Tree, frequency: Hertz) -> Result<Pin<Tree>, Failure> {
-    let policies = policies(files).map_err(Failure::run)?;
-    let mut pin = Pin::guarded(files.clone(), policies).map_err(Failure::run)?;
-    pin.set(frequency).map_err(Failure::run)?;
+    let policies = policies(files)?;
+    let mut pin = Pin::guarded(files.clone(), policies)?;
+    pin.set(frequency)?;
     Ok(pin)
 }
 
