@@ -35,13 +35,6 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many bytes were read.
-    pub fn at(&self, bytes: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(bytes);
-        }
-    }
-
     /// So many bytes were read, in which there was so much of `what`.
     pub fn show(&self, bytes: u64, count: u64, what: &str) {
         if let Some(bar) = &self.0 {

@@ -92,7 +92,8 @@ impl Cell {
         }
     }
 
-    fn html(&self) -> String {
+    /// As a part of a page.
+    pub fn html(&self) -> String {
         match self {
             Self::Key(name, colour) => {
                 let colour = if *colour < 8 { format!("var(--p{colour})") } else { "var(--rest)".to_owned() };

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use reuse_sampler::file::PhaseProfile;
 
-use super::{StoredCurves, StoredPoint, Subject, bytes, count};
+use super::{Area, Drawn, StoredCurves, StoredPoint, Subject, bytes, count, picture};
 use crate::machines::host::CacheLevel;
 
 /// Columns that a run is resampled to.
@@ -116,9 +115,7 @@ impl HeatMap {
     /// # Errors
     /// What the drawing library says, as text.
     pub fn draw(&self) -> Result<String, String> {
-        let mut svg = String::new();
-        draw(self, &mut svg).map_err(|error| error.to_string())?;
-        Ok(svg)
+        picture((1000, 460), |root| draw(self, root))
     }
 }
 
@@ -129,9 +126,7 @@ struct Column {
     ratios: Vec<f64>,
 }
 
-fn draw(map: &HeatMap, svg: &mut String) -> Result<(), DrawingAreaErrorKind<impl std::error::Error + use<>>> {
-    let root = SVGBackend::with_string(svg, (1000, 460)).into_drawing_area();
-    root.fill(&WHITE)?;
+fn draw(map: &HeatMap, root: &Area<'_>) -> Drawn {
     let (columns, total) = columns(map);
     let (heat, side) = root.split_horizontally(820);
     let (bar, heat) = heat.split_vertically(40);
@@ -139,8 +134,7 @@ fn draw(map: &HeatMap, svg: &mut String) -> Result<(), DrawingAreaErrorKind<impl
     draw_bar(&bar, &columns)?;
     draw_map(map, &heat, &columns, total)?;
     title.draw(&Text::new("average", (60, 22), ("sans-serif", 14)))?;
-    draw_average(map, &side)?;
-    root.present()
+    draw_average(map, &side)
 }
 
 /// The longest thread resampled to [`COLUMNS`] columns, and its length in instructions (accesses if unknown).
@@ -181,10 +175,7 @@ fn columns(map: &HeatMap) -> (Vec<Column>, u64) {
     (columns, total)
 }
 
-fn draw_bar<DB: DrawingBackend>(
-    area: &DrawingArea<DB, Shift>,
-    columns: &[Column],
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+fn draw_bar(area: &Area<'_>, columns: &[Column]) -> Drawn {
     let (left, right) = (70, area.dim_in_pixel().0 as i32 - 10);
     let x = |column: usize| left + (column as i32 * (right - left)) / COLUMNS as i32;
     for (from, to, phase) in runs(columns.iter().map(|column| column.phase)) {
@@ -195,12 +186,7 @@ fn draw_bar<DB: DrawingBackend>(
     Ok(())
 }
 
-fn draw_map<DB: DrawingBackend>(
-    map: &HeatMap,
-    area: &DrawingArea<DB, Shift>,
-    columns: &[Column],
-    total: u64,
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+fn draw_map(map: &HeatMap, area: &Area<'_>, columns: &[Column], total: u64) -> Drawn {
     let sizes = &map.bytes;
     let log = |k: usize| (sizes[k] as f64).log2();
     let (low, high) =
@@ -256,10 +242,7 @@ fn draw_map<DB: DrawingBackend>(
     Ok(())
 }
 
-fn draw_average<DB: DrawingBackend>(
-    map: &HeatMap,
-    area: &DrawingArea<DB, Shift>,
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+fn draw_average(map: &HeatMap, area: &Area<'_>) -> Drawn {
     let sizes = &map.bytes;
     let log = |k: usize| (sizes[k] as f64).log2();
     let half = 0.5 * step(sizes.len(), log);

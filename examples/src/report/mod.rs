@@ -17,6 +17,7 @@ pub use grid::{Cell, Table, tiles};
 pub use heatmap::HeatMap;
 pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};
+pub(crate) use panels::{Area, Drawn, picture};
 pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub use subject::{DistinctView, PhaseView, Subject};

@@ -1,9 +1,30 @@
 //! Lines in panels, one below the other: what is compared over time, size or share of the runs.
 
+use std::io;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::PHASES;
+
+/// A part of a picture.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What drawing answers.
+pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+
+/// A picture on white as an SVG text.
+///
+/// # Errors
+/// What the drawing library says, as text.
+pub(crate) fn picture(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let drawn = area.fill(&WHITE).and_then(|()| draw(&area)).and_then(|()| area.present());
+        drawn.map_err(|error| error.to_string())?;
+    }
+    Ok(svg)
+}
 
 /// A line of a panel.
 #[derive(Clone, Debug)]
@@ -34,24 +55,14 @@ pub struct Panel {
 /// # Errors
 /// What the drawing library says, as text.
 pub fn draw_panels(title: &str, panels: &[Panel]) -> Result<String, String> {
-    let mut svg = String::new();
-    {
-        let size = (920, 40 + 260 * panels.len().max(1) as u32);
-        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        area.fill(&WHITE).map_err(|e| e.to_string())?;
-        let area = area.titled(title, ("sans-serif", 17)).map_err(|e| e.to_string())?;
-        for (area, panel) in area.split_evenly((panels.len().max(1), 1)).iter().zip(panels) {
-            draw(area, panel).map_err(|e| e.to_string())?;
-        }
-        area.present().map_err(|e| e.to_string())?;
-    }
-    Ok(svg)
+    picture((920, 40 + 260 * panels.len().max(1) as u32), |area| {
+        let area = area.titled(title, ("sans-serif", 17))?;
+        let areas = area.split_evenly((panels.len().max(1), 1));
+        areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))
+    })
 }
 
-fn draw<DB: DrawingBackend>(
-    area: &DrawingArea<DB, Shift>,
-    panel: &Panel,
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
     let points = || panel.lines.iter().flat_map(|line| line.points.iter().copied());
     let (left, right) = range(points().map(|p| p.0));
     let (low, high) = range(points().map(|p| p.1).chain([0.0]));

@@ -226,11 +226,6 @@ impl Cache {
         self.tags[index * ways..(index + 1) * ways].contains(&tag)
     }
 
-    /// All tags here, in no particular order.
-    pub fn tags(&self) -> impl Iterator<Item = u64> + '_ {
-        self.tags.iter().copied().filter(|&tag| tag != EMPTY)
-    }
-
     #[inline]
     fn set_of(&self, tag: u64) -> usize {
         self.geometry.index().set(tag & self.index_mask, self.geometry.sets()) as usize

@@ -53,11 +53,6 @@ impl Counters {
         ratio(self.fetches() as f64, self.accesses as f64)
     }
 
-    /// First-level misses per memory reference.
-    pub fn l1_miss_ratio(&self) -> f64 {
-        ratio(self.l1_misses as f64, self.accesses as f64)
-    }
-
     /// References per memory reference that reach the shared cache.
     pub fn shared_access_ratio(&self) -> f64 {
         ratio(self.shared_accesses as f64, self.accesses as f64)

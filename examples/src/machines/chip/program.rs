@@ -70,16 +70,6 @@ impl Player {
         self.position = (offset % self.recording.references()) as usize;
         self
     }
-
-    /// Number of the next reference in the recording.
-    pub const fn position(&self) -> u64 {
-        self.position as u64
-    }
-
-    /// What is played.
-    pub const fn recording(&self) -> &Arc<Recording> {
-        &self.recording
-    }
 }
 
 impl Program for Player {

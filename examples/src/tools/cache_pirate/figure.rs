@@ -2,13 +2,12 @@
 //! paper's figure 10. Points that are not trusted are hollow; bars up and down are two standard errors, bars to the
 //! sides the bounds of what was left to the program.
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use cache_pirate::CurvePoint;
 
 use super::Measured;
-use crate::report::bytes;
+use crate::report::{Area, Drawn, bytes, picture};
 
 const LINE: RGBColor = RGBColor(0x1f, 0x5f, 0xa8);
 const SECOND: RGBColor = RGBColor(0xd9, 0x82, 0x2b);
@@ -66,28 +65,16 @@ pub fn draw(measured: &Measured, incomplete: bool) -> Result<String, String> {
     let panels: Vec<_> =
         panels.into_iter().filter(|(_, curves)| curves.iter().any(|curve| !curve.dots.is_empty())).collect();
 
-    let mut svg = String::new();
-    {
-        let height = 60 + 240 * panels.len() as u32;
-        let area = SVGBackend::with_string(&mut svg, (840, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(|e| e.to_string())?;
-        let state = if incomplete { " (incomplete)" } else { "" };
-        let title = format!("{}{state}", measured.source);
-        let area = area.titled(&title, ("sans-serif", 18)).map_err(|e| e.to_string())?;
-        for (panel, (unit, curves)) in area.split_evenly((panels.len(), 1)).iter().zip(&panels) {
-            draw_panel(panel, cache, unit, curves).map_err(|e| e.to_string())?;
-        }
-        area.present().map_err(|e| e.to_string())?;
-    }
-    Ok(svg)
+    let state = if incomplete { " (incomplete)" } else { "" };
+    let title = format!("{}{state}", measured.source);
+    picture((840, 60 + 240 * panels.len() as u32), |area| {
+        let area = area.titled(&title, ("sans-serif", 18))?;
+        let mut areas = area.split_evenly((panels.len(), 1)).into_iter().zip(&panels);
+        areas.try_for_each(|(area, (unit, curves))| draw_panel(&area, cache, unit, curves))
+    })
 }
 
-fn draw_panel<DB: DrawingBackend>(
-    area: &DrawingArea<DB, Shift>,
-    cache: u64,
-    unit: &str,
-    curves: &[Curve],
-) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+fn draw_panel(area: &Area<'_>, cache: u64, unit: &str, curves: &[Curve]) -> Drawn {
     let values = curves.iter().flat_map(|curve| curve.dots.iter().map(|dot| dot.y + dot.bar));
     let top = values.fold(0.0, f64::max) * 1.1;
     let top = if top > 0.0 { top } else { 1.0 };

@@ -2,14 +2,13 @@
 //! figure V.11), power under the schedule (figure V.12), and the front of time and energy.
 
 use phase_detect::PhaseId;
-use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use powersleuth::analysis::{Analysis, Cost, Level, Plan};
 
 use super::report::Report;
 use super::study::Study;
-use crate::report::{COLUMNS, PHASES, REST, colour_of, count, quantity, runs};
+use crate::report::{Area, COLUMNS, Drawn, PHASES, REST, colour_of, count, picture, quantity, runs};
 
 const SHADES: f64 = 48.0;
 /// Phases in the ranking, as many as the paper shows.
@@ -17,7 +16,8 @@ const RANKED: usize = 6;
 const SCHEDULED: RGBColor = RGBColor(31, 157, 115);
 const FASTEST: RGBColor = RGBColor(42, 110, 200);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Power over time: corners, name, colour and how strong it is.
+type Stairs = (Vec<(f64, f64)>, String, RGBColor, f64);
 
 /// All pictures as SVG texts.
 #[derive(Debug)]
@@ -35,21 +35,12 @@ pub struct Pictures {
 impl Pictures {
     /// Draws them; an error is what the drawing library says.
     pub fn draw(report: &Report<'_>) -> Result<Self, String> {
-        let drawn = |size, draw: fn(&Report<'_>, &Area<'_>) -> Result<(), String>| {
-            let mut svg = String::new();
-            {
-                let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-                root.fill(&WHITE).map_err(text)?;
-                draw(report, &root)?;
-                root.present().map_err(text)?;
-            }
-            Ok::<_, String>(svg)
-        };
+        let stairs = all_stairs(report)?;
         Ok(Self {
-            energy: drawn((1000, 400), energy)?,
-            phases: drawn((1000, 300), phases)?,
-            schedule: drawn((1000, 320), schedule)?,
-            pareto: drawn((1000, 400), pareto)?,
+            energy: picture((1000, 400), |root| energy(report, root))?,
+            phases: picture((1000, 300), |root| phases(report, root))?,
+            schedule: picture((1000, 320), |root| schedule(stairs, root))?,
+            pareto: picture((1000, 400), |root| pareto(report, root))?,
         })
     }
 
@@ -64,11 +55,6 @@ impl Pictures {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // so that it serves as `map_err(text)`
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
 fn colour(rank: Option<usize>) -> RGBColor {
     rank.and_then(|rank| PHASES.get(rank)).copied().unwrap_or(REST)
 }
@@ -78,7 +64,7 @@ fn interval_at(column: usize, intervals: usize) -> usize {
     (column * intervals / COLUMNS).min(intervals - 1)
 }
 
-fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
+fn energy(report: &Report<'_>, root: &Area<'_>) -> Drawn {
     let study = report.study;
     let analysis = &study.predicted;
     let (intervals, levels) = (analysis.intervals(), analysis.frequencies().len());
@@ -93,7 +79,7 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
     let (left, right) = (70, bar.dim_in_pixel().0 as i32 - 10);
     let x = |column: usize| left + (column as i32 * (right - left)) / COLUMNS as i32;
     for (from, to, rank) in runs((0..COLUMNS).map(|column| ranks[interval_at(column, intervals)])) {
-        bar.draw(&Rectangle::new([(x(from), 12), (x(to), 34)], colour(rank).filled())).map_err(text)?;
+        bar.draw(&Rectangle::new([(x(from), 12), (x(to), 34)], colour(rank).filled()))?;
     }
 
     let joules = |interval: usize, level: usize| analysis.interval_costs(interval)[level].energy.0;
@@ -106,8 +92,7 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         .margin_top(2)
         .x_label_area_size(44)
         .y_label_area_size(70)
-        .build_cartesian_2d(0.0..instructions, edge[0]..edge[levels])
-        .map_err(text)?;
+        .build_cartesian_2d(0.0..instructions, edge[0]..edge[levels])?;
     chart
         .configure_mesh()
         .disable_mesh()
@@ -115,8 +100,7 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         .y_desc("GHz")
         .x_label_formatter(&|x| count(*x as u64))
         .y_label_formatter(&|y| format!("{y:.1}"))
-        .draw()
-        .map_err(text)?;
+        .draw()?;
     let x = |column: usize| column as f64 * instructions / COLUMNS as f64;
     for level in 0..levels {
         let shade = |column: usize| {
@@ -128,9 +112,9 @@ fn energy(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
             let corners = [(x(from), edge[level]), (x(to), edge[level + 1])];
             Rectangle::new(corners, colour_of(f64::from(shade) / SHADES).filled())
         });
-        chart.draw_series(cells).map_err(text)?;
+        chart.draw_series(cells)?;
     }
-    title.draw(&Text::new("average", (60, 22), ("sans-serif", 14))).map_err(text)?;
+    title.draw(&Text::new("average", (60, 22), ("sans-serif", 14)))?;
     average(report, &side, &edge)
 }
 
@@ -154,7 +138,7 @@ fn edges(report: &Report<'_>) -> Vec<f64> {
     edges
 }
 
-fn average(report: &Report<'_>, area: &Area<'_>, edge: &[f64]) -> Result<(), String> {
+fn average(report: &Report<'_>, area: &Area<'_>, edge: &[f64]) -> Drawn {
     let analysis = &report.study.predicted;
     let intervals = analysis.intervals() as f64;
     let mean: Vec<f64> = analysis.program_costs().iter().map(|cost| cost.energy.0 / intervals).collect();
@@ -163,8 +147,7 @@ fn average(report: &Report<'_>, area: &Area<'_>, edge: &[f64]) -> Result<(), Str
         .margin_right(20)
         .margin_top(2)
         .x_label_area_size(44)
-        .build_cartesian_2d(0.0..most * 1.1, edge[0]..edge[edge.len() - 1])
-        .map_err(text)?;
+        .build_cartesian_2d(0.0..most * 1.1, edge[0]..edge[edge.len() - 1])?;
     chart
         .configure_mesh()
         .disable_mesh()
@@ -172,32 +155,25 @@ fn average(report: &Report<'_>, area: &Area<'_>, edge: &[f64]) -> Result<(), Str
         .x_desc("energy of an interval")
         .x_labels(3)
         .x_label_formatter(&|x| quantity(*x, "J"))
-        .draw()
-        .map_err(text)?;
+        .draw()?;
     let bars = mean.iter().enumerate().map(|(level, &joules)| {
         Rectangle::new(
             [(0.0, edge[level]), (joules, edge[level + 1])],
             colour_of(joules / most * 0.7).filled(),
         )
     });
-    chart.draw_series(bars).map_err(text)?;
+    chart.draw_series(bars)?;
     Ok(())
 }
 
-fn phases(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
+fn phases(report: &Report<'_>, root: &Area<'_>) -> Drawn {
     let (times, energies) = root.split_horizontally(500);
     bars(report, &times, "time", "s", |cost| cost.time.0)?;
     bars(report, &energies, "energy", "J", |cost| cost.energy.0)
 }
 
 /// A pair of bars for each of the most important phases: the highest frequency and the lowest.
-fn bars(
-    report: &Report<'_>,
-    area: &Area<'_>,
-    what: &str,
-    unit: &str,
-    of: fn(Cost) -> f64,
-) -> Result<(), String> {
+fn bars(report: &Report<'_>, area: &Area<'_>, what: &str, unit: &str, of: fn(Cost) -> f64) -> Drawn {
     let study = report.study;
     let shown = &study.views[..study.views.len().min(RANKED)];
     let value = |rank: usize, level: Level| {
@@ -210,8 +186,7 @@ fn bars(
         .caption(what, ("sans-serif", 15))
         .x_label_area_size(26)
         .y_label_area_size(70)
-        .build_cartesian_2d(-0.5..shown.len() as f64 - 0.5, 0.0..most * 1.1)
-        .map_err(text)?;
+        .build_cartesian_2d(-0.5..shown.len() as f64 - 0.5, 0.0..most * 1.1)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -219,8 +194,7 @@ fn bars(
         .x_labels(shown.len())
         .x_label_formatter(&|x| shown.get(x.round() as usize).map_or(String::new(), |view| view.name.clone()))
         .y_label_formatter(&|y| quantity(*y, unit))
-        .draw()
-        .map_err(text)?;
+        .draw()?;
     for (level, (offset, colour)) in ends.into_iter().zip([(-0.35, FASTEST), (0.0, REST)]) {
         let bars = (0..shown.len()).map(|rank| {
             let left = rank as f64 + offset;
@@ -228,8 +202,7 @@ fn bars(
         });
         let ghz = report.ghz(level);
         chart
-            .draw_series(bars)
-            .map_err(text)?
+            .draw_series(bars)?
             .label(format!("{ghz:.2} GHz      "))
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
     }
@@ -238,7 +211,7 @@ fn bars(
 
 fn legend<'a, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-) -> Result<(), String> {
+) -> Drawn {
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -247,14 +220,13 @@ fn legend<'a, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
         .border_style(BLACK.mix(0.2))
         .background_style(WHITE.mix(0.85))
         .draw()
-        .map_err(text)
 }
 
 /// Power over time under a plan: corners of the stairs.
 fn stairs(analysis: &Analysis<PhaseId>, plan: &Plan) -> Result<Vec<(f64, f64)>, String> {
     let mut now = 0.0;
     let mut corners = Vec::new();
-    for (_, cost) in analysis.timeline(plan).map_err(text)? {
+    for (_, cost) in analysis.timeline(plan).map_err(|error| error.to_string())? {
         let watts = cost.power().0;
         corners.push((now, watts));
         now += cost.time.0;
@@ -263,7 +235,7 @@ fn stairs(analysis: &Analysis<PhaseId>, plan: &Plan) -> Result<Vec<(f64, f64)>, 
     Ok(corners)
 }
 
-fn schedule(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
+fn all_stairs(report: &Report<'_>) -> Result<Vec<Stairs>, String> {
     let (study, advice) = (report.study, report.advice);
     let fastest = study.predicted.uniform(study.predicted.fastest());
     let mut lines = Vec::new();
@@ -275,14 +247,17 @@ fn schedule(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
             lines.push((stairs(truth, plan)?, format!("{name}, in truth"), colour, 0.35));
         }
     }
+    Ok(lines)
+}
+
+fn schedule(lines: Vec<Stairs>, root: &Area<'_>) -> Drawn {
     let last = lines.iter().filter_map(|line| line.0.last()).map(|p| p.0).fold(0.0, f64::max);
     let most = lines.iter().flat_map(|line| &line.0).map(|p| p.1).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(root)
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(0.0..last, 0.0..most * 1.3)
-        .map_err(text)?;
+        .build_cartesian_2d(0.0..last, 0.0..most * 1.3)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -291,20 +266,18 @@ fn schedule(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         .y_desc("power")
         .x_label_formatter(&|x| quantity(*x, "s"))
         .y_label_formatter(&|y| quantity(*y, "W"))
-        .draw()
-        .map_err(text)?;
+        .draw()?;
     for (corners, name, colour, strength) in lines {
         let style = colour.mix(strength).stroke_width(2);
         chart
-            .draw_series(LineSeries::new(corners, style))
-            .map_err(text)?
+            .draw_series(LineSeries::new(corners, style))?
             .label(name + "      ")
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
     legend(&mut chart)
 }
 
-fn pareto(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
+fn pareto(report: &Report<'_>, root: &Area<'_>) -> Drawn {
     let (study, advice) = (report.study, report.advice);
     let program = study.predicted.program_costs();
     let point = |cost: Cost| (cost.time.0, cost.energy.0);
@@ -322,8 +295,7 @@ fn pareto(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(80)
-        .build_cartesian_2d(range(|p| p.0), range(|p| p.1))
-        .map_err(text)?;
+        .build_cartesian_2d(range(|p| p.0), range(|p| p.1))?;
     chart
         .configure_mesh()
         .light_line_style(WHITE.mix(0.0))
@@ -331,27 +303,23 @@ fn pareto(report: &Report<'_>, root: &Area<'_>) -> Result<(), String> {
         .y_desc("energy")
         .x_label_formatter(&|x| quantity(*x, "s"))
         .y_label_formatter(&|y| quantity(*y, "J"))
-        .draw()
-        .map_err(text)?;
+        .draw()?;
     let line = FASTEST.stroke_width(2);
     chart
-        .draw_series([DashedPathElement::new(front, 6, 3, line)])
-        .map_err(text)?
+        .draw_series([DashedPathElement::new(front, 6, 3, line)])?
         .label("a frequency for each phase      ")
         .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], line));
     chart
-        .draw_series(uniform.iter().map(|&at| Circle::new(at, 4, BLACK.mix(0.6).filled())))
-        .map_err(text)?
+        .draw_series(uniform.iter().map(|&at| Circle::new(at, 4, BLACK.mix(0.6).filled())))?
         .label("one for all")
         .legend(|(x, y)| Circle::new((x + 9, y), 4, BLACK.mix(0.6).filled()));
     chart
-        .draw_series([TriangleMarker::new(chosen, 8, SCHEDULED.filled())])
-        .map_err(text)?
+        .draw_series([TriangleMarker::new(chosen, 8, SCHEDULED.filled())])?
         .label("recommended")
         .legend(|(x, y)| TriangleMarker::new((x + 9, y), 7, SCHEDULED.filled()));
     let names = uniform.iter().zip(study.predicted.frequencies()).map(|(&at, frequency)| {
         EmptyElement::at(at) + Text::new(format!("{:.2}", frequency.ghz()), (6, -12), ("sans-serif", 12))
     });
-    chart.draw_series(names).map_err(text)?;
+    chart.draw_series(names)?;
     legend(&mut chart)
 }

@@ -12,7 +12,7 @@ use powersleuth::multiplex::{
     Collector, CollectorError, Count, CounterGroups, CounterSource, Reading, Record, Rotation,
 };
 
-use super::events::{COUNTERS, EVENTS, counts};
+use super::events::{EVENTS, counts};
 use crate::machines::ooo::{Interval, Run};
 
 /// The phase of each interval, from its code alone, as coarse as live runs detect them from sampled code: a schedule of
@@ -54,14 +54,6 @@ pub fn all_counted(
         record.push(phase, instructions, cycles, counts(interval, clock).into_iter().enumerate())?;
     }
     Ok(record)
-}
-
-/// Groups in which the nine events share the four counters.
-///
-/// # Errors
-/// None: the numbers are valid.
-pub fn groups() -> Result<CounterGroups, powersleuth::Error> {
-    CounterGroups::round_robin(EVENTS.len(), COUNTERS)
 }
 
 /// The record of a processor that counts one of `groups` at a time, turned by `rotation`, which is shown the

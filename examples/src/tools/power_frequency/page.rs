@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use powersleuth::analysis::{Cost, Level, Quantity};
+use powersleuth::analysis::{Level, Quantity};
 
 use super::figures::Pictures;
 use super::report::Report;
-use super::study::Study;
-use crate::report::{STYLE, count, escape, percent, quantity};
+use crate::report::{Cell, STYLE, count, escape, percent, quantity};
 
 /// Pictures have a white ground, in the dark too.
 const MORE_STYLE: &str = "figure svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: 8px; }\n\
@@ -39,8 +38,7 @@ pub fn write(report: &Report<'_>, pictures: &Pictures, mut out: impl Write) -> i
 <p class="{class}">{basis}</p>
 <p>Models: {models}.</p>
 {state}{notes}
-<div class="tiles">{tiles}</div>
-<h2>Energy over time and frequency</h2>
+{tiles}<h2>Energy over time and frequency</h2>
 <p>Time runs to the right; the bar on top shows which phase the program is in. The darker a point, the more energy the
 program takes there at that frequency; the darkest two per cent are shown alike. Right: the average.</p>
 <figure>{energy}</figure>
@@ -54,8 +52,7 @@ take.</p>
 <p>{ranking}</p>
 <figure>{phases}</figure>
 <h2>Phases</h2>
-<div class="scroll">{table}</div>
-<h2>Time against energy</h2>
+{table}{remark}<h2>Time against energy</h2>
 <p>Every point on the line gives each phase a frequency of its own, such that no other choice is better in both.</p>
 <figure>{pareto}</figure>
 <h2>How to read the numbers</h2>
@@ -73,7 +70,9 @@ charges per cycle. Percentages of time and energy compare with {high}.</p>
         schedule = pictures.schedule,
         phases = pictures.phases,
         ranking = ranking(report),
-        table = table(report),
+        table = report.table(usize::MAX, true).html(),
+        remark =
+            if study.truth.is_some() { "<p>In brackets: how far that is from the truth.</p>\n" } else { "" },
         pareto = pictures.pareto,
     )
 }
@@ -82,35 +81,27 @@ fn tiles(report: &Report<'_>) -> String {
     let (study, advice) = (report.study, report.advice);
     let analysis = &study.predicted;
     let fastest = analysis.program_costs()[analysis.fastest().0];
-    let tile =
-        |value: String, label: &str| format!("<div class=\"tile\"><b>{value}</b><span>{label}</span></div>");
     let ghz = report.ghz(analysis.fastest());
     let changed = |now: f64, then: f64| {
         let ratio = now / then - 1.0;
         format!("{}{}", if ratio < 0.0 { "-" } else { "+" }, percent(ratio.abs()))
     };
-    [
-        tile(
-            analysis.intervals().to_string(),
-            &format!("intervals of {} instructions", count(study.interval)),
-        ),
-        tile(analysis.phases().len().to_string(), "phases"),
-        tile(quantity(fastest.time.0, "s"), &format!("at {ghz:.2} GHz")),
-        tile(quantity(fastest.energy.0, "J"), &format!("at {ghz:.2} GHz")),
-        tile(changed(advice.predicted.total.time.0, fastest.time.0), "time as recommended"),
-        tile(changed(advice.predicted.total.energy.0, fastest.energy.0), "energy as recommended"),
-    ]
-    .concat()
-}
-
-fn swatch(rank: usize) -> String {
-    let colour = if rank < 8 { format!("var(--p{rank})") } else { "var(--rest)".to_owned() };
-    format!("<span class=\"swatch\" style=\"background:{colour}\"></span>")
+    let length = format!("intervals of {} instructions", count(study.interval));
+    let clock = format!("at {ghz:.2} GHz");
+    let now = advice.predicted.total;
+    crate::report::tiles(&[
+        (analysis.intervals().to_string(), &length),
+        (analysis.phases().len().to_string(), "phases"),
+        (quantity(fastest.time.0, "s"), &clock),
+        (quantity(fastest.energy.0, "J"), &clock),
+        (changed(now.time.0, fastest.time.0), "time as recommended"),
+        (changed(now.energy.0, fastest.energy.0), "energy as recommended"),
+    ])
 }
 
 fn legend(report: &Report<'_>) -> String {
     let views = report.study.views.iter().take(8).enumerate();
-    views.map(|(rank, view)| format!("<span>{}{}</span>", swatch(rank), view.name)).collect()
+    views.map(|(rank, view)| format!("<span>{}</span>", Cell::Key(view.name.clone(), rank).html())).collect()
 }
 
 /// Which phase comes first, by what and where.
@@ -135,63 +126,4 @@ fn ranking(report: &Report<'_>) -> String {
         )
     });
     sentences.join(" ")
-}
-
-fn table(report: &Report<'_>) -> String {
-    let study = report.study;
-    let ends = report.ends();
-    let mut head = String::new();
-    for level in ends {
-        let ghz = report.ghz(level);
-        head += &format!("<th>time, {ghz:.2} GHz</th><th>power</th><th>energy</th>");
-    }
-    let off = |cost: Cost, truth: Option<Cost>, of: fn(Cost) -> f64| {
-        truth.map_or(String::new(), |truth| {
-            let error = of(cost) / of(truth) - 1.0;
-            format!(" <small>{:+.1} %</small>", 100.0 * error)
-        })
-    };
-    let cells = |costs: &[Cost], truth: Option<&[Cost]>| -> String {
-        let cell = |level: Level| {
-            let (cost, truth) = (costs[level.0], truth.map(|truth| truth[level.0]));
-            format!(
-                "<td>{}{}</td><td>{}{}</td><td>{}</td>",
-                quantity(cost.time.0, "s"),
-                off(cost, truth, |c| c.time.0),
-                quantity(cost.power().0, "W"),
-                off(cost, truth, |c| c.power().0),
-                quantity(cost.energy.0, "J"),
-            )
-        };
-        ends.map(cell).concat()
-    };
-    let mut rows = String::new();
-    for (rank, view) in study.views.iter().enumerate() {
-        let Some(phase) = Study::phase(&study.predicted, view.phase) else { continue };
-        let truth = study.truth.as_ref().and_then(|truth| Study::phase(truth, view.phase));
-        let code = view.code.as_ref().map_or(String::new(), |(name, share)| {
-            format!("{} <small>{}</small>", escape(name), percent(*share))
-        });
-        rows += &format!(
-            "<tr><td class=\"left\">{}{}</td><td>{}</td><td>{:.2}</td>{}<td class=\"left code\">{code}</td></tr>",
-            swatch(rank),
-            view.name,
-            phase.intervals,
-            report.ghz(report.level(view.phase)),
-            cells(&phase.costs, truth.map(|truth| truth.costs.as_slice())),
-        );
-    }
-    rows += &format!(
-        "<tr><td class=\"left\">all</td><td>{}</td><td></td>{}<td></td></tr>",
-        study.predicted.intervals(),
-        cells(
-            study.predicted.program_costs(),
-            study.truth.as_ref().map(powersleuth::analysis::Analysis::program_costs)
-        ),
-    );
-    let remark = if study.truth.is_some() { "<p>Small: how far that is from the truth.</p>" } else { "" };
-    format!(
-        "<table><thead><tr><th class=\"left\">phase</th><th>intervals</th><th>recommended GHz</th>{head}\
-         <th class=\"left\">hottest code</th></tr></thead><tbody>{rows}</tbody></table>{remark}"
-    )
 }

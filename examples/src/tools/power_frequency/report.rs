@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use phase_detect::PhaseId;
-use powersleuth::analysis::{Cost, Level, Outcome, Phase};
+use powersleuth::analysis::{Analysis, Cost, Level, Outcome};
 use powersleuth::calibration::Route;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::study::{Advice, Study};
 use super::{figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Table, percent, quantity};
+use crate::report::{Cell, Table, percent, quantity};
 
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 12;
@@ -66,7 +66,7 @@ impl Report<'_> {
     pub fn write(&self, folder: &OutputDir) -> Result<(), Failure> {
         let pictures = figures::Pictures::draw(self).map_err(Failure::Run)?;
         for (name, picture) in pictures.files() {
-            folder.write(name, |out| out.write_all(picture.as_bytes())).map_err(Failure::run)?;
+            folder.write(name, |out| out.write_all(picture.as_bytes()))?;
         }
         folder
             .write("report.html", |out| page::write(self, &pictures, out))
@@ -108,60 +108,54 @@ impl Report<'_> {
             analysis.phases().len(),
             analysis.instances().len()
         )?;
-        write!(out, "{}", self.phase_rows())?;
+        write!(out, "{}", self.table(ROWS, false).text())?;
         for line in self.recommendation() {
             writeln!(out, "{line}")?;
         }
         Ok(())
     }
 
-    fn phase_rows(&self) -> String {
+    /// The first phases and the whole; with how far each number is from the truth, if that is asked for and known.
+    pub fn table(&self, most: usize, against_truth: bool) -> Table {
         let study = self.study;
-        let ends = self.ends();
-        let mut rows = vec![vec!["phase".to_owned(), "intervals".to_owned()]];
-        for level in ends {
+        let truth = study.truth.as_ref().filter(|_| against_truth);
+        let mut table = Table::bare(&["phase", "intervals"]);
+        for level in self.ends() {
             let ghz = self.ghz(level);
-            rows[0].extend([
-                format!("time at {ghz:.2}"),
-                format!("power at {ghz:.2}"),
-                format!("energy at {ghz:.2}"),
-            ]);
+            table.columns.extend(["time", "power", "energy"].map(|what| format!("{what} at {ghz:.2}")));
         }
-        rows[0].extend(["best GHz".to_owned(), "hottest code".to_owned()]);
-        let cells = |phase: Option<&Phase<PhaseId>>, costs: &[Cost]| {
-            let mut cells = vec![phase.map_or(String::new(), |phase| phase.intervals.to_string())];
-            for level in ends {
-                let cost = costs[level.0];
-                cells.extend([
-                    quantity(cost.time.0, "s"),
-                    quantity(cost.power().0, "W"),
-                    quantity(cost.energy.0, "J"),
-                ]);
-            }
-            cells
+        table.columns.extend(["best GHz".to_owned(), "hottest code".to_owned()]);
+        let cells = |costs: &[Cost], truth: Option<&[Cost]>| {
+            self.ends().map(|level| {
+                let cell = |of: fn(Cost) -> f64, unit: &str| {
+                    let value = of(costs[level.0]);
+                    let off =
+                        truth.map(|truth| format!(" ({:+.1} %)", 100.0 * (value / of(truth[level.0]) - 1.0)));
+                    Cell::Figure(quantity(value, unit) + &off.unwrap_or_default())
+                };
+                [cell(|c| c.time.0, "s"), cell(|c| c.power().0, "W"), cell(|c| c.energy.0, "J")]
+            })
         };
-        for view in study.views.iter().take(ROWS) {
+        for (rank, view) in study.views.iter().enumerate().take(most) {
             let Some(phase) = Study::phase(&study.predicted, view.phase) else { continue };
-            let code = view
-                .code
-                .as_ref()
-                .map_or(String::new(), |(name, share)| format!("{name} ({})", percent(*share)));
-            let mut row = vec![view.name.clone()];
-            row.extend(cells(Some(phase), &phase.costs));
-            row.extend([format!("{:.2}", self.ghz(self.level(view.phase))), code]);
-            rows.push(row);
+            let truth = truth.and_then(|truth| Study::phase(truth, view.phase));
+            let code = view.code.as_ref().map(|(name, share)| format!("{name} ({})", percent(*share)));
+            let mut row = vec![Cell::Key(view.name.clone(), rank), phase.intervals.into()];
+            row.extend(cells(&phase.costs, truth.map(|truth| truth.costs.as_slice())).concat());
+            row.push(Cell::Figure(format!("{:.2}", self.ghz(self.level(view.phase)))));
+            row.push(Cell::Text(code.unwrap_or_default()));
+            table.rows.push(row);
         }
-        if study.views.len() > ROWS {
-            let mut row = vec![format!("{} more", study.views.len() - ROWS)];
-            row.resize(rows[0].len(), String::new());
-            rows.push(row);
+        if study.views.len() > most {
+            let mut row = vec![Cell::Text(format!("{} more", study.views.len() - most))];
+            row.resize(table.columns.len(), "".into());
+            table.rows.push(row);
         }
-        let mut all = vec!["all".to_owned()];
-        all.extend(cells(None, study.predicted.program_costs()));
-        all[1] = study.predicted.intervals().to_string();
-        all.extend([String::new(), String::new()]);
-        rows.push(all);
-        Table::from(rows).text()
+        let mut all = vec!["all".into(), study.predicted.intervals().into()];
+        all.extend(cells(study.predicted.program_costs(), truth.map(Analysis::program_costs)).concat());
+        all.extend(["".into(), "".into()]);
+        table.rows.push(all);
+        table
     }
 
     /// The highest frequency and the lowest.
@@ -306,7 +300,7 @@ impl Report<'_> {
             "profiled_at_ghz": study.profiled_at.ghz(),
             "frequencies_ghz": analysis.frequencies().iter().map(|f| f.ghz()).collect::<Vec<_>>(),
             "phases": phases,
-            "program_costs": costs(analysis.program_costs(), study.truth.as_ref().map(powersleuth::analysis::Analysis::program_costs)),
+            "program_costs": costs(analysis.program_costs(), study.truth.as_ref().map(Analysis::program_costs)),
             "schedule": {
                 "objective": self.objective,
                 "bound": advice.goal.slowdown(),

@@ -131,11 +131,6 @@ impl Study {
         analysis.phases().iter().find(|p| p.phase == phase)
     }
 
-    /// The lowest frequency.
-    pub const fn slowest() -> Level {
-        Level(0)
-    }
-
     /// Errors of time and of power at `level`, phase instance by phase instance, where the truth is known.
     ///
     /// # Errors

@@ -175,7 +175,22 @@ struct Claim {
     stated: &'static str,
     /// The claim holds up to this ratio.
     below: f64,
-    ratio: fn(&[&Program]) -> Option<f64>,
+    ratio: Ratio,
+}
+
+/// A ratio of two means over programs; `None` where one is missing or nothing.
+type Ratio = fn(&[&Program]) -> Option<f64>;
+
+impl Claim {
+    /// The paper has a figure; the claim holds below 1.
+    const fn stated(paper: &'static str, figure: &'static str, stated: &'static str, ratio: Ratio) -> Self {
+        Self { paper, figure, stated, below: 1.0, ratio }
+    }
+
+    /// The paper states that one is better, without a figure.
+    const fn below_one(paper: &'static str, figure: &'static str, ratio: Ratio) -> Self {
+        Self::stated(paper, figure, "below 1", ratio)
+    }
 }
 
 /// A mean over programs.
@@ -218,152 +233,89 @@ const SCARPHASE: (&str, &str) = ("CBRV", "leader-follower");
 const LIMITED: (&str, &str) = ("CBRV, 1 in 25,000", "leader-follower");
 
 const CLAIMS: &[Claim] = &[
+    Claim::below_one("wavelets", "sigma of wavelets, of the best other signature's", |drawn| {
+        let all = OTHERS.iter().filter_map(|other| sigmas(drawn, "wavelet", other));
+        all.reduce(f64::max)
+    }),
     Claim {
-        paper: "wavelets",
-        figure: "sigma of wavelets, of the best other signature's",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| {
-            let all = OTHERS.iter().filter_map(|other| sigmas(drawn, "wavelet", other));
-            all.reduce(f64::max)
-        },
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of wavelets, of the bound's (wavelets of L2 misses)",
-        stated: "1.55",
         below: 1.55,
-        ratio: |drawn| sigmas(drawn, "wavelet", BOUND),
+        ..Claim::stated(
+            "wavelets",
+            "sigma of wavelets, of the bound's (wavelets of L2 misses)",
+            "1.55",
+            |drawn| sigmas(drawn, "wavelet", BOUND),
+        )
     },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of wavelets, of that of all blocks",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "wavelet", "BBV"),
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of 100 local strides, of that of many",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "local stride, 100", "local stride, *"),
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of local strides, of that with instructions",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "local stride, *", "local stride+pc*"),
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of local strides, of that of global ones",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "local stride, *", "global stride, *"),
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of all blocks, of that of working sets",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "BBV", "working set"),
-    },
-    Claim {
-        paper: "wavelets",
-        figure: "sigma of working sets, counted, of that of bits",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| sigmas(drawn, "working set", "working set, bits"),
-    },
-    Claim {
-        paper: "ScarPhase",
-        figure: "CCoV of sampled blocks or branches (the worst of three), of that of instruction pointers",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| {
+    Claim::below_one("wavelets", "sigma of wavelets, of that of all blocks", |drawn| {
+        sigmas(drawn, "wavelet", "BBV")
+    }),
+    Claim::below_one("wavelets", "sigma of 100 local strides, of that of many", |drawn| {
+        sigmas(drawn, "local stride, 100", "local stride, *")
+    }),
+    Claim::below_one("wavelets", "sigma of local strides, of that with instructions", |drawn| {
+        sigmas(drawn, "local stride, *", "local stride+pc*")
+    }),
+    Claim::below_one("wavelets", "sigma of local strides, of that of global ones", |drawn| {
+        sigmas(drawn, "local stride, *", "global stride, *")
+    }),
+    Claim::below_one("wavelets", "sigma of all blocks, of that of working sets", |drawn| {
+        sigmas(drawn, "BBV", "working set")
+    }),
+    Claim::below_one("wavelets", "sigma of working sets, counted, of that of bits", |drawn| {
+        sigmas(drawn, "working set", "working set, bits")
+    }),
+    Claim::below_one(
+        "ScarPhase",
+        "CCoV of sampled blocks or branches (the worst of three), of that of instruction pointers",
+        |drawn| {
             let of = |kind: &str| {
                 let pair = [(kind, "leader-follower"), ("EIPV", "leader-follower")];
                 ratio(drawn, mean, |s| s.ccov, pair)
             };
             Some(of("MBBV")?.max(of("BRV")?).max(of("CBRV")?))
         },
-    },
-    Claim {
-        paper: "POP",
-        figure: "STAB of POP, of ScarPhase's",
-        stated: "0.39 (10 M), 1.18 (100 M)",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.stab, [POP, SCARPHASE]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "the same, every phase measured twice",
-        stated: "not in the paper",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.stab_twice, [POP, SCARPHASE]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "STAB of POP, of ScarPhase's with a sample in 25,000 instructions",
-        stated: "0.39 (10 M), 1.18 (100 M)",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.stab, [POP, LIMITED]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "the same, every phase measured twice",
-        stated: "not in the paper",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.stab_twice, [POP, LIMITED]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "STAB, POP in its best windows, of ScarPhase in its best",
-        stated: "0.47",
-        below: 1.0,
-        ratio: |drawn| best_windows(drawn, 0),
-    },
-    Claim {
-        paper: "POP",
-        figure: "the same, every phase measured twice",
-        stated: "not in the paper",
-        below: 1.0,
-        ratio: |drawn| best_windows(drawn, 1),
-    },
-    Claim {
-        paper: "POP",
-        figure: "CCoV of POP, of ScarPhase's",
-        stated: "0.57 (10 M), 1.05 (100 M)",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.ccov, [POP, SCARPHASE]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "phases of POP, of ScarPhase's",
-        stated: "0.40 (10 M), 1.35 (100 M)",
-        below: 1.0,
-        ratio: |drawn| ratio(drawn, geometric, |s| s.phases as f64, [POP, SCARPHASE]),
-    },
-    Claim {
-        paper: "POP",
-        figure: "STAB of SimPoint's phases in windows an eighth as long, of that in whole ones",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| {
+    ),
+    Claim::stated("POP", "STAB of POP, of ScarPhase's", "0.39 (10 M), 1.18 (100 M)", |drawn| {
+        ratio(drawn, geometric, |s| s.stab, [POP, SCARPHASE])
+    }),
+    Claim::stated("POP", "the same, every phase measured twice", "not in the paper", |drawn| {
+        ratio(drawn, geometric, |s| s.stab_twice, [POP, SCARPHASE])
+    }),
+    Claim::stated(
+        "POP",
+        "STAB of POP, of ScarPhase's with a sample in 25,000 instructions",
+        "0.39 (10 M), 1.18 (100 M)",
+        |drawn| ratio(drawn, geometric, |s| s.stab, [POP, LIMITED]),
+    ),
+    Claim::stated("POP", "the same, every phase measured twice", "not in the paper", |drawn| {
+        ratio(drawn, geometric, |s| s.stab_twice, [POP, LIMITED])
+    }),
+    Claim::stated("POP", "STAB, POP in its best windows, of ScarPhase in its best", "0.47", |drawn| {
+        best_windows(drawn, 0)
+    }),
+    Claim::stated("POP", "the same, every phase measured twice", "not in the paper", |drawn| {
+        best_windows(drawn, 1)
+    }),
+    Claim::stated("POP", "CCoV of POP, of ScarPhase's", "0.57 (10 M), 1.05 (100 M)", |drawn| {
+        ratio(drawn, geometric, |s| s.ccov, [POP, SCARPHASE])
+    }),
+    Claim::stated("POP", "phases of POP, of ScarPhase's", "0.40 (10 M), 1.35 (100 M)", |drawn| {
+        ratio(drawn, geometric, |s| s.phases as f64, [POP, SCARPHASE])
+    }),
+    Claim::below_one(
+        "POP",
+        "STAB of SimPoint's phases in windows an eighth as long, of that in whole ones",
+        |drawn| {
             Some(geometric(drawn.iter().map(|p| p.short[1])) / geometric(drawn.iter().map(|p| p.usual[1])))
         },
-    },
-    Claim {
-        paper: "POP",
-        figure: "CoV of SimPoint's phases in whole windows, of that in windows an eighth as long",
-        stated: "below 1",
-        below: 1.0,
-        ratio: |drawn| {
+    ),
+    Claim::below_one(
+        "POP",
+        "CoV of SimPoint's phases in whole windows, of that in windows an eighth as long",
+        |drawn| {
             Some(geometric(drawn.iter().map(|p| p.usual[0])) / geometric(drawn.iter().map(|p| p.short[0])))
         },
-    },
+    ),
 ];
 
 /// STAB in one of its forms, POP's of ScarPhase's, each in the windows that suit it best over all programs.
