@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use examples::machines::chip::corun::{self, Until};
 use examples::machines::chip::{
-    Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Event, Frames,
+    Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Driven, Event, Frames,
     Inclusion, Latencies, Player, Policy, PrefetcherSettings, Program, Recording, Reference,
 };
 use quickcheck::{QuickCheck, TestResult};
@@ -237,14 +237,7 @@ fn a_program_that_does_not_restart_stops() {
     assert_eq!((chip.activity(0), chip.advance(&[])), (Activity::Stopped, Event::Idle));
     assert_eq!(chip.run_alone(0, 10), 0);
     // Nor does one that has nothing to play.
-    struct Nothing;
-    impl Program for Nothing {
-        fn next_reference(&mut self) -> Option<Reference> {
-            None
-        }
-        fn restart(&mut self) {}
-    }
-    let mut chip = Chip::new(&tiny(), vec![CoreSettings::new(Nothing)]).unwrap();
+    let mut chip = Chip::new(&tiny(), vec![CoreSettings::new(Driven)]).unwrap();
     assert_eq!(chip.run_alone(0, 10), 0);
     assert_eq!(chip.activity(0), Activity::Stopped);
 }

@@ -68,24 +68,31 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
+impl Counters {
+    /// Each count of both by `counts`, each amount by `amounts`.
+    fn with(self, other: Self, counts: fn(u64, u64) -> u64, amounts: fn(f64, f64) -> f64) -> Self {
+        Self {
+            instructions: amounts(self.instructions, other.instructions),
+            cycles: amounts(self.cycles, other.cycles),
+            accesses: counts(self.accesses, other.accesses),
+            stores: counts(self.stores, other.stores),
+            l1_misses: counts(self.l1_misses, other.l1_misses),
+            shared_accesses: counts(self.shared_accesses, other.shared_accesses),
+            shared_misses: counts(self.shared_misses, other.shared_misses),
+            prefetches: counts(self.prefetches, other.prefetches),
+            inclusion_victims: counts(self.inclusion_victims, other.inclusion_victims),
+            bandwidth_stall: amounts(self.bandwidth_stall, other.bandwidth_stall),
+            stall_cycles: amounts(self.stall_cycles, other.stall_cycles),
+            passes: counts(self.passes, other.passes),
+        }
+    }
+}
+
 impl Sub for Counters {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
-        Self {
-            instructions: self.instructions - earlier.instructions,
-            cycles: self.cycles - earlier.cycles,
-            accesses: self.accesses - earlier.accesses,
-            stores: self.stores - earlier.stores,
-            l1_misses: self.l1_misses - earlier.l1_misses,
-            shared_accesses: self.shared_accesses - earlier.shared_accesses,
-            shared_misses: self.shared_misses - earlier.shared_misses,
-            prefetches: self.prefetches - earlier.prefetches,
-            inclusion_victims: self.inclusion_victims - earlier.inclusion_victims,
-            bandwidth_stall: self.bandwidth_stall - earlier.bandwidth_stall,
-            stall_cycles: self.stall_cycles - earlier.stall_cycles,
-            passes: self.passes - earlier.passes,
-        }
+        self.with(earlier, Sub::sub, Sub::sub)
     }
 }
 
@@ -93,20 +100,7 @@ impl Add for Counters {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            instructions: self.instructions + other.instructions,
-            cycles: self.cycles + other.cycles,
-            accesses: self.accesses + other.accesses,
-            stores: self.stores + other.stores,
-            l1_misses: self.l1_misses + other.l1_misses,
-            shared_accesses: self.shared_accesses + other.shared_accesses,
-            shared_misses: self.shared_misses + other.shared_misses,
-            prefetches: self.prefetches + other.prefetches,
-            inclusion_victims: self.inclusion_victims + other.inclusion_victims,
-            bandwidth_stall: self.bandwidth_stall + other.bandwidth_stall,
-            stall_cycles: self.stall_cycles + other.stall_cycles,
-            passes: self.passes + other.passes,
-        }
+        self.with(other, Add::add, Add::add)
     }
 }
 

@@ -35,6 +35,6 @@ pub use self::error::ChipError;
 pub use self::geometry::{Geometry, Index, MAX_WAYS, Policy};
 pub use self::machine::{Chip, Event};
 pub use self::prefetch::PrefetcherSettings;
-pub use self::program::{Player, Program, Reference};
+pub use self::program::{Driven, Player, Program, Reference};
 pub use self::recording::{Recorder, Recording};
 pub use self::timing::CoreTiming;

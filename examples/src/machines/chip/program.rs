@@ -44,6 +44,18 @@ impl<P: Program + ?Sized> Program for Box<P> {
     }
 }
 
+/// Plays nothing: of a core that is handed its references one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven;
+
+impl Program for Driven {
+    fn next_reference(&mut self) -> Option<Reference> {
+        None
+    }
+
+    fn restart(&mut self) {}
+}
+
 /// Plays a recording, at a constant number of instructions per reference.
 #[derive(Clone, Debug)]
 pub struct Player {

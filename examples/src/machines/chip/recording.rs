@@ -24,6 +24,15 @@ enum Packed {
     Far(Vec<u64>),
 }
 
+impl Packed {
+    fn len(&self) -> u64 {
+        (match self {
+            Self::Near { offsets, .. } => offsets.len(),
+            Self::Far(packed) => packed.len(),
+        }) as u64
+    }
+}
+
 impl Recording {
     /// Records all of `accesses`; one that straddles lines is one reference per line.
     ///
@@ -56,10 +65,7 @@ impl Recording {
 
     /// Number of references, at least 1.
     pub fn references(&self) -> u64 {
-        (match &self.references {
-            Packed::Near { offsets, .. } => offsets.len(),
-            Packed::Far(packed) => packed.len(),
-        }) as u64
+        self.references.len()
     }
 
     /// Line and kind of reference number `index`.
@@ -134,10 +140,7 @@ impl Recorder {
 
     /// Number of references so far.
     pub fn references(&self) -> u64 {
-        (match &self.references {
-            Packed::Near { offsets, .. } => offsets.len(),
-            Packed::Far(packed) => packed.len(),
-        }) as u64
+        self.references.len()
     }
 
     /// The recording.

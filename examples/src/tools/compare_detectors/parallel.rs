@@ -20,7 +20,7 @@ use reuse_sampler::replay::Event;
 
 use super::experiments::mean;
 use crate::cli::Failure;
-use crate::machines::chip::{Chip, ChipSettings, CoreSettings, Program, Reference};
+use crate::machines::chip::{Chip, ChipSettings, CoreSettings, Driven, Reference};
 use crate::report::{Cell, Table};
 use crate::workloads::{EventStream, Kernel, Segment, Workload};
 
@@ -153,17 +153,6 @@ pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Tabl
         tables.push(table);
     }
     Ok((tables, true))
-}
-
-/// The chip is handed its references one by one.
-struct Driven;
-
-impl Program for Driven {
-    fn next_reference(&mut self) -> Option<Reference> {
-        None
-    }
-
-    fn restart(&mut self) {}
 }
 
 /// A thread on its core.

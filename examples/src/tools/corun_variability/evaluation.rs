@@ -8,12 +8,13 @@ use cachesharing::{Offsets, Program, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::{MethodName, PredictArgs};
+use super::figures::sorted;
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
-use super::{embedded, go_on, reference, solo};
+use super::{embedded, go_on, reference};
 use crate::cli::{ByName, Failure, Recorded, Watch};
 use crate::output::OutputDir;
-use crate::report::{Line, Panel, Table, draw_panels, percent, write_document};
+use crate::report::{Panel, Table, draw_panels, percent, write_document};
 
 /// A target beside an interferer.
 struct Pair {
@@ -52,14 +53,7 @@ pub(super) fn evaluate(
     let names = embedded::NAMES.map(|(name, ..)| name);
     let load = |name: &&str| embedded::program(name, bytes, line_size, seed);
     let played: Vec<Recorded> = names.iter().map(load).collect::<Result<_, _>>()?;
-    let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-    ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
-    let mut programs = Vec::new();
-    for recorded in &played {
-        watch.show(format!("measuring {} alone", recorded.name));
-        go_on(watch)?;
-        programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
-    }
+    let programs = super::alone(args, &mut ground, &played, threads, watch)?;
     let interferers = |target| (0..names.len()).filter(|&i| embedded::NAMES[i].2).map(move |i| (target, i));
     let mut pairs = Vec::new();
     let mut whole = true;
@@ -271,19 +265,13 @@ fn object(
 
 /// `evaluation.svg`, a panel per target, and a page with the tables.
 fn files(pairs: &[Pair], names: &[&str], folder: &OutputDir) -> Result<(), Failure> {
-    let curve = |label: String, colour, thin, of: &SlowdownDistribution| {
-        let runs = of.sorted().len() as f64;
-        let point =
-            |(rank, slowdown): (usize, &f64)| (100.0 * (rank as f64 + 0.5) / runs, 100.0 * (slowdown - 1.0));
-        Line { label, colour, thin, points: of.sorted().iter().enumerate().map(point).collect() }
-    };
     let panel = |(target, name): (usize, &&str)| {
         let lines = pairs.iter().filter(|pair| pair.target == target).flat_map(|pair| {
             let beside = names[pair.interferer];
             let predicted = &pair.methods[PHASE].variability.distribution;
             [
-                curve(format!("beside {beside}"), pair.interferer, false, predicted),
-                curve(format!("beside {beside} (simulated)"), pair.interferer, true, &pair.simulated),
+                sorted(format!("beside {beside}"), pair.interferer, false, predicted),
+                sorted(format!("beside {beside} (simulated)"), pair.interferer, true, &pair.simulated),
             ]
         });
         Panel { across: "runs (%)".to_owned(), up: format!("{name} slower (%)"), lines: lines.collect() }

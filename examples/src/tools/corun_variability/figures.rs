@@ -18,25 +18,25 @@ pub(super) fn all(found: &Findings) -> Result<Vec<(&'static str, &'static str, S
     ])
 }
 
+/// Slowdowns in order, over the share of the runs.
+pub(super) fn sorted(label: String, colour: usize, thin: bool, of: &SlowdownDistribution) -> Line {
+    let runs = of.sorted().len() as f64;
+    let point =
+        |(rank, slowdown): (usize, &f64)| (100.0 * (rank as f64 + 0.5) / runs, 100.0 * (slowdown - 1.0));
+    Line { label, colour, thin, points: of.sorted().iter().enumerate().map(point).collect() }
+}
+
 /// A flat line is no variation; a point (x, y) says that x % of the runs lose at most y %.
 fn slowdowns(found: &Findings) -> Result<String, Failure> {
-    let curve = |label: String, colour, thin, of: &SlowdownDistribution| {
-        let runs = of.sorted().len() as f64;
-        let point = |(rank, slowdown): (usize, &f64)| {
-            let x = 100.0 * (rank as f64 + 0.5) / runs;
-            (x, 100.0 * (slowdown - 1.0))
-        };
-        Line { label, colour, thin, points: of.sorted().iter().enumerate().map(point).collect() }
-    };
     let mut lines = Vec::new();
     if let Some(truth) = &found.truth {
-        lines.push(curve("simulated".to_owned(), 1, false, &truth.distribution));
+        lines.push(sorted("simulated".to_owned(), 1, false, &truth.distribution));
     }
     for (number, by) in found.answer.methods.iter().enumerate() {
         let chosen = number == found.answer.chosen;
         if chosen || by.method == MethodName::Oblivious {
             let colour = if chosen { 0 } else { 4 };
-            lines.push(curve(by.method.name(), colour, !chosen, &by.variability.distribution));
+            lines.push(sorted(by.method.name(), colour, !chosen, &by.variability.distribution));
         }
     }
     let panel = Panel { across: "runs (%)".to_owned(), up: "slower by at most (%)".to_owned(), lines };

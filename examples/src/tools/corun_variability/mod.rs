@@ -172,15 +172,7 @@ fn find(args: &PredictArgs, watch: &Watch<'_>) -> Result<Findings, Failure> {
         model = args.sharing.unwrap_or(read.model);
         (read.programs, read.cache)
     } else {
-        let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
-        ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
-        let mut programs = Vec::new();
-        for recorded in &played {
-            watch.show(format!("measuring {} alone", recorded.name));
-            go_on(watch)?;
-            programs.push(solo::profile(&ground, recorded, args.measured.curves, threads)?);
-        }
-        (programs, ground.cache()?)
+        (alone(args, &mut ground, &played, threads, watch)?, ground.cache()?)
     };
     watch.show("predicting");
     go_on(watch)?;
@@ -212,6 +204,24 @@ fn find(args: &PredictArgs, watch: &Watch<'_>) -> Result<Findings, Failure> {
 }
 
 /// The chip.
+/// Measures each program alone, in windows that suit the longest.
+fn alone(
+    args: &PredictArgs,
+    ground: &mut Ground,
+    played: &[Recorded],
+    threads: NonZeroUsize,
+    watch: &Watch<'_>,
+) -> Result<Vec<Program<u64>>, Failure> {
+    let longest = played.iter().map(|p| p.recording.references()).max().unwrap_or(1);
+    ground.window = args.measured.window.unwrap_or_else(|| Ground::window(longest));
+    let measure = |recorded: &Recorded| {
+        watch.show(format!("measuring {} alone", recorded.name));
+        go_on(watch)?;
+        solo::profile(ground, recorded, args.measured.curves, threads)
+    };
+    played.iter().map(measure).collect()
+}
+
 fn ground(args: &PredictArgs) -> Result<Ground, Failure> {
     args.measured.ground(&args.chip, if args.names_nothing() { 8 } else { 1 }, args.common.seed)
 }

@@ -17,7 +17,7 @@ use super::returns::ReuseWatch;
 use super::reuse::Reuse;
 use super::solo::{SoloWindow, point};
 use crate::cli::{Failure, Watch};
-use crate::machines::chip::{Chip, CoreSettings, Counters, Program, Reference};
+use crate::machines::chip::{Chip, CoreSettings, Counters, Driven, Reference};
 use crate::report::count;
 use crate::target::{Backend, Outcome};
 use crate::traces::{Merged, Traced};
@@ -118,17 +118,6 @@ impl WindowSoFar {
     fn hottest(&self) -> Option<u64> {
         self.code.iter().max_by_key(|&(_, &instructions)| instructions).map(|(&address, _)| address)
     }
-}
-
-/// Nothing that a core would run by itself: it is driven reference by reference.
-struct Driven;
-
-impl Program for Driven {
-    fn next_reference(&mut self) -> Option<Reference> {
-        None
-    }
-
-    fn restart(&mut self) {}
 }
 
 /// A chip for each size, and what is counted beside them.

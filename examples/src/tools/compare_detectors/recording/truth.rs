@@ -4,8 +4,8 @@
 use reuse_sampler::{Access, AccessKind, LineSize};
 
 use crate::machines::chip::{
-    Cache, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, Geometry, Policy, PrefetcherSettings,
-    Program, Reference,
+    Cache, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, Driven, Geometry, Policy,
+    PrefetcherSettings, Reference,
 };
 
 /// The two levels that Huffmire and Sherwood simulate (PACT 2006, 3.4): 16 KiB 2-way with 32-byte lines, 1 MiB 4-way
@@ -63,17 +63,6 @@ pub struct Machine {
     tlb: Cache,
     tlb_misses: u64,
     pending: f64, // instructions since the last access
-}
-
-/// The chip is handed its references one by one.
-struct Driven;
-
-impl Program for Driven {
-    fn next_reference(&mut self) -> Option<Reference> {
-        None
-    }
-
-    fn restart(&mut self) {}
 }
 
 impl Machine {
