@@ -8,7 +8,7 @@ use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, Clock, CodeLocation, LineSize, Sampler, SamplerError, file};
+use reuse_sampler::{Children, Clock, CodeLocation, LineSize, ProcessRecord, Sampler, SamplerError, file};
 
 use crate::cli::Failure;
 use crate::report::ProcessRow;
@@ -209,6 +209,12 @@ impl Outcome {
     }
 }
 
+/// Whether a program that ended so, the first of `processes`, was killed or ran on unobserved.
+pub fn ended_early(outcome: &Outcome, processes: &[ProcessRecord]) -> bool {
+    matches!(outcome, Outcome::Signalled(_))
+        || processes.first().is_some_and(|program| program.unobserved.is_some())
+}
+
 /// A command as a person would write it.
 pub fn command_name(command: &[OsString]) -> String {
     command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -370,6 +376,15 @@ impl Target {
             Kind::Embedded(_) => Outcome::Exited(0),
             Kind::Program(sampler) => sampler.exit_status().into(),
             Kind::Shared(_, traced) => traced.outcome(),
+        }
+    }
+
+    /// Whether it was killed, or ran on unobserved: what was observed is not all of it.
+    pub fn ended_early(&self) -> bool {
+        match &self.kind {
+            Kind::Embedded(_) => false,
+            Kind::Program(sampler) => ended_early(&self.outcome(), &sampler.processes()),
+            Kind::Shared(_, traced) => traced.ended_early(),
         }
     }
 

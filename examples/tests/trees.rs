@@ -78,6 +78,30 @@ fn every_report_lists_the_processes_and_the_whole_tree() {
     }
 }
 
+#[test]
+fn a_program_that_runs_on_unobserved_was_observed_in_part() {
+    if !is_there("gcc") {
+        return;
+    }
+    let folder = Folder::new();
+    let program = folder.path("filtered").display().to_string();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/filtered.c");
+    assert!(Command::new("gcc").args(["-O1", "-o", &program, source]).status().unwrap().success());
+    let command = ["--", program.as_str()];
+    let dbi = ["--backend", "dbi"];
+    let exact = ["--backend", "dbi", "--model", "exact-lru"];
+    let windows = ["--backend", "dbi", "--window", "1000000"];
+    // The status is the program's own.
+    let curves = [last(&curve(&dbi, &command)), last(&curve(&exact, &command))];
+    let arguments: Vec<&str> = ["--json"].iter().chain(&windows).chain(&command).copied().collect();
+    let guided = last(&run_pipeline(&arguments, phase_guided_cache::run));
+    let phases = last(&run_pipeline(&arguments, detect_phases::run))["summary"].clone();
+    for report in curves.iter().chain([&guided, &phases]) {
+        assert_eq!(report["incomplete"], true, "{report}");
+        assert!(report["notes"][0].as_str().unwrap().contains("installs a system call filter"), "{report}");
+    }
+}
+
 /// Miss ratios in percent at 2.25 MiB and 16 MiB, and what was said.
 #[test]
 fn what_an_exact_curve_leaves_out_is_in_its_json() {

@@ -23,7 +23,7 @@ pub fn write_page(subject: &Subject<'_>, mut out: impl Write) -> io::Result<()> 
     // A `<` inside the data could end the script element; JSON has another way to write it.
     let data = data(subject).to_string().replace('<', "\\u003c");
     let state = if subject.run.incomplete {
-        "<p class=\"incomplete\">The run was interrupted: this is what it had shown until then.</p>"
+        "<p class=\"incomplete\">The run was observed in part: this is what it had shown until then.</p>"
     } else {
         ""
     };

@@ -17,7 +17,7 @@ pub fn summary(subject: &Subject<'_>) -> String {
         "{}{}\n{} instructions and {} memory accesses in {} windows of {}; {} phases.\n\
          {} windows profiled ({}), {} samples",
         subject.program,
-        if run.incomplete { "  (interrupted: incomplete)" } else { "" },
+        if run.incomplete { "  (incomplete: observed in part)" } else { "" },
         count(run.instructions()),
         count(run.accesses()),
         run.windows.len(),

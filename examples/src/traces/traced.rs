@@ -11,7 +11,7 @@ use reuse_sampler::trace::Side;
 
 use super::trace_program;
 use crate::cli::Failure;
-use crate::target::{Backend, Outcome, named};
+use crate::target::{Backend, Outcome, ended_early, named};
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
@@ -56,6 +56,11 @@ impl Traced {
     /// What the user should know about the run.
     pub fn notes(&self) -> Vec<String> {
         self.0.borrow().warnings().to_vec()
+    }
+
+    /// Whether it was killed, or ran on unobserved. Known once all events were returned.
+    pub fn ended_early(&self) -> bool {
+        ended_early(&self.outcome(), &self.0.borrow().processes())
     }
 
     /// How it ended, once all events were returned.

@@ -74,7 +74,7 @@ fn open(figure: Figure) -> String {
 fn totals(change: &Change) -> Vec<String> {
     let mut lines = Vec::new();
     if change.incomplete {
-        lines.push("Incomplete: a run was interrupted, and is compared as far as it went.".to_owned());
+        lines.push("Incomplete: a run was observed in part, and is compared as far as it went.".to_owned());
     }
     let instructions = change.instructions.zip(change.instructions_margin);
     let instructions = instructions.map_or_else(

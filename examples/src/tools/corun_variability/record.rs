@@ -178,8 +178,9 @@ fn observed(
         threads,
         watch,
     )?;
-    let incomplete = watch.is_interrupted();
-    let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, incomplete);
+    let interrupted = watch.is_interrupted();
+    let incomplete = interrupted || seen.program.ended_early();
+    let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, interrupted);
     let name = command_name(&args.program);
     if seen.windows.is_empty() {
         return Err(Failure::Run(format!(

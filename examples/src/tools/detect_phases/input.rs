@@ -32,7 +32,10 @@ pub enum Seen {
 /// How the input ended.
 pub struct Ended {
     pub name: String,
+    /// Whether it was observed in part.
     pub incomplete: bool,
+    /// Whether that is because it was interrupted.
+    pub interrupted: bool,
     pub outcome: Outcome,
     /// The program, to name its code.
     pub target: Option<Target>,
@@ -77,7 +80,7 @@ fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Resul
         }
     }
     drop(progress);
-    Ok(Ended { name, incomplete, outcome: Outcome::Unknown, target: None })
+    Ok(Ended { name, incomplete, interrupted: incomplete, outcome: Outcome::Unknown, target: None })
 }
 
 fn blocks(window: &Window) -> Result<BlockVector, phase_detect::Error> {
@@ -114,7 +117,7 @@ fn ready_signatures(
             break;
         }
     }
-    Ok(Ended { name, incomplete, outcome: Outcome::Unknown, target: None })
+    Ok(Ended { name, incomplete, interrupted: incomplete, outcome: Outcome::Unknown, target: None })
 }
 
 /// All windows of a program or an embedded workload.
@@ -136,7 +139,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     };
     let progress = Progress::over(None);
     let plan = WindowPlan::count_only();
-    let mut incomplete = false;
+    let mut stopped = false;
     let mut windows = 0;
     while let Some(window) = target.sampler().next_window(&plan)? {
         // A thread that ends right after the end of a window leaves an empty one, which is none.
@@ -149,14 +152,18 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
                 take(Observed { thread: window.thread.0, instructions: window.instructions, seen })?
             }
         };
-        if !incomplete && (!goes_on || interrupted.load(Ordering::Relaxed)) {
-            incomplete = true;
+        if !stopped && (!goes_on || interrupted.load(Ordering::Relaxed)) {
+            stopped = true;
             target.sampler().stop()?;
         }
     }
-    let outcome = target.outcome();
-    incomplete |= matches!(outcome, Outcome::Signalled(_));
-    Ok(Ended { name: target.name().to_owned(), incomplete, outcome, target: Some(target) })
+    Ok(Ended {
+        name: target.name().to_owned(),
+        incomplete: stopped || target.ended_early(),
+        interrupted: stopped,
+        outcome: target.outcome(),
+        target: Some(target),
+    })
 }
 
 /// Ends at the end of a line once interrupted, so that what was read until then is well formed.

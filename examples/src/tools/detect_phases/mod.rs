@@ -153,7 +153,7 @@ fn verdict(ended: &Ended) -> (u8, Option<String>) {
         Outcome::Signalled(signal) => {
             (signal.shell_status(), Some(format!("the program was killed by {signal}")))
         }
-        _ if ended.incomplete => (INTERRUPTED, Some("interrupted".to_owned())),
+        _ if ended.interrupted => (INTERRUPTED, Some("interrupted".to_owned())),
         Outcome::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
         Outcome::Unknown => (0, None),
     }

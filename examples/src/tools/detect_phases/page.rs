@@ -8,7 +8,7 @@ use crate::report::{STYLE, count, escape, percent};
 pub fn page(report: &Report<'_>, pictures: &Pictures) -> String {
     let title = escape(&report.ended.name);
     let state = if report.ended.incomplete {
-        "<p class=\"incomplete\">The run was interrupted: this is what it had shown until then.</p>"
+        "<p class=\"incomplete\">The run was observed in part: this is what it had shown until then.</p>"
     } else {
         ""
     };

@@ -151,6 +151,7 @@ impl Report<'_> {
         let mut summary = json!({
             "source": ended.name,
             "incomplete": ended.incomplete,
+            "notes": self.notes,
             "clusterer": args.clusterer.name(),
             "threshold": args.threshold(),
             "predictor": args.predictor.name(),
@@ -200,7 +201,7 @@ impl Report<'_> {
     }
 
     pub fn state(&self) -> &'static str {
-        if self.ended.incomplete { "  (interrupted: incomplete)" } else { "" }
+        if self.ended.incomplete { "  (incomplete: observed in part)" } else { "" }
     }
 
     /// Phases, coverage and predictions in a sentence.

@@ -63,7 +63,7 @@ pub struct Measured {
     pub coherence: Option<Coherence>,
     /// Lines that a prefetcher touched, where there is one: the rest is of the program's own accesses.
     pub prefetches: Option<u64>,
-    /// The run was interrupted.
+    /// The run was observed in part.
     pub incomplete: bool,
 }
 

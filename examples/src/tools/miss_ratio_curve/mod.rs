@@ -116,7 +116,7 @@ fn verdict(run: &Run) -> (u8, Option<String>) {
         Outcome::Signalled(signal) => {
             (signal.shell_status(), Some(format!("the program was killed by {signal}")))
         }
-        _ if run.measured.incomplete => (INTERRUPTED, Some("interrupted".to_owned())),
+        _ if run.interrupted => (INTERRUPTED, Some("interrupted".to_owned())),
         Outcome::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
         Outcome::Unknown => (0, None),
     }

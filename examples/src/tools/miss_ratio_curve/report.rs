@@ -218,7 +218,7 @@ impl Report<'_> {
             writeln!(out, "of {threads} threads, each with a private cache, {coherence}")?;
         }
         if *incomplete {
-            writeln!(out, "INCOMPLETE: interrupted before the end")?;
+            writeln!(out, "INCOMPLETE: observed in part")?;
         }
         let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };
         let both = self.points().any(|point| point.loads.is_some() && point.stores.is_some());

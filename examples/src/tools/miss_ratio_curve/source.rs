@@ -86,8 +86,9 @@ impl<'a> Settings<'a> {
     fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
         let failed = |error| Failure::Run(format!("{name}: {error}"));
-        let ended = |measured| Run {
+        let ended = |measured: Measured| Run {
             source: name.clone(),
+            interrupted: measured.incomplete,
             measured,
             outcome: Outcome::Unknown,
             processes: Vec::new(),
@@ -150,6 +151,7 @@ impl<'a> Settings<'a> {
         let measured = self.replay(events, &watch, Failure::run, |pc| Some((locate(pc)?, true)))?;
         Ok(Run {
             source: format!("{name} (embedded)"),
+            interrupted: measured.incomplete,
             measured,
             outcome: Outcome::Unknown,
             processes: Vec::new(),
@@ -186,12 +188,13 @@ impl<'a> Settings<'a> {
             spots.describe(|pc| target.place(pc));
         }
         measured.operands = target.operands(measured.accesses);
-        let outcome = target.outcome();
-        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        let interrupted = measured.incomplete;
+        measured.incomplete |= target.ended_early();
         Ok(Run {
             source: target.name().to_owned(),
             measured,
-            outcome,
+            interrupted,
+            outcome: target.outcome(),
             processes: target.processes(),
             notes: target.notes(),
         })
@@ -213,12 +216,13 @@ impl<'a> Settings<'a> {
             coherence.describe(self.line_size, |data| traced.variable(data), |pc| traced.locate(pc));
         }
         measured.operands = traced.operands();
-        let outcome = traced.outcome();
-        measured.incomplete |= matches!(outcome, Outcome::Signalled(_));
+        let interrupted = measured.incomplete;
+        measured.incomplete |= traced.ended_early();
         Ok(Run {
             source: command_name(&self.args.program),
             measured,
-            outcome,
+            interrupted,
+            outcome: traced.outcome(),
             processes: Vec::new(),
             notes: traced.notes(),
         })
@@ -362,6 +366,8 @@ impl<'a> Settings<'a> {
 pub struct Run {
     pub source: String,
     pub measured: Measured,
+    /// Whether it was observed in part because it was interrupted.
+    pub interrupted: bool,
     pub outcome: Outcome,
     /// The processes of a program, where they are distinguished.
     pub processes: Vec<ProcessRow>,

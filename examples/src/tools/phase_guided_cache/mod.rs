@@ -154,9 +154,7 @@ pub(super) fn observe(
     let run = run_guided(sampler, options, show);
     watch.clear();
     let mut run = run?;
-    // A signal that ended the program ended the run before its end, too.
-    run.incomplete |=
-        interrupted.load(Ordering::Relaxed) || matches!(target.outcome(), Outcome::Signalled(_));
+    run.incomplete |= interrupted.load(Ordering::Relaxed) || target.ended_early();
     Ok(run)
 }
 
@@ -187,8 +185,9 @@ pub(super) fn too_short(window: u64, run: &GuidedRun, target: &Target) -> Option
     Some(target.notes().into_iter().fold(problem, |problem, note| format!("{problem}; {note}")))
 }
 
-/// The exit status, and a remark on it. The program's own status is passed on; a run that is incomplete never counts
-/// as a success. How the program ended means nothing once it was asked to end.
+/// The exit status, and a remark on it. The program's own status is passed on, also where it ran on unobserved, which its
+/// notes say; else a run that is incomplete never counts as a success. How the program ended means nothing once it was
+/// asked to end.
 pub(super) fn ending(incomplete: bool, ended: &Outcome, interrupted: bool) -> (u8, Option<String>) {
     match ended {
         _ if interrupted => {
@@ -198,11 +197,11 @@ pub(super) fn ending(incomplete: bool, ended: &Outcome, interrupted: bool) -> (u
             let remark = format!("the program was killed by {signal}; the report shows the run until then");
             (signal.shell_status(), Some(remark))
         }
-        Outcome::Exited(code) if *code != 0 => (u8::try_from(code & 0xFF).unwrap_or(1), None),
-        _ if incomplete => {
+        Outcome::Exited(code) => (u8::try_from(code & 0xFF).unwrap_or(1), None),
+        Outcome::Unknown if incomplete => {
             (INTERRUPTED, Some("the run is incomplete; the report shows it until then".to_owned()))
         }
-        _ => (0, None),
+        Outcome::Unknown => (0, None),
     }
 }
 

@@ -18,7 +18,7 @@ pub fn write(report: &Report<'_>, pictures: &Pictures, mut out: impl Write) -> i
     let study = report.study;
     let title = escape(&study.program);
     let state = if study.incomplete {
-        "<p class=\"incomplete\">The run was interrupted: this is what it had shown until then.</p>"
+        "<p class=\"incomplete\">The run was observed in part: this is what it had shown until then.</p>"
     } else {
         ""
     };

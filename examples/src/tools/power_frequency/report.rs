@@ -93,7 +93,7 @@ impl Report<'_> {
             out,
             "{}{}",
             study.program,
-            if study.incomplete { "  (interrupted: incomplete)" } else { "" }
+            if study.incomplete { "  (incomplete: observed in part)" } else { "" }
         )?;
         writeln!(out, "{}", study.basis)?;
         writeln!(out, "Models: {}.", study.models.in_words())?;

@@ -12,7 +12,7 @@ use crate::dbi::{DbiOptions, DbiTrace};
 #[cfg(feature = "qemu")]
 use crate::qemu::{QemuOptions, QemuTrace};
 use crate::replay::{Event, EventSource};
-use crate::{CodeLocation, SamplerError, TargetExit};
+use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit};
 
 /// A program as a stream of [events](Event), under whichever backend was found.
 #[derive(Debug)]
@@ -113,6 +113,11 @@ impl AutoTrace {
     /// an operand that straddles lines. Complete once all events were handed out.
     pub fn operands(&self) -> u64 {
         ask!(&self.source, trace => trace.operands())
+    }
+
+    /// The program, and whether it ran on unobserved before its end. Complete after the end.
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        ask!(&self.source, trace => trace.processes())
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.

@@ -18,7 +18,7 @@ use crate::backends::processes::Images;
 use crate::replay::{Event, EventSource};
 #[cfg(dbi_backend)]
 use crate::{Access, AccessKind};
-use crate::{Children, CodeLocation, SamplerError, ThreadId};
+use crate::{Children, CodeLocation, ProcessRecord, SamplerError, ThreadId};
 
 /// A program that runs translated, as a stream of [events](Event): for exact simulation, or to record it once and replay
 /// it often.
@@ -84,6 +84,12 @@ impl DbiTrace {
     #[must_use]
     pub fn operands(&self) -> u64 {
         self.run.operands()
+    }
+
+    /// The program, and whether it ran on unobserved before its end. Complete after the end.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.

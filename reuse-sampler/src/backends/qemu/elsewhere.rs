@@ -78,6 +78,10 @@ impl Stretches {
         match *self {}
     }
 
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        match *self {}
+    }
+
     pub fn warnings(&self) -> &[String] {
         match *self {}
     }

@@ -9,7 +9,7 @@ use super::shared::message::TraceMessage;
 use super::shared::word::{self, Word};
 use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::Event;
-use crate::{Access, AccessKind, SamplerError, ThreadId};
+use crate::{Access, AccessKind, ProcessRecord, SamplerError, ThreadId};
 
 /// The running program behind a [`QemuTrace`](super::QemuTrace).
 #[derive(Debug)]
@@ -62,6 +62,10 @@ impl Stretches {
 
     pub fn exit_status(&self) -> Option<TargetExit> {
         self.run.exit_status()
+    }
+
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     pub fn warnings(&self) -> &[String] {

@@ -7,8 +7,8 @@ use super::elsewhere::Stretches;
 #[cfg(qemu_plugin)]
 use super::stretches::Stretches;
 use super::{CodeLocation, QemuOptions, TargetExit};
-use crate::SamplerError;
 use crate::replay::{Event, EventSource};
+use crate::{ProcessRecord, SamplerError};
 
 /// A program that runs under the emulator, as a stream of [events](Event): for exact simulation, or to
 /// record it once and replay it often.
@@ -107,6 +107,12 @@ impl QemuTrace {
     #[must_use]
     pub fn operands(&self) -> u64 {
         self.run.operands()
+    }
+
+    /// The program, and whether it ran on unobserved before its end. Complete after the end.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
