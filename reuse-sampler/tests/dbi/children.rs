@@ -64,6 +64,20 @@ fn executed_programs_are_observed() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// The region needs address space. What cannot have it runs on as if it had never been tried.
+#[test]
+fn a_program_without_room_runs_unobserved_and_unharmed() {
+    let folder = folder("room");
+    let look = "grep -c reuse-sampler /proc/self/maps; ls /proc/self/fd | wc -l; exit 7";
+    for how in [format!("exec sh -c '{look}'"), format!("sh -c '{look}'; exit $?")] {
+        let limited = format!("ulimit -v 300000; {how}");
+        let done = agrees(&folder, &["sh", "-c", &limited], ReusePlan::Every);
+        assert_eq!(done.exit, Some(TargetExit::Code(7)));
+        assert!(done.warnings.iter().any(|warning| warning.contains("unobserved")), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn children_run_as_they_do_natively() {
     let folder = folder("children");

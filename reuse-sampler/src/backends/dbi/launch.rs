@@ -129,7 +129,8 @@ impl Drop for Guard {
     }
 }
 
-/// Maps the region into the stopped program, which has its file open as `descriptor` or opens it. Returns where.
+/// Maps the region into the stopped program, which has its file open as `descriptor` or opens it. Returns where. If that
+/// fails, the program is left as it was.
 pub(super) fn map(
     pid: Pid,
     descriptor: Option<i32>,
@@ -138,18 +139,47 @@ pub(super) fn map(
 ) -> Result<u64, SamplerError> {
     let failed = io("map", "the shared memory into the program");
     let registers = ptrace::getregs(pid).map_err(&failed)?;
-    let entry = registers.rip;
     if registers.cs != 0x33 {
         return Err(SamplerError::Target {
             program: String::new(),
             problem: "it is a 32-bit program; only x86-64 programs can be observed".into(),
         });
     }
-    let at = entry as ptrace::AddressType;
+    let at = registers.rip as ptrace::AddressType;
     let word = ptrace::read(pid, at).map_err(&failed)?;
     ptrace::write(pid, at, (word & !0xFFFF) | 0x050F).map_err(&failed)?; // syscall
-    let call = |number: libc::c_long, arguments: [u64; 6]| -> Result<u64, SamplerError> {
-        let mut changed = registers;
+    let mut calls = Calls { pid, registers, undo: Vec::new() };
+    let mapped = calls.map(descriptor, region);
+    let mut first = libc::user_regs_struct { orig_rax: u64::MAX, ..registers };
+    if let Ok(base) = mapped {
+        region.write(layout::RUNTIME, runtime.code);
+        set_up(region, base, 0);
+        region.set(layout::block(0) + u64::from(shared::PC), registers.rip);
+        first.gs_base = ptrace::getregs(pid).map_err(&failed)?.gs_base;
+        first.rip = base + layout::RUNTIME + runtime.start;
+    } else {
+        while let Some((number, arguments)) = calls.undo.pop() {
+            let _ = calls.make(number, arguments);
+        }
+    }
+    ptrace::write(pid, at, word).map_err(&failed)?;
+    ptrace::setregs(pid, first).map_err(&failed)?;
+    mapped
+}
+
+/// System calls of a stopped program, which stands at a `syscall` instruction.
+struct Calls {
+    pid: Pid,
+    registers: libc::user_regs_struct,
+    /// Those that take back what was done, the last one first.
+    undo: Vec<(libc::c_long, [u64; 6])>,
+}
+
+impl Calls {
+    fn make(&self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, SamplerError> {
+        let failed = io("map", "the shared memory into the program");
+        let pid = self.pid;
+        let mut changed = self.registers;
         changed.rax = number as u64;
         changed.orig_rax = u64::MAX;
         [changed.rdi, changed.rsi, changed.rdx, changed.r10, changed.r8, changed.r9] = arguments;
@@ -161,61 +191,68 @@ pub(super) fn map(
             return Err(failed(Errno::from_raw((result as i64).wrapping_neg() as i32)));
         }
         Ok(result)
-    };
-    let open = |region: &Region| -> Result<u64, SamplerError> {
-        let place = (registers.rsp - 256) & !7; // nothing has been executed that uses it
-        if !Memory::new(pid).write(place, region.path().as_bytes()) {
-            return Err(failed(Errno::EFAULT));
-        }
-        call(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])
-    };
-    let file = descriptor.map_or_else(|| open(region), |descriptor| Ok(descriptor as u64))?;
-    let base = room(pid, entry)?;
-    let more = base - layout::MORE;
-    let fixed = (libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
-    let (read, write, execute) = (libc::PROT_READ as u64, libc::PROT_WRITE as u64, libc::PROT_EXEC as u64);
-    let (mine, ours) = (libc::MAP_PRIVATE as u64 | fixed, libc::MAP_SHARED as u64 | fixed);
-    let reserve =
-        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
-    if call(libc::SYS_mmap, [more, layout::FILE, 0, reserve, u64::MAX, 0])? != more {
-        return Err(failed(Errno::EEXIST));
     }
-    let thread = layout::block(0);
-    let rest = thread + private::SIZE;
-    call(libc::SYS_mmap, [more, layout::MORE, read | write, ours, file, layout::SIZE])?;
-    for (start, end, protection, flags) in [
-        (layout::RUNTIME, layout::HUB, read | execute, ours),
-        (layout::HUB, layout::EXIT_PCS, read | write, ours),
-        (layout::EXIT_PCS, thread, read, ours),
-        (thread, rest, read | write, mine),
-        (rest, thread + layout::THREAD_SIZE, read | write, ours),
-        (layout::CACHE, layout::SIZE, read | execute, ours),
-    ] {
-        call(libc::SYS_mmap, [base + start, end - start, protection, flags, file, start])?;
-    }
-    call(libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
-    if let Some(first) = region.first() {
-        let file = open(first)?;
-        let place = [base + layout::HUB, layout::COMMON, read | write, ours, file, layout::HUB];
-        call(libc::SYS_mmap, place)?;
-        call(libc::SYS_close, [file, 0, 0, 0, 0, 0])?;
-        // We may look at its memory, whosever child it becomes. Most kernels do not care.
-        let _ = call(libc::SYS_prctl, [PR_SET_PTRACER, u64::from(std::process::id()), 0, 0, 0, 0]);
-    }
-    call(libc::SYS_arch_prctl, [ARCH_SET_GS, layout::address(base, 0), 0, 0, 0, 0])?;
-    ptrace::write(pid, at, word).map_err(&failed)?;
 
-    region.write(layout::RUNTIME, runtime.code);
-    set_up(region, base, 0);
-    region.set(thread + u64::from(shared::PC), entry);
-    let mut first = ptrace::getregs(pid).map_err(&failed)?;
-    let gs = first.gs_base;
-    first = registers;
-    first.gs_base = gs;
-    first.rip = base + layout::RUNTIME + runtime.start;
-    first.orig_rax = u64::MAX;
-    ptrace::setregs(pid, first).map_err(&failed)?;
-    Ok(base)
+    fn open(&mut self, region: &Region) -> Result<u64, SamplerError> {
+        let place = (self.registers.rsp - 256) & !7; // nothing has been executed that uses it
+        if !Memory::new(self.pid).write(place, region.path().as_bytes()) {
+            return Err(io("write", "the name of shared memory")(Errno::EFAULT));
+        }
+        let file =
+            self.make(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])?;
+        self.undo.push((libc::SYS_close, [file, 0, 0, 0, 0, 0]));
+        Ok(file)
+    }
+
+    fn close(&mut self, file: u64) -> Result<(), SamplerError> {
+        self.undo.retain(|(number, arguments)| (*number, arguments[0]) != (libc::SYS_close, file));
+        self.make(libc::SYS_close, [file, 0, 0, 0, 0, 0]).map(drop)
+    }
+
+    fn map(&mut self, descriptor: Option<i32>, region: &Region) -> Result<u64, SamplerError> {
+        let file = match descriptor {
+            Some(descriptor) => descriptor as u64,
+            None => self.open(region)?,
+        };
+        let base = room(self.pid, self.registers.rip)?;
+        let more = base - layout::MORE;
+        let fixed = (libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
+        let (read, write, execute) =
+            (libc::PROT_READ as u64, libc::PROT_WRITE as u64, libc::PROT_EXEC as u64);
+        let (mine, ours) = (libc::MAP_PRIVATE as u64 | fixed, libc::MAP_SHARED as u64 | fixed);
+        let reserve =
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
+        let found = self.make(libc::SYS_mmap, [more, layout::FILE, 0, reserve, u64::MAX, 0])?;
+        self.undo.push((libc::SYS_munmap, [found, layout::FILE, 0, 0, 0, 0]));
+        if found != more {
+            return Err(io("map", "the shared memory into the program")(Errno::EEXIST));
+        }
+        let thread = layout::block(0);
+        let rest = thread + private::SIZE;
+        self.make(libc::SYS_mmap, [more, layout::MORE, read | write, ours, file, layout::SIZE])?;
+        for (start, end, protection, flags) in [
+            (layout::RUNTIME, layout::HUB, read | execute, ours),
+            (layout::HUB, layout::EXIT_PCS, read | write, ours),
+            (layout::EXIT_PCS, thread, read, ours),
+            (thread, rest, read | write, mine),
+            (rest, thread + layout::THREAD_SIZE, read | write, ours),
+            (layout::CACHE, layout::SIZE, read | execute, ours),
+        ] {
+            self.make(libc::SYS_mmap, [base + start, end - start, protection, flags, file, start])?;
+        }
+        self.close(file)?;
+        if let Some(first) = region.first() {
+            let file = self.open(first)?;
+            let place = [base + layout::HUB, layout::COMMON, read | write, ours, file, layout::HUB];
+            self.make(libc::SYS_mmap, place)?;
+            self.close(file)?;
+            // We may look at its memory, whosever child it becomes. Most kernels do not care.
+            let observer = u64::from(std::process::id());
+            let _ = self.make(libc::SYS_prctl, [PR_SET_PTRACER, observer, 0, 0, 0, 0]);
+        }
+        self.make(libc::SYS_arch_prctl, [ARCH_SET_GS, layout::address(base, 0), 0, 0, 0, 0])?;
+        Ok(base)
+    }
 }
 
 /// Room for what the program maps itself.
