@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::error::ErrorKind;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use super::CommandLine;
@@ -183,6 +183,8 @@ pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
             .and_then(|_| flag::register(signal, interrupted.clone()))
             .map_err(|error| Failure::Run(format!("cannot catch Ctrl-C: {error}")))?;
     }
+    // A file that may not grow fails what writes it, and not this process.
+    flag::register(SIGXFSZ, Arc::default())?;
     Ok(interrupted)
 }
 

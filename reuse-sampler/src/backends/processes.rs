@@ -1,6 +1,10 @@
 //! What backends that follow whole trees know of each process: its record, and where its code comes from.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit};
 
 use super::locate::Locator;
 use crate::engine::report::Report;
@@ -8,6 +12,19 @@ use crate::{AccessCount, CodeLocation, ProcessRecord};
 
 /// Bits of an address that are the program's; above them is the number of its image.
 const ADDRESS_BITS: u32 = 48;
+
+/// Makes a file in memory `bytes` long. Where a limit forbids that, the kernel would end this process.
+pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    if limit < bytes {
+        return Err(io::Error::other(format!(
+            "it takes {} KiB, and files of this process may have {}: raise the limit (ulimit -f)",
+            bytes >> 10,
+            limit >> 10
+        )));
+    }
+    file.set_len(bytes)
+}
 
 /// A process's record, and what its accesses are estimated from.
 #[derive(Debug)]

@@ -134,3 +134,24 @@ fn released_threads_run_on_natively() {
     });
     fs::remove_dir_all(folder).unwrap();
 }
+
+/// Not a test of its own.
+#[test]
+#[ignore = "started by the next test"]
+fn where_files_may_not_grow() {
+    let none: [&str; 0] = [];
+    let refused = DbiSampler::spawn("true", none, &DbiOptions::windows_of(1000)).unwrap_err();
+    assert!(std::error::Error::source(&refused).unwrap().to_string().contains("ulimit -f"), "{refused:?}");
+}
+
+#[test]
+fn a_limit_of_files_is_an_error_and_not_the_end() {
+    let done = Command::new("sh")
+        .args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["lives::where_files_may_not_grow", "--exact", "--ignored"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{} {said}", done.status);
+}

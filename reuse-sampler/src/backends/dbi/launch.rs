@@ -198,8 +198,7 @@ impl Calls {
         if !Memory::new(self.pid).write(place, region.path().as_bytes()) {
             return Err(io("write", "the name of shared memory")(Errno::EFAULT));
         }
-        let file =
-            self.make(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])?;
+        let file = self.make(libc::SYS_open, [place, (libc::O_RDWR | libc::O_CLOEXEC) as u64, 0, 0, 0, 0])?;
         self.undo.push((libc::SYS_close, [file, 0, 0, 0, 0, 0]));
         Ok(file)
     }
@@ -221,7 +220,8 @@ impl Calls {
             (libc::PROT_READ as u64, libc::PROT_WRITE as u64, libc::PROT_EXEC as u64);
         let (mine, ours) = (libc::MAP_PRIVATE as u64 | fixed, libc::MAP_SHARED as u64 | fixed);
         let reserve =
-            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE) as u64;
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE)
+                as u64;
         let found = self.make(libc::SYS_mmap, [more, layout::FILE, 0, reserve, u64::MAX, 0])?;
         self.undo.push((libc::SYS_munmap, [found, layout::FILE, 0, 0, 0, 0]));
         if found != more {

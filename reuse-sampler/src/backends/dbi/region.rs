@@ -18,6 +18,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::layout::{DOORBELL, FILE, HUB, OBSERVER, PATH};
 use crate::SamplerError;
+use crate::backends::processes::lengthen;
 
 /// The region, full of zeroes at first.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Region {
         };
         let file = memfd_create(c"reuse-sampler", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(e.into()))?;
         let file = File::from(file);
-        file.set_len(FILE).map_err(failed)?;
+        lengthen(&file, FILE).map_err(failed)?;
         let length =
             NonZeroUsize::new(FILE as usize).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;

@@ -17,6 +17,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::shared::layout::{Header, REGION_SIZE, REGIONS, SIZE, region_at};
 use super::shared::ring::Ring;
 use crate::SamplerError;
+use crate::backends::processes::lengthen;
 
 /// A file without a name that holds `content`. It closes at `execve` unless asked otherwise.
 pub(super) fn file_with(name: &'static CStr, content: &[u8]) -> Result<File, SamplerError> {
@@ -73,7 +74,7 @@ impl Mapping {
             source,
         };
         let file = file_with(c"reuse-sampler-channel", &[])?;
-        file.set_len(SIZE as u64).map_err(failed)?;
+        lengthen(&file, SIZE as u64).map_err(failed)?;
         let size = NonZeroUsize::new(SIZE).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
