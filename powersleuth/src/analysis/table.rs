@@ -32,7 +32,8 @@ pub struct Analysis<P> {
     pub(super) instances: Vec<Instance<P>>, // consecutive ones differ in phase
     pub(super) instance_phases: Vec<usize>, // number of its phase
     pub(super) instance_costs: Vec<Cost>,   // one row of frequencies per instance
-    pub(super) doubts: Vec<f64>,            // of each interval's time, see `PerformanceModel::doubt`
+    #[cfg_attr(not(feature = "serde"), allow(dead_code))]
+    pub(super) doubts: Vec<f64>, // of each interval's time, see `PerformanceModel::doubt`
     pub(super) instance_doubts: Vec<Seconds>,
     pub(super) phase_doubts: Vec<Seconds>,
     pub(super) phases: Vec<Phase<P>>, // in order of first appearance, never empty

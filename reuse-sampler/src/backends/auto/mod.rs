@@ -100,9 +100,9 @@ pub struct AutoSampler {
 #[derive(Debug)]
 enum Backend {
     #[cfg(feature = "perf")]
-    Perf(PerfSampler),
+    Perf(Box<PerfSampler>),
     #[cfg(feature = "qemu")]
-    Qemu(QemuSampler),
+    Qemu(Box<QemuSampler>),
     #[cfg(feature = "dbi")]
     Dbi(Box<DbiSampler>),
 }
@@ -143,7 +143,7 @@ pub fn spawn<A: AsRef<OsStr>>(
         let mut is_refused = found.stops.is_err();
         if only || found.has_counters() {
             match PerfSampler::spawn(program, &arguments, &perf_options(options)) {
-                Ok(sampler) => return Ok(AutoSampler::new(Backend::Perf(sampler), None)),
+                Ok(sampler) => return Ok(AutoSampler::new(Backend::Perf(Box::new(sampler)), None)),
                 Err(SamplerError::Unsupported { missing, .. }) if !only => {
                     (why, is_refused) = (missing, true);
                 }
@@ -165,7 +165,7 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg(feature = "qemu")]
     if !matches!(options.backend, Choice::Perf | Choice::Counters | Choice::Dbi) {
         match QemuSampler::spawn(program, &arguments, &qemu_options(options)) {
-            Ok(sampler) => return Ok(AutoSampler::new(Backend::Qemu(sampler), refused)),
+            Ok(sampler) => return Ok(AutoSampler::new(Backend::Qemu(Box::new(sampler)), refused)),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
             Err(error) => return Err(error),
         }

@@ -96,6 +96,7 @@ impl Locator {
 
     /// The variable at `address`, and how far into it the address is, if the file that it belongs to names it.
     #[cfg_attr(not(qemu_plugin), allow(dead_code))]
+    #[cfg_attr(not(feature = "symbols"), allow(clippy::unused_self))]
     pub(crate) fn variable(&mut self, address: u64) -> Option<(String, u64)> {
         #[cfg(feature = "symbols")]
         {
