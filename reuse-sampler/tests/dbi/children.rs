@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{Children, ProcessRecord, ReusePlan, Sampler, TargetExit, WindowPlan};
@@ -75,6 +77,39 @@ fn a_program_without_room_runs_unobserved_and_unharmed() {
         assert_eq!(done.exit, Some(TargetExit::Code(7)));
         assert!(done.warnings.iter().any(|warning| warning.contains("unobserved")), "{:?}", done.warnings);
     }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A file that may be executed and not read: nobody may look at the process either.
+#[test]
+fn a_program_that_cannot_be_read_runs_unobserved_and_unharmed() {
+    let folder = folder("unreadable");
+    let observer = folder.join("observer");
+    let program = folder.join("program");
+    fs::copy(std::env::current_exe().unwrap(), &observer).unwrap();
+    fs::copy("/bin/echo", &program).unwrap();
+    for (path, mode) in [(&observer, 0o755), (&program, 0o111), (&folder, 0o777)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let command = ["sh", "-c", "$0 one; echo two; exec $0 three", program.to_str().unwrap()];
+    let output = folder.join("observed");
+    let mut words = vec!["60"];
+    if nix::unistd::geteuid().is_root() {
+        words.extend(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    words.extend([observer.to_str().unwrap(), "run::observer", "--exact", "--nocapture", "--ignored"]);
+    let done = Command::new("timeout")
+        .args(words)
+        .env("DBI_COMMAND", command.join("\u{1}"))
+        .env("DBI_MODE", "count")
+        .env("DBI_OUTPUT", &output)
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(fs::read_to_string(output.with_extension("out")).unwrap(), "one\ntwo\nthree\n");
+    let warnings = fs::read_to_string(&output).unwrap();
+    assert_eq!(warnings.matches("unobserved").count(), 2, "{warnings}");
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -55,7 +55,7 @@ impl Observer {
             // Who executes takes over the number of the process.
             for traced in [tid, pid] {
                 match stop_of(traced) {
-                    Some(WaitStatus::PtraceEvent(..)) if is_executed(pid) => {
+                    Some(WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXEC)) => {
                         return Ok(Some(Event::Executed { path }));
                     }
                     Some(WaitStatus::Stopped(_, signal)) => {
@@ -139,11 +139,6 @@ fn enter(pid: Pid, region: &Region, runtime: &Runtime) -> Result<u64, SamplerErr
 fn stop_of(traced: Pid) -> Option<WaitStatus> {
     let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
     waitid(Id::Pid(traced), flags).ok().filter(|status| *status != WaitStatus::StillAlive)
-}
-
-/// Whether the region is mapped no longer.
-fn is_executed(pid: Pid) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.contains("memfd:reuse-sampler"))
 }
 
 /// From within the system call to the first instruction, where registers can be set.
