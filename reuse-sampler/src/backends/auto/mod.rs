@@ -92,9 +92,9 @@ pub enum Choice {
 #[derive(Debug)]
 pub struct AutoSampler {
     backend: Backend,
-    /// Why counters were refused, if they were, and what the backend warns of.
-    refused: Option<String>,
+    /// Why counters were refused, if they were, then what the backend has warned of.
     warnings: Vec<String>,
+    taken: usize, // of the backend's
 }
 
 #[derive(Debug)]
@@ -177,30 +177,12 @@ pub fn spawn<A: AsRef<OsStr>>(
     Err(SamplerError::Unsupported { backend: "auto", missing: missing.join("\n") })
 }
 
-#[cfg(feature = "perf")]
-fn perf_options(options: &AutoOptions) -> PerfOptions {
-    let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, backend, .. } =
-        options.clone();
-    PerfOptions {
-        window,
-        line_size,
-        seed,
-        environment,
-        directory,
-        output_to_stderr,
-        keep_code: backend != Choice::Perf,
-        time_if_no_counters: backend == Choice::Perf,
-        ..PerfOptions::default()
-    }
-}
-
-/// The settings as those of a backend that sees every access.
-#[cfg(any(feature = "dbi", feature = "qemu"))]
-macro_rules! exact_options {
-    ($options:expr, $Options:ident) => {{
+/// The settings as those of a backend, with some of its own.
+#[cfg(any(feature = "perf", feature = "dbi", feature = "qemu"))]
+macro_rules! options_of {
+    ($options:expr, $Options:ident { $($own:ident: $value:expr),* }) => {{
         let AutoOptions { window, line_size, seed, environment, directory, output_to_stderr, .. } =
             $options.clone();
-        let AutoOptions { children, strides, .. } = *$options;
         $Options {
             window,
             line_size,
@@ -208,21 +190,26 @@ macro_rules! exact_options {
             environment,
             directory,
             output_to_stderr,
-            children,
-            strides,
+            $($own: $value,)*
             ..$Options::default()
         }
     }};
 }
 
+#[cfg(feature = "perf")]
+fn perf_options(options: &AutoOptions) -> PerfOptions {
+    let (keep_code, time) = (options.backend != Choice::Perf, options.backend == Choice::Perf);
+    options_of!(options, PerfOptions { keep_code: keep_code, time_if_no_counters: time })
+}
+
 #[cfg(feature = "qemu")]
 fn qemu_options(options: &AutoOptions) -> QemuOptions {
-    exact_options!(options, QemuOptions)
+    options_of!(options, QemuOptions { children: options.children, strides: options.strides })
 }
 
 #[cfg(feature = "dbi")]
 fn dbi_options(options: &AutoOptions) -> DbiOptions {
-    exact_options!(options, DbiOptions)
+    options_of!(options, DbiOptions { children: options.children, strides: options.strides })
 }
 
 /// Asks whichever backend there is; counters something else, where that is said first.
@@ -245,8 +232,8 @@ macro_rules! ask {
 impl AutoSampler {
     #[cfg(any(feature = "perf", feature = "qemu", feature = "dbi"))]
     fn new(backend: Backend, refused: Option<String>) -> Self {
-        let mut sampler = Self { backend, refused, warnings: Vec::new() };
-        sampler.collect_warnings();
+        let mut sampler = Self { backend, warnings: refused.into_iter().collect(), taken: 0 };
+        sampler.take_warnings();
         sampler
     }
 
@@ -290,9 +277,11 @@ impl AutoSampler {
         &self.warnings
     }
 
-    fn collect_warnings(&mut self) {
+    /// Takes over what the backend has warned of since. It takes nothing back.
+    fn take_warnings(&mut self) {
         let own = ask!(&self.backend, sampler => sampler.warnings());
-        self.warnings = self.refused.iter().chain(own).cloned().collect();
+        self.warnings.extend(own.iter().skip(self.taken).cloned());
+        self.taken = own.len();
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
@@ -304,13 +293,13 @@ impl AutoSampler {
 impl Sampler for AutoSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
         let window = ask!(&mut self.backend, sampler => sampler.next_window(plan));
-        self.collect_warnings();
+        self.take_warnings();
         window
     }
 
     fn stop(&mut self) -> Result<(), SamplerError> {
         let stopped = ask!(&mut self.backend, sampler => sampler.stop());
-        self.collect_warnings();
+        self.take_warnings();
         stopped
     }
 }
