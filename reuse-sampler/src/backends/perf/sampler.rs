@@ -134,9 +134,8 @@ impl Run {
         let _ = linux::wake_signal();
         let observer = std::process::id();
         // A guard is nobody's forebear, whom alone `ptrace_scope` may let control a program.
-        let here = Circumstances::here();
-        let alone =
-            matches!(target, Target::Process(_)) && (here.may_control || here.ptrace_scope.unwrap_or(0) == 0);
+        let may_guard = |here: Circumstances| here.may_control || here.ptrace_scope.unwrap_or(0) == 0;
+        let alone = matches!(target, Target::Process(_)) && may_guard(Circumstances::here());
         let work = move || {
             tracer_number.store(linux::own_number(), Ordering::SeqCst);
             let taken = match &target {

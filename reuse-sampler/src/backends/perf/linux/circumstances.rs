@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
 
 use super::trace;
 use crate::perf::causes::{Circumstances, Subject};
@@ -37,8 +38,8 @@ impl Circumstances {
             may_control: has(SYS_PTRACE),
             hidden: dumpable != 1,
             user,
-            files: limit(libc::RLIMIT_NOFILE),
-            locked: limit(libc::RLIMIT_MEMLOCK) >> 10,
+            files: limit(Resource::RLIMIT_NOFILE),
+            locked: limit(Resource::RLIMIT_MEMLOCK) >> 10,
             rings: number("/proc/sys/kernel/perf_event_mlock_kb").map_or(0, |kib| kib as u64),
         }
     }
@@ -88,11 +89,8 @@ fn no_events() -> bool {
 }
 
 /// A limit of this process.
-fn limit(resource: libc::__rlimit_resource_t) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: writes into a value that lives during the call.
-    unsafe { libc::getrlimit(resource, &raw mut limit) };
-    limit.rlim_cur
+fn limit(resource: Resource) -> u64 {
+    getrlimit(resource).map_or(0, |(now, _)| now)
 }
 
 /// Why this process cannot look at others, if it cannot.
