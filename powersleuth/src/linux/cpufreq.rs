@@ -28,7 +28,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The frequency it offers that `frequency` stands for: the kernel counts in kilohertz, and may have cut off the rest.
+    /// The offered frequency that `frequency` means. The kernel lists whole kilohertz, so they may differ by less than one.
     pub(super) fn offered(&self, frequency: Hertz) -> Result<Hertz, Error> {
         let same = |offered: &&Hertz| (offered.0 - frequency.0).abs() < 1000.0;
         let (low, high) = self.range;

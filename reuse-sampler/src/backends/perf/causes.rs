@@ -1,6 +1,6 @@
 //! Why the kernel refuses something, and what to change.
 //!
-//! One number stands for several causes, and which it is depends on more than the number:
+//! The same error number can have several causes. What tells them apart:
 //!
 //! | refusal | cause | known by |
 //! |---|---|---|
