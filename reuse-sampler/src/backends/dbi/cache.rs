@@ -1,5 +1,6 @@
 //! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -246,9 +247,9 @@ impl CodeCache {
         if let Some(address) = self.entry(pc, kind) {
             return address;
         }
-        let mut ahead = vec![(pc, false)];
+        let mut ahead = VecDeque::from([(pc, false)]);
         let mut done = 0;
-        while let Some((mut next, returned_to)) = ahead.pop() {
+        while let Some((mut next, returned_to)) = ahead.pop_front() {
             let first = next;
             while !self.is_translated(next, kind) {
                 let (targets, continues) = if kind == Kind::Counting {
@@ -314,14 +315,8 @@ impl CodeCache {
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
         codes.places.push((address, end, number));
-        for (target, waiting) in links {
-            codes.waiting.entry(target).or_default().push(waiting);
-        }
-        for waiting in codes.waiting.remove(&pc).unwrap_or_default() {
-            // What owes something goes on by way of the observer.
-            if waiting.owed.is_none() {
-                self.complete.push((waiting.patch, address));
-            }
+        for (target, waiting) in links.into_iter().chain(self.waiting_for(pc, kind)) {
+            self.connect(target, waiting, kind);
         }
         let mut targets = found.end.leads_to(next);
         targets.retain(|&(target, _)| !continues || target != next);

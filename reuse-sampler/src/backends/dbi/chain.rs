@@ -14,6 +14,7 @@ use std::convert::Infallible;
 use super::block::{self, End, Found, Repeated, Source};
 use super::cache::{Block, CodeCache, Waiting, Written};
 use super::exits::Next;
+use super::layout::shared;
 use super::translate::Kind;
 
 /// Instructions of a chain. A window's last chain is executed block by block.
@@ -47,6 +48,8 @@ pub(super) enum Counter {
     Alone(u32),
     /// The chain from the block on, less that from the other.
     Chain(u32, Option<u32>),
+    /// Less the chain from the block on.
+    Less(u32),
     /// Elements of the block's repeated string instruction.
     Elements(u32),
 }
@@ -72,6 +75,7 @@ impl CodeCache {
                     let each = block.repeated.map_or(0, Repeated::accesses);
                     repeated.push((block.pc, entered * each));
                 }
+                Counter::Less(less) => add(&mut executed[less as usize], entered.wrapping_neg()),
                 Counter::Chain(first, less) => {
                     add(&mut executed[first as usize], entered);
                     if let Some(less) = less {
@@ -252,11 +256,10 @@ impl CodeCache {
         }
         let steps = parts.iter().zip(&numbers).rev();
         self.steps.extend(steps.filter_map(|(part, &number)| Some((number, part.next?))));
-        for found in chain {
-            self.connect_waiting(found.pc);
-        }
-        for (target, waiting) in links {
-            self.connect(target, waiting);
+        let waiting: Vec<_> =
+            chain.iter().flat_map(|found| self.waiting_for(found.pc, Kind::Counting)).collect();
+        for (target, waiting) in waiting.into_iter().chain(links) {
+            self.connect(target, waiting, Kind::Counting);
         }
         Ok(())
     }
@@ -280,25 +283,26 @@ impl CodeCache {
         (numbers, parts)
     }
 
-    /// Connects what waits for the block at `pc`.
-    fn connect_waiting(&mut self, pc: u64) {
-        let waiting = self.codes[Kind::Counting as usize].waiting.remove(&pc).unwrap_or_default();
-        for waiting in waiting {
-            self.connect(pc, waiting);
-        }
+    /// The jumps that wait for the block at `pc`, with their target.
+    pub(super) fn waiting_for(
+        &mut self,
+        pc: u64,
+        kind: Kind,
+    ) -> impl Iterator<Item = (u64, Waiting)> + use<> {
+        let waiting = self.codes[kind as usize].waiting.remove(&pc).unwrap_or_default();
+        waiting.into_iter().map(move |waiting| (pc, waiting))
     }
 
-    /// Leads a jump of a chain to the block at `target`, or has it wait.
-    fn connect(&mut self, target: u64, waiting: Waiting) {
-        let address = match waiting.owed {
-            None => self.entry(target, Kind::Counting),
-            Some(owed) => self
-                .chained_at(target)
-                .map(|(number, chained)| self.way_to(target, number, &chained, Some(owed))),
+    /// Leads a jump to the block at `target`, or has it wait.
+    pub(super) fn connect(&mut self, target: u64, waiting: Waiting, kind: Kind) {
+        let address = match (waiting.owed, self.chained_at(target)) {
+            (None, _) => self.entry(target, kind),
+            (owed, Some((number, chained))) => Some(self.way_to(target, number, &chained, owed)),
+            (Some(owed), None) => self.entry(target, kind).map(|alone| self.repaid(alone, owed)),
         };
         match address {
             Some(address) => self.complete.push((waiting.patch, address)),
-            None => self.codes[Kind::Counting as usize].waiting.entry(target).or_default().push(waiting),
+            None => self.codes[kind as usize].waiting.entry(target).or_default().push(waiting),
         }
     }
 
@@ -320,6 +324,22 @@ impl CodeCache {
             self.written(Kind::Counting, number, counter, |translator| -> Result<_, Infallible> {
                 translator.approach(pc, chained, owed);
                 translator.hot.jump(chained.address);
+                Ok(())
+            });
+        written.start
+    }
+
+    /// Writes code that takes back what is owed and goes to a block at `address` that is counted alone. Nothing is
+    /// known of the flags that it needs.
+    pub(super) fn repaid(&mut self, address: u64, owed: Owed) -> u64 {
+        let counter = self.counter(Counter::Less(owed.from));
+        let Ok(written) =
+            self.written(Kind::Counting, owed.from, counter, |translator| -> Result<_, Infallible> {
+                translator.hot.save_flags(shared::SLOT_E);
+                translator.hot.subtract(-(owed.instructions as i32), shared::LEFT);
+                translator.hot.increment(shared::COUNTS + 8 * counter);
+                translator.hot.restore_flags(shared::SLOT_E);
+                translator.hot.jump(address);
                 Ok(())
             });
         written.start
@@ -356,6 +376,47 @@ impl End {
             Self::Call(target) => vec![(next, true), (target, false)],
             Self::IndirectCall => vec![(next, true)],
             _ => vec![],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::exits::Exit;
+    use super::super::layout;
+    use super::super::region::Region;
+    use super::super::runtime::Runtime;
+    use super::*;
+
+    /// A chain that may be left for code that changes, which leads to the middle of the chain.
+    fn read(at: u64) -> Source {
+        let (code, start, changes): (&[u8], u64, bool) = if at < 0x50_0000 {
+            // cmp rax, 1; je 0x500000; nop; ret
+            (&[0x48, 0x83, 0xF8, 1, 0x0F, 0x84, 0xF6, 0xFF, 0x0F, 0, 0x90, 0xC3], 0x40_0000, false)
+        } else {
+            (&[0xE9, 0x05, 0x00, 0xF0, 0xFF], 0x50_0000, true) // jmp 0x40000a
+        };
+        Source { bytes: code[(at - start) as usize..].to_vec(), changes }
+    }
+
+    #[test]
+    fn jumps_to_what_is_translated_do_not_ask_the_observer() {
+        for order in [[0x40_0000, 0x50_0000], [0x50_0000, 0x40_0000]] {
+            let base = 0x7000_0000;
+            let mut cache = CodeCache::new(Arc::new(Region::new().unwrap()), base, &Runtime::new());
+            for pc in order {
+                cache.find(pc, Kind::Counting, 0, &mut read);
+            }
+            assert_eq!(cache.blocks().len(), 3);
+            for exit in &cache.exits {
+                if let Exit::Link { target, patch, .. } = *exit {
+                    let distance = cache.region.get_half(patch - base) as i32;
+                    let to = patch.wrapping_add(4).wrapping_add_signed(distance.into());
+                    assert!(to < base + layout::COLD, "{order:x?}: a jump to {target:#x} leaves the cache");
+                }
+            }
         }
     }
 }
