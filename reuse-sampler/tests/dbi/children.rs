@@ -86,11 +86,20 @@ fn a_program_that_cannot_be_read_runs_unobserved_and_unharmed() {
     let folder = folder("unreadable");
     let observer = folder.join("observer");
     let program = folder.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &observer).unwrap();
-    fs::copy("/bin/echo", &program).unwrap();
-    for (path, mode) in [(&observer, 0o755), (&program, 0o111), (&folder, 0o777)] {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    // Copied by another process: a child that another test starts meanwhile would hold a file that this one writes to,
+    // which cannot be executed then.
+    for (from, to, mode) in
+        [(&std::env::current_exe().unwrap(), &observer, "-m755"), (&"/bin/echo".into(), &program, "-m111")]
+    {
+        assert!(
+            Command::new("install")
+                .args([mode.as_ref(), from.as_os_str(), to.as_os_str()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     let command = ["sh", "-c", "$0 one; echo two; exec $0 three", program.to_str().unwrap()];
     let output = folder.join("observed");
     let mut words = vec!["60"];

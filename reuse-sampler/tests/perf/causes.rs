@@ -5,7 +5,6 @@
 //! skipped, with the reason.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::PoisonError;
@@ -96,8 +95,9 @@ impl Scratch {
 
     fn of(name: &str, original: &Path, mode: u32) -> Self {
         let scratch = Self::new(name);
-        fs::copy(original, &scratch.0).unwrap();
-        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(mode)).unwrap();
+        // By another process: a child that another test starts meanwhile would keep it from being executed.
+        let copied = Command::new("install").arg(format!("-m{mode:o}")).args([original, &scratch.0]).status();
+        assert!(copied.unwrap().success());
         scratch
     }
 

@@ -190,8 +190,11 @@ fn statuses_scripts_and_daemons() {
     assert!(warnings[0].starts_with("2 child process(es) were ended by signals"), "{warnings:?}");
 
     // Another user's rights are lost under the emulator: such a program runs natively.
-    fs::copy(in_path("true").unwrap(), folder.join("setuid")).unwrap();
-    fs::set_permissions(folder.join("setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let copied = Command::new("install")
+        .arg("-m4755")
+        .args([in_path("true").unwrap(), folder.join("setuid")])
+        .status();
+    assert!(copied.unwrap().success());
     let (records, exit, warnings) = tree(&["sh", "-c", "./setuid; exit 4"], &folder, every());
     assert_eq!(exit, TargetExit::Code(4));
     assert_eq!(records[1].exit, Some(TargetExit::Code(0)));
