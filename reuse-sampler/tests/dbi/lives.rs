@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
-use reuse_sampler::{ReusePlan, Sampler, TargetExit, WindowPlan};
+use reuse_sampler::{Children, ReusePlan, Sampler, TargetExit, WindowPlan};
 
-use crate::run::{compile, folder, lines};
+use crate::run::{compile, folder, lines, run};
 use crate::threads::threads;
 
 #[test]
@@ -32,6 +32,38 @@ fn a_released_program_runs_on_natively() {
         assert!(sampler.warnings().iter().any(|w| w.contains("natively")), "{:?}", sampler.warnings());
         assert!(fs::read(&output).unwrap() == native, "released after {after} windows");
     }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A process that has given up its user, and sees no `/proc`, waits for its observer like any other.
+#[test]
+fn whoever_changes_its_user_and_root_is_observed_however_long_it_waits() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can change its user");
+        return;
+    }
+    let folder = folder("users");
+    let source = "#define _GNU_SOURCE\n#include <unistd.h>\nint main(int c, char **v) { volatile long x = 0; \
+        if (chroot(v[1]) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)) return 1; \
+        for (long i = 0; i < 2000000; i++) x += i; return 7; }";
+    let Some(program) = compile(&folder, source, &["-O1"]) else { return };
+    let command = format!("{program} {}; exit $?", folder.display());
+    let instructions = [0, 700].map(|milliseconds| {
+        let mut options = DbiOptions::windows_of(1_000_000);
+        options.children = Children::Follow;
+        let done = run(&["sh", "-c", &command], &options, |windows| {
+            if windows == 5 {
+                std::thread::sleep(Duration::from_millis(milliseconds));
+            }
+            ReusePlan::Off
+        });
+        assert_eq!((done.exit, done.warnings), (Some(TargetExit::Code(7)), vec![]));
+        done.processes.iter().map(|process| process.instructions).sum::<u64>()
+    });
+    assert!(
+        instructions[0] > 8_000_000 && instructions[0].abs_diff(instructions[1]) < 10_000,
+        "{instructions:?}"
+    );
     fs::remove_dir_all(folder).unwrap();
 }
 

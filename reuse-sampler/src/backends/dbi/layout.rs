@@ -59,12 +59,12 @@ pub const fn address(base: u64, thread: usize) -> u64 {
 pub const DOORBELL: u64 = 0;
 /// In the hub: the observer's process.
 pub const OBSERVER: u64 = 8;
+/// In the hub: what the kernel marks when the observer dies.
+pub const ALIVE: u64 = 16;
 /// In the hub: what is the same in the whole tree.
 pub const COMMON: u64 = 0x1000;
 /// In the hub: whether a thread has given the kernel the program's own signal actions.
 pub const RESTORED: u64 = 0x1000;
-/// In the hub: where the region's file is found while the observer lives, as a string.
-pub const PATH: u64 = 0x1100;
 
 /// In the thread's block, from GS: the part private to the process.
 pub mod private {

@@ -16,7 +16,8 @@ use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::layout::{DOORBELL, FILE, HUB, OBSERVER, PATH};
+use super::alive::Alive;
+use super::layout::{ALIVE, DOORBELL, FILE, HUB, OBSERVER};
 use crate::SamplerError;
 use crate::backends::processes::lengthen;
 
@@ -27,6 +28,8 @@ pub(super) struct Region {
     file: OwnedFd,
     /// That of the first process of the tree, in one of another process.
     first: Option<Arc<Self>>,
+    /// In the first one.
+    alive: Option<Alive>,
 }
 
 // SAFETY: all access is by atomics or, for bytes that the program only executes, by copying.
@@ -35,7 +38,20 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
+    /// For the first process of a tree.
     pub(super) fn new() -> Result<Self, SamplerError> {
+        let mut region = Self::map()?;
+        // SAFETY: the region stays mapped until it is dropped, and gives up the word before.
+        let alive = unsafe { Alive::own(region.half(HUB + ALIVE)) };
+        region.alive = Some(alive.map_err(|source| SamplerError::Io {
+            operation: "start",
+            object: "a thread".into(),
+            source,
+        })?);
+        Ok(region)
+    }
+
+    fn map() -> Result<Self, SamplerError> {
         let failed = |source: io::Error| SamplerError::Io {
             operation: "map",
             object: "memory to share with the program".into(),
@@ -52,15 +68,14 @@ impl Region {
             mmap(None, length, protection, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, &file, 0)
         }
         .map_err(|errno| failed(errno.into()))?;
-        let region = Self { base, file: file.into(), first: None };
+        let region = Self { base, file: file.into(), first: None, alive: None };
         region.set_half(HUB + OBSERVER, std::process::id());
-        region.write(HUB + PATH, region.path().as_bytes());
         Ok(region)
     }
 
     /// For a process of the same tree, which rings the same bell.
     pub(super) fn beside(other: &Arc<Self>) -> Result<Self, SamplerError> {
-        let mut region = Self::new()?;
+        let mut region = Self::map()?;
         region.first = Some(Arc::clone(other.first.as_ref().unwrap_or(other)));
         Ok(region)
     }
@@ -138,6 +153,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        drop(self.alive.take());
         // SAFETY: mapped in `new` with this size; nothing borrowed from it outlives `self`.
         let _ = unsafe { munmap(self.base, FILE as usize) };
     }

@@ -88,16 +88,8 @@
     jz 77b
     cmp dword ptr gs:[\state], 2
     je 79f
-    mov eax, 110 # also where a signal comes before the time is over, again and again
-    syscall
-    mov rdi, gs:[{HUB}]
-    cmp eax, [rdi+{OBSERVER}]
-    je 77b
-    add rdi, {PATH} # a child of the program's asks whether the file is there
-    xor esi, esi
-    mov eax, 21
-    syscall
-    test eax, eax
+    mov rdi, gs:[{HUB}] # also where a signal comes before the time is over, again and again
+    test dword ptr [rdi+{ALIVE}], {DEAD}
     jz 77b
     jmp \orphan
 79: mov dword ptr gs:[\state], 0
