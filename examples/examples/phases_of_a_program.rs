@@ -4,7 +4,7 @@
 //! cargo run --release --example phases_of_a_program -- xz --keep --stdout Cargo.lock > /dev/null
 //! ```
 //!
-//! It needs hardware counters or qemu-user. Without a program, it runs on a made-up one.
+//! It needs hardware counters, x86-64 Linux or qemu-user. Without a program, it runs on a made-up one.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -10,7 +10,7 @@ use crate::traces::{Source, SourceArgs};
 ///
 /// Every program is recorded once: blocks, accesses, misses of the wavelet paper's caches (16 KiB 2-way L1 with 32-byte
 /// lines, 1 MiB 4-way L2 with 64-byte lines), cycles of the reference chip. Then all detectors see the same windows.
-/// Embedded workloads run by default; programs run under qemu-user, which reports every access; threads take turns. Ctrl-C
+/// Embedded workloads run by default; programs run translated, or under qemu-user, so that every access is seen; threads take turns. Ctrl-C
 /// ends the recording, and what was recorded is compared.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "compare_detectors", version)]

@@ -12,7 +12,7 @@ use crate::target::{Backend, ChildProcesses};
 /// Prints the phase of every window of a program, and the phase predicted for the next one.
 ///
 /// Reads block vectors (--bbv, as valgrind's exp-bbv, gem5 and QEMU's bbv plugin write them) or ready signatures
-/// (--signatures), or runs PROGRAM unmodified, under qemu-user if the machine has no counters. Without any of them
+/// (--signatures), or runs PROGRAM unmodified, translated if the machine has no counters. Without any of them
 /// an embedded workload runs. With --json one object is printed per window, as soon as its phase is known, and a last
 /// one with a summary; the program's own output then goes to standard error. Ctrl-C ends with what was seen until then.
 ///

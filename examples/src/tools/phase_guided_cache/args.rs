@@ -23,7 +23,7 @@ const FOLLOWED: f64 = 25_000.0;
 
 /// Shows what phases a program has, and its cache miss ratio at every moment and every cache size.
 ///
-/// Runs PROGRAM unmodified (under qemu-user if the machine has no counters), detects its phases while it runs,
+/// Runs PROGRAM unmodified (translated on its own processor if there are no counters), detects its phases while it runs,
 /// and profiles only windows whose phase is not yet known well. Without PROGRAM an embedded workload runs. The exit status is
 /// the program's own. With --json the program's output goes to standard error.
 #[derive(Clone, Debug, Parser)]

@@ -18,7 +18,7 @@ const PROGRAM_WINDOW: u64 = 1_000_000;
 /// Each program runs once: every access goes to an exact simulation of LRU caches of twelve sizes, and what samplers
 /// could have seen is kept, so that both strategies can be tried at many settings with several seeds. The settings are
 /// those of the phase-guided profiling paper, scaled from its windows of 100 M instructions to the length of a window
-/// here. Real programs run under qemu-user.
+/// here. Real programs run translated, or under qemu-user.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "phase_guided_vs_periodic", version)]
 pub struct Args {

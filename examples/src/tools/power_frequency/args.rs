@@ -29,8 +29,8 @@ use crate::workloads::{NAMES, Workload};
 ///
 /// Without PROGRAM an embedded workload runs on a simulated out-of-order core, which also gives the truth. PROGRAM
 /// runs unmodified: if this machine has hardware counters (perf_event), they count it, and a meter (powercap) measures its
-/// energy if there is one. Otherwise it runs under qemu-user, where nothing counts cycles: they are modelled from what it
-/// reuses, for that same core. The output says which. The exit status is the program's own.
+/// energy if there is one. Otherwise it runs translated, or under qemu-user, where nothing counts cycles: they are
+/// modelled from what it reuses, for that same core. The output says which. The exit status is the program's own.
 /// Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
 #[allow(clippy::struct_excessive_bools)] // one for each flag

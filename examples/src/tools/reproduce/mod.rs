@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     full: bool,
     /// A real program that phase detectors are compared on beside the embedded ones: a command, its words separated by
-    /// spaces, may be repeated; needs qemu-user
+    /// spaces, may be repeated
     #[arg(long, value_name = "COMMAND")]
     command: Vec<String>,
 }
