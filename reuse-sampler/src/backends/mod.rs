@@ -3,6 +3,8 @@
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub mod auto;
+#[cfg(any(dbi_backend, all(feature = "perf", target_os = "linux")))]
+mod blind;
 #[cfg(feature = "dbi")]
 #[cfg_attr(docsrs, doc(cfg(feature = "dbi")))]
 pub mod dbi;

@@ -67,6 +67,24 @@ fn whoever_changes_its_user_and_root_is_observed_however_long_it_waits() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// There the numbers of processes mean others.
+#[test]
+fn the_proc_of_another_namespace_is_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can make a namespace of processes");
+        return;
+    }
+    let folder = folder("namespace");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork"]).arg(std::env::current_exe().unwrap());
+    command.args(["run::observer", "--exact", "--nocapture", "--ignored"]);
+    command.env("DBI_COMMAND", "true").env("DBI_MODE", "count").env("DBI_OUTPUT", folder.join("observed"));
+    assert!(!command.output().unwrap().status.success());
+    let said = fs::read_to_string(folder.join("observed.err")).unwrap();
+    assert!(said.contains("/proc belongs to another namespace"), "{said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn the_program_outlives_its_observer() {
     let folder = folder("outlives");

@@ -20,6 +20,7 @@ use super::region::{self, Region};
 use super::runtime::Runtime;
 use super::trace::Events;
 use super::windows::{Common, End, Step, Watched};
+use crate::backends::blind::blind;
 use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::Mode;
 use crate::replay::{Event, mode_of};
@@ -86,6 +87,9 @@ impl Run {
         options: &DbiOptions,
         trace: Option<Events>,
     ) -> Result<Self, SamplerError> {
+        if let Some(why) = blind() {
+            return Err(SamplerError::Unsupported { backend: "dbi", missing: why.into() });
+        }
         let region = Arc::new(Region::new()?);
         let runtime = Runtime::new();
         let launched = launch(name, arguments, options, &region, &runtime)?;

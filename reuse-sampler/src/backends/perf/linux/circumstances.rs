@@ -92,17 +92,3 @@ fn no_events() -> bool {
 fn limit(resource: Resource) -> u64 {
     getrlimit(resource).map_or(0, |(now, _)| now)
 }
-
-/// Why this process cannot look at others, if it cannot.
-pub(in crate::backends::perf) fn blind() -> Option<&'static str> {
-    let own = fs::read_link("/proc/self").ok();
-    let own = own.as_deref().and_then(|own| own.to_str()?.parse().ok());
-    if own == Some(std::process::id()) {
-        return None;
-    }
-    Some(if own.is_some() {
-        "/proc belongs to another namespace of processes: mount this one's (unshare --mount-proc; mount -t proc proc /proc)"
-    } else {
-        "/proc is not mounted: mount -t proc proc /proc"
-    })
-}

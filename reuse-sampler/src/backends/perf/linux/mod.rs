@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
-pub(super) use self::circumstances::blind;
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 pub(super) use self::guard::guarded;
@@ -38,6 +37,7 @@ use super::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Stop, Tid,
 };
 use super::ring::Traced;
+pub(super) use crate::backends::blind::blind;
 
 pub(super) use self::trace::{own_number, wake, wake_signal};
 
