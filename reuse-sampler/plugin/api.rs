@@ -92,7 +92,8 @@ unsafe extern "C" {
         environment: *const *const c_char,
     ) -> c_int;
     pub fn getpid() -> c_int;
-    pub fn getppid() -> c_int;
+    pub fn geteuid() -> u32;
+    pub fn getegid() -> u32;
     pub fn access(path: *const c_char, mode: c_int) -> c_int;
     pub fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
     pub fn sigfillset(set: *mut SignalSet) -> c_int;

@@ -9,8 +9,9 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
-use crate::api::{access, execve};
+use crate::api::{access, execve, getegid, geteuid};
 use crate::shared::layout::PATH;
 use crate::shared::{ONE_ARENA, script};
 use crate::settings::{self, Launch};
@@ -32,7 +33,8 @@ const DEPTH: usize = 5;
 
 impl Execution {
     /// What `execve` of these three arguments executes. None if the emulator cannot run it or must not (a program for
-    /// another processor, with another user's rights, or unreadable), or the call fails anyway.
+    /// another processor, with another user's rights, or unreadable), if it would not find the plugin, or if the call
+    /// fails anyway.
     pub fn new(path: &[u8], arguments: u64, environment: u64) -> Option<Self> {
         let settings = settings::settings()?;
         let mut path = resolve(path, &settings.launch)?;
@@ -56,6 +58,14 @@ impl Execution {
         // A name that begins like an option of the emulator.
         let file = if file.starts_with(b"-") { [b"./".to_vec(), file].concat() } else { file };
         let Launch { plugin, channel, .. } = &settings.launch;
+        // The emulator would not find the plugin: the program runs natively.
+        let header = settings.ring.header();
+        let allowed = (header.user.load(Ordering::Relaxed), header.group.load(Ordering::Relaxed));
+        // SAFETY: both only return a number.
+        if unsafe { geteuid() != 0 && (geteuid(), getegid()) != allowed } {
+            return None;
+        }
+        File::open(plugin).and_then(|_| File::options().read(true).write(true).open(channel)).ok()?;
         let emulator = fs::read_link("/proc/self/exe").ok()?.into_os_string().into_vec();
         let plugin = format!("{plugin},channel={channel},region={}", settings.region);
         let name = words.remove(0);

@@ -71,7 +71,7 @@ fn observe(parent: &Settings) -> Option<()> {
     threads::forget_all();
     instrumentation::start_over();
     halt::start_over();
-    settings::begin(Settings { ring, region, owner, starter: None, ..parent.clone() });
+    settings::begin(Settings { ring, region, owner, ..parent.clone() });
     install::start_listener(settings::header()?);
     Some(())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::api::{
-    Info, PluginId, SIG_SETMASK, SignalSet, dlsym, getpid, getppid, mmap, pthread_sigmask,
+    Info, PluginId, SIG_SETMASK, SignalSet, dlsym, getpid, mmap, pthread_sigmask,
     qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_syscall_cb,
     qemu_plugin_register_vcpu_syscall_ret_cb, qemu_plugin_register_vcpu_tb_trans_cb, sigfillset,
 };
@@ -90,10 +90,9 @@ pub extern "C" fn qemu_plugin_install(
     let Some(launch) = launch(channel) else { return 1 };
     threads::begin();
     instrumentation::begin(register);
-    // SAFETY: both only return a number.
-    let (owner, parent) = unsafe { (getpid(), getppid()) };
-    let starter = Some(parent).filter(|_| header.claimed[region].order.load(Ordering::Relaxed) == 0);
-    settings::begin(Settings { id, base, ring, region, owner, starter, launch });
+    // SAFETY: only returns a number.
+    let owner = unsafe { getpid() };
+    settings::begin(Settings { id, base, ring, region, owner, launch });
     fork::prepare();
     if !start_listener(header) {
         return 1;

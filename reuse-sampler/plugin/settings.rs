@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::{PluginId, getpid, getppid};
-use crate::shared::layout::{Header, Region};
+use crate::api::{PluginId, getpid};
+use crate::shared::layout::{DEAD, Header, Region};
 use crate::shared::ring::Ring;
-use crate::shared::tree;
 
 /// What is fixed for a process.
 #[derive(Clone)]
@@ -20,8 +19,6 @@ pub struct Settings {
     pub region: usize,
     /// The process that observes itself: the one that was started by the sampler or claimed the region.
     pub owner: i32,
-    /// The process whose death ends this one, if it is the one that was started by the sampler.
-    pub starter: Option<i32>,
     /// How programs are executed.
     pub launch: Launch,
 }
@@ -71,17 +68,9 @@ pub fn is_owner() -> bool {
     settings().is_some_and(|settings| unsafe { getpid() } == settings.owner)
 }
 
-/// Whether the sampler lives. A parent that is gone is noticed at once, even if nobody has reaped it; the sampler's own
-/// number serves where something else, such as a script, started the emulator for it, and in children.
+/// Whether the sampler lives.
 pub fn is_attended() -> bool {
-    let Some(settings) = settings() else { return false };
-    let observer = settings.ring.header().observer.load(Ordering::Relaxed) as i32;
-    // SAFETY: only returns a number.
-    let parent = unsafe { getppid() };
-    match settings.starter {
-        Some(starter) => parent == starter && (parent == observer || tree::signal(observer, 0)),
-        None => tree::lives(observer),
-    }
+    header().is_some_and(|header| header.alive.load(Ordering::Relaxed) & DEAD == 0)
 }
 
 /// Locks a mutex, whoever panicked while holding it.

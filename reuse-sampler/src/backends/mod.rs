@@ -1,9 +1,11 @@
 //! From a running program to windows: one folder for each way to observe it. A new way is a new folder here.
 
+#[cfg(any(qemu_plugin, dbi_backend))]
+mod alive;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub mod auto;
-#[cfg(any(dbi_backend, all(feature = "perf", target_os = "linux")))]
+#[cfg(any(qemu_plugin, dbi_backend, all(feature = "perf", target_os = "linux")))]
 mod blind;
 #[cfg(feature = "dbi")]
 #[cfg_attr(docsrs, doc(cfg(feature = "dbi")))]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -157,6 +157,32 @@ fn executed_programs_are_followed() {
     let fail = run("fail to become another", 100_000, |_| off());
     assert_eq!((fail.exit, fail.warnings.len()), (Some(TargetExit::Code(0)), 0), "{:?}", fail.warnings);
     assert!(instructions(&fail) > 2 * STRIDED);
+}
+
+/// What finds neither `/proc` nor the plugin runs as it does natively.
+#[test]
+fn a_program_may_change_its_user_and_its_root() {
+    if qemu_is_missing() {
+        return;
+    }
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        println!("skipped: only root can change its user");
+        return;
+    }
+    let folder = folder("users");
+    let command = "setpriv --reuid=65534 --regid=65534 --clear-groups id -u > output; exit 3";
+    let (_, exit, warnings) = tree(&["sh", "-c", command], &folder, off());
+    assert_eq!(exit, TargetExit::Code(3));
+    assert_eq!(fs::read_to_string(folder.join("output")).unwrap(), "65534\n");
+    assert!(warnings.iter().any(|warning| warning.contains("unobserved")), "{warnings:?}");
+
+    // The child lives for longer than the plugin takes to find out that nobody observes.
+    let script =
+        "chroot '.' or die; if (!fork) { select undef, undef, undef, 0.7; exit 5 } wait; exit $? >> 8";
+    let (records, exit, warnings) = tree(&["perl", "-e", script], &folder, off());
+    assert_eq!(exit, TargetExit::Code(5), "{warnings:?}");
+    assert_eq!(records.len(), 2, "{records:?}");
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

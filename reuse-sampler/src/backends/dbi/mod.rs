@@ -46,8 +46,6 @@
 //! before it are returned, and the warnings say why and from which window.
 
 #[cfg(dbi_backend)]
-mod alive;
-#[cfg(dbi_backend)]
 mod assemble;
 #[cfg(dbi_backend)]
 mod block;

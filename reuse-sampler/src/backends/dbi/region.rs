@@ -16,9 +16,9 @@ use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::alive::Alive;
 use super::layout::{ALIVE, DOORBELL, FILE, HUB, OBSERVER};
 use crate::SamplerError;
+use crate::backends::alive::Alive;
 use crate::backends::processes::lengthen;
 
 /// The region, full of zeroes at first.

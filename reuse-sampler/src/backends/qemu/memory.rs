@@ -17,6 +17,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::shared::layout::{Header, REGION_SIZE, REGIONS, SIZE, region_at};
 use super::shared::ring::Ring;
 use crate::SamplerError;
+use crate::backends::alive::Alive;
 use crate::backends::processes::lengthen;
 
 /// A file without a name that holds `content`. It closes at `execve` unless asked otherwise.
@@ -58,6 +59,7 @@ fn temporary() -> io::Result<File> {
 pub(super) struct Mapping {
     base: NonNull<c_void>,
     file: File,
+    alive: Option<Alive>,
 }
 
 // SAFETY: the mapping is used through its ring only, which may be shared.
@@ -80,7 +82,11 @@ impl Mapping {
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let base = unsafe { mmap(None, size, protection, MapFlags::MAP_SHARED, &file, 0) }
             .map_err(|errno| failed(errno.into()))?;
-        Ok(Self { base, file })
+        let mut mapping = Self { base, file, alive: None };
+        // SAFETY: the mapping stays until it is dropped, and gives up the word before.
+        let alive = unsafe { Alive::own(&raw const mapping.header().alive) };
+        mapping.alive = Some(alive.map_err(failed)?);
+        Ok(mapping)
     }
 
     /// Where other processes of the same user can open it.
@@ -116,6 +122,7 @@ pub(super) fn path_of(file: &File) -> String {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        drop(self.alive.take());
         // SAFETY: mapped in `new` with this size; the ring is lent only while `self` lives.
         let _ = unsafe { munmap(self.base, SIZE) };
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use nix::sys::personality::{self, Persona};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getegid, geteuid};
 
 use super::emulator::Emulator;
 use super::memory::{Mapping, file_with, path_of};
@@ -24,6 +24,7 @@ use super::program::Program;
 use super::shared::{ONE_ARENA, futex, layout, tree};
 use super::{Children, QemuOptions, TargetExit};
 use crate::SamplerError;
+use crate::backends::blind::blind;
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
@@ -50,6 +51,9 @@ impl Process {
         options: &QemuOptions,
         reported: layout::Reported,
     ) -> Result<Self, SamplerError> {
+        if let Some(why) = blind() {
+            return Err(SamplerError::Unsupported { backend: "qemu", missing: why.into() });
+        }
         let plugin = file_with(c"reuse-sampler-plugin", PLUGIN)?;
         let mapping = Mapping::new()?;
         let header = mapping.header();
@@ -62,7 +66,8 @@ impl Process {
         header.reported.store(reported as u32, Ordering::Relaxed);
         header.follows.store(u32::from(options.children == Children::Follow), Ordering::Relaxed);
         header.claim(0, std::process::id());
-        header.observer.store(std::process::id(), Ordering::Relaxed);
+        header.user.store(geteuid().as_raw(), Ordering::Relaxed);
+        header.group.store(getegid().as_raw(), Ordering::Relaxed);
         header.magic.store(layout::MAGIC, Ordering::SeqCst);
 
         let mut command = Command::new(&emulator.path);

@@ -60,6 +60,9 @@ impl Reported {
     }
 }
 
+/// What the kernel sets in a word whose owner has died.
+pub const DEAD: u32 = 0x4000_0000;
+
 /// The start of the mapping. It begins as zeroes.
 #[repr(C)]
 #[derive(Debug)]
@@ -89,8 +92,12 @@ pub struct Header {
     /// Counts requests: 1 once observation is to end, 2 once the processes are to be killed. Sleepers: the plugins' own
     /// threads.
     pub stop: AtomicU32,
-    /// Number of the sampler's process, at whose death the emulator and all it has started end.
-    pub observer: AtomicU32,
+    /// Owned by a thread of the sampler's: with the bit [`DEAD`] the sampler is dead, and the emulator and all it has
+    /// started end.
+    pub alive: AtomicU32,
+    /// The sampler's user and group: others may not open its files.
+    pub user: AtomicU32,
+    pub group: AtomicU32,
     /// 1 once the emulator and all it has started are to be killed: forked children that see it end themselves.
     pub ending: AtomicU32,
     /// 1 once an instruction was translated whose bytes the emulator could not read.

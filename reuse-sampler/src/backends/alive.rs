@@ -1,4 +1,4 @@
-//! How the program knows whether its observer lives: by a word in the region that the kernel marks when it does not.
+//! How a program knows whether its observer lives: by a word in shared memory that the kernel marks when it does not.
 //!
 //! A thread of ours owns the word as it would own a robust mutex. However this process ends, the kernel then sets the
 //! word's bit for a dead owner. So the program asks nobody: whatever its user, its root directory and its namespaces
@@ -12,9 +12,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use nix::libc;
-
-/// In the word: its owner is dead.
-pub(super) const DEAD: u32 = 0x4000_0000;
 
 /// Owns the word until it is dropped.
 #[derive(Debug)]
