@@ -94,4 +94,11 @@ fn what_cannot_be_run_is_an_error() {
     let missing = DbiSampler::spawn("/nonexistent/program", none, &options).unwrap_err();
     assert!(missing.to_string().contains("no such program"), "{missing}");
     assert!(DbiSampler::spawn("/bin/true", none, &DbiOptions::windows_of(0)).is_err());
+    let folder = folder("32-bit");
+    let flags = ["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie"];
+    if let Some(program) = compile(&folder, "void _start(void) { for (;;); }", &flags) {
+        let refused = DbiSampler::spawn(&program, none, &options).unwrap_err().to_string();
+        assert!(refused.contains(&program) && refused.contains("32-bit"), "{refused}");
+    }
+    fs::remove_dir_all(folder).unwrap();
 }

@@ -141,7 +141,7 @@ pub(super) fn map(
     let registers = ptrace::getregs(pid).map_err(&failed)?;
     if registers.cs != 0x33 {
         return Err(SamplerError::Target {
-            program: String::new(),
+            program: std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().display().to_string(),
             problem: "it is a 32-bit program; only x86-64 programs can be observed".into(),
         });
     }
