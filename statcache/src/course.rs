@@ -3,7 +3,7 @@
 
 use reuse_sampler::{CacheLines, ReuseProfile};
 
-/// The run is followed in at least so many steps.
+/// The run is followed in about so many steps, of equal length but for the ends of windows, and in no fewer than windows.
 const STEPS: usize = 64;
 /// Distances of a window are put together by eighths of octaves.
 const PER_OCTAVE: f64 = 8.0;
@@ -20,9 +20,8 @@ const ITERATIONS: u32 = 200;
 ///
 /// and M(t) is the number of first touches until t plus the sum of p over the reuses that end by t. M is linear within
 /// a step. When reuses of a window start is taken to be spread evenly over the window. Lines touched until t are those
-/// touched for the last time until then, and those whose next reuse is under way: that gives the first touches of each
-/// window. In a run of a single window they are spread evenly over twice their mean time, which is known, because the
-/// time that all lines spend before their first and after their last touch is.
+/// touched for the last time until then, and those whose next reuse is under way: that gives the first touches until each
+/// step.
 ///
 /// Steps are solved one after the other, each for the largest number of misses that agrees with itself: started from
 /// "everything misses", Newton's method falls to it. It never rises with L.
@@ -111,51 +110,47 @@ impl Course {
         for window in windows {
             bounds.push(bounds[bounds.len() - 1] + accesses(window).max(shortest));
         }
-        let each = STEPS.div_ceil(windows.len().max(1));
+        let each = bounds[bounds.len() - 1] / STEPS as f64;
         let mut course = Self { times: vec![0.0], ..Self::default() };
+        let mut begins = vec![0]; // numbers of the bounds at which windows begin
         for pair in bounds.windows(2) {
-            let step = (pair[1] - pair[0]) / each as f64;
-            course.times.extend((1..=each).map(|k| pair[0] + step * k as f64));
+            let parts = ((pair[1] - pair[0]) / each).round().max(1.0);
+            let step = (pair[1] - pair[0]) / parts;
+            course.times.extend((1..parts as usize).map(|k| pair[0] + step * k as f64));
+            course.times.push(pair[1]);
+            begins.push(course.times.len() - 1);
         }
         course.reuses.resize(course.times.len() - 1, Vec::new());
         let run = course.accesses();
-        let (mut last, mut open) = (vec![0.0; bounds.len()], vec![0.0; bounds.len()]);
+        let mut touched = vec![0.0; course.times.len()];
+        let mut last = 0.0;
         let mut waiting = 0.0; // accesses that all reuses last, together
         for (k, window) in windows.iter().enumerate() {
             let (groups, never) = course.groups(window, resolve);
-            last[k + 1] = last[k] + never;
+            let (begin, end) = (bounds[k], bounds[k + 1]);
+            last += never;
+            for (b, &time) in course.times.iter().enumerate().skip(begins[k] + 1) {
+                touched[b] += never * ((time - begin) / (end - begin)).min(1.0);
+            }
             for group in groups {
                 waiting += group.count * (group.distance + 1.0).min(run);
-                let latest = bounds[k + 1].min(run - group.distance).max(bounds[k]);
-                course.add(group, bounds[k], latest);
-                let range = (latest - bounds[k]).max(f64::MIN_POSITIVE);
-                for (b, &bound) in bounds.iter().enumerate().take(windows.len()).skip(k + 1) {
-                    let since = (bound - group.distance).max(bounds[k]);
+                let latest = end.min(run - group.distance).max(begin);
+                course.add(group, begin, latest);
+                let range = (latest - begin).max(f64::MIN_POSITIVE);
+                for (b, &time) in course.times.iter().enumerate().skip(begins[k] + 1) {
+                    let since = (time - group.distance).max(begin);
                     if since >= latest {
                         break;
                     }
-                    open[b] += group.count * ((latest - since) / range);
+                    touched[b] += group.count * ((time.min(latest) - since) / range);
                 }
             }
         }
         // Few samples may show no last touch at all; yet there are as many lines as wait for a reuse on average.
-        let lines = last[windows.len()].max((waiting + course.near) / run);
-        last[windows.len()] = lines;
-        let until: Vec<f64> = if windows.len() == 1 {
-            // All lines together wait so long before their first and after their last touch, half of it before.
-            let before = (run * lines - waiting - course.near) / (2.0 * lines.max(1.0));
-            let range = (2.0 * before).clamp(1.0, run);
-            course.times.iter().map(|&time| lines * (time / range).min(1.0)).collect()
-        } else {
-            let touched = rising(&last.iter().zip(&open).map(|(last, open)| last + open).collect::<Vec<_>>());
-            let between = |k: usize| {
-                let (window, within) = (k / each, (k % each) as f64 / each as f64);
-                let next = touched[(window + 1).min(windows.len())];
-                touched[window] + (next - touched[window]) * within
-            };
-            (0..course.times.len()).map(between).collect()
-        };
-        course.first = until;
+        let lines = last.max((waiting + course.near) / run);
+        let steps = course.times.len() - 1;
+        touched[steps] = lines;
+        course.first = rising(&touched);
         course
     }
 

@@ -154,6 +154,40 @@ fn starting_empty_matters_for_short_runs_in_large_caches() {
     assert!((empty.miss_ratio(CacheLines(2000)) - 2000.0 / 30_000.0).abs() < 1e-9);
 }
 
+/// Searches in a tree, the same all along, but for lines that are touched for the last time only near the end: windows that
+/// are merged until the first is half of the run. Spread evenly over that window, first touches would fill the cache too
+/// late, and everything would seem to fit: 3.7 % of the accesses missed in half of the lines, not 14.3 %.
+#[test]
+fn a_run_that_never_changes_loses_nothing_by_being_cut_into_windows() {
+    let mut random = Random(9);
+    let mut stream = Vec::new();
+    while stream.len() < 1_600_000 {
+        let mut node = 1;
+        for _ in 0..13 {
+            stream.push(node);
+            node = 2 * node + random.below(2);
+        }
+    }
+    // Each sample belongs to the window that started it.
+    let length = stream.len().div_ceil(64);
+    let mut windows = vec![ReuseProfile::new(LineSize::B64); 64];
+    let mut last = std::collections::HashMap::new();
+    for (at, &line) in stream.iter().enumerate() {
+        windows[at / length].add_accesses(1);
+        if let Some(before) = last.insert(line, at) {
+            windows[before / length].record(Outcome::Reused(ReuseDistance((at - before - 1) as u64)), 1);
+        }
+    }
+    last.values().for_each(|at| windows[at / length].record(Outcome::Dangling, 1));
+    let model = StatCache::fit_in_time(&windows).unwrap();
+    for size in [512, 2048, 4096, 6144] {
+        let simulated = (0..4).map(|seed| simulate(&stream, size, seed)).sum::<f64>() / 4.0;
+        let ratio = model.miss_ratio(CacheLines(size as u64));
+        // The means of four seeds are known to 0.0001.
+        assert!((ratio - simulated).abs() < 0.002, "{size}: {ratio} against {simulated}");
+    }
+}
+
 /// A small scan and a large one, run one after the other.
 #[test]
 fn groups_keep_phases_apart() {
