@@ -339,27 +339,24 @@ fn accesses(window: &ReuseProfile) -> f64 {
     if window.accesses() > 0 { window.accesses() as f64 } else { window.total_weight() as f64 }
 }
 
-/// The sums nearest to `sums` that never fall, from the same first to the same last one: neighbouring differences are
-/// averaged until none is negative.
-fn rising(sums: &[f64]) -> Vec<f64> {
-    let mut blocks: Vec<(f64, usize)> = Vec::new(); // sum of differences, how many
-    for pair in sums.windows(2) {
-        blocks.push((pair[1] - pair[0], 1));
-        while let [.., before, last] = blocks[..] {
-            if last.0 >= 0.0 {
-                break;
-            }
-            blocks.truncate(blocks.len() - 2);
-            blocks.push((before.0 + last.0, before.1 + last.1));
+/// The numbers nearest to `numbers`, in squares, that never fall: neighbours that do are averaged. The first and the last
+/// one stay, and none is beyond them.
+fn rising(numbers: &[f64]) -> Vec<f64> {
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return Vec::new() };
+    let mut blocks: Vec<(f64, f64)> = Vec::new(); // mean, how many
+    for &number in &numbers[..numbers.len() - 1] {
+        let mut block = (number.clamp(first, last), 1.0);
+        while let Some(&(mean, count)) = blocks.last().filter(|before| before.0 >= block.0) {
+            blocks.pop();
+            block = ((mean * count + block.0 * block.1) / (count + block.1), count + block.1);
         }
+        blocks.push(block);
     }
-    let mut rising = vec![sums.first().copied().unwrap_or(0.0)];
-    for (sum, count) in blocks {
-        let each = (sum / count as f64).max(0.0);
-        for _ in 0..count {
-            rising.push(rising[rising.len() - 1] + each);
-        }
-    }
+    // The mean of a block may be rounded to more than all of its numbers.
+    let repeated = |(mean, count): (f64, f64)| std::iter::repeat_n(mean.min(last), count as usize);
+    let mut rising: Vec<f64> = blocks.into_iter().flat_map(repeated).collect();
+    rising[0] = first;
+    rising.push(last);
     rising
 }
 
@@ -369,9 +366,9 @@ mod tests {
 
     #[test]
     fn falls_are_averaged_away() {
-        assert_eq!(rising(&[0.0, 4.0, 2.0, 3.0]), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(rising(&[0.0, -1e-9, 0.0, -2.0]), [0.0; 4]);
-        assert_eq!(rising(&[0.0, 1.0, 3.0, 3.0]), [0.0, 1.0, 3.0, 3.0]);
-        assert_eq!(rising(&[0.0, 1.0, 3.0, 1.5, 5.0]), [0.0, 1.0, 1.25, 1.5, 5.0]);
+        assert_eq!(rising(&[0.0, 4.0, 2.0, 3.0, 5.0]), [0.0, 3.0, 3.0, 3.0, 5.0]);
+        assert_eq!(rising(&[0.0, 9.0, 1.0, 3.0]), [0.0, 2.0, 2.0, 3.0]);
+        assert_eq!(rising(&[0.0, -1.0, 1.0, 1.0]), [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(rising(&[0.0, 1.0, 3.0, 1.5, 5.0]), [0.0, 1.0, 2.25, 2.25, 5.0]);
     }
 }
