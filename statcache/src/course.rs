@@ -3,6 +3,8 @@
 
 use reuse_sampler::{CacheLines, ReuseProfile};
 
+use crate::concentration::Concentration;
+
 /// The run is followed in about so many steps, of equal length but for the ends of windows, and in no fewer than windows.
 const STEPS: usize = 64;
 /// Distances of a window are put together by eighths of octaves.
@@ -296,6 +298,25 @@ impl Course {
             self.solve(size).last().copied().unwrap_or(0.0)
         };
         (misses / self.accesses()).clamp(0.0, 1.0)
+    }
+
+    /// How much the reuses that end at one time are of one length: 1 if all are. The mean over the steps.
+    pub fn concentration(&self, size: CacheLines) -> f64 {
+        let (misses, rate) = (self.solve(size), eviction_rate(size));
+        let time = |place: f64| {
+            let step = (place as usize).min(self.reuses.len() - 1);
+            self.times[step] + (place - step as f64) * (self.times[step + 1] - self.times[step])
+        };
+        let (mut sum, mut all) = (0.0, 0.0);
+        for reuses in &self.reuses {
+            let mut here = Concentration::default();
+            for &Reuses { count, start, end } in reuses {
+                here.add(time(end) - time(start), count, evictions(&misses, size, start, end) * rate);
+            }
+            sum += here.weight() * here.share();
+            all += here.weight();
+        }
+        if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
 
     /// Probability that an access misses which is reused after `distance` others at any time of the run.

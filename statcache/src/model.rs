@@ -9,6 +9,7 @@ use reuse_sampler::{
 };
 
 use crate::Error;
+use crate::concentration::Concentration;
 use crate::course::{Course, eviction_rate};
 
 /// Miss ratios of fully associative caches with random replacement, of every size, from reuse distances.
@@ -234,8 +235,12 @@ impl StatCache {
 /// Newton's method doubles the digits in each step; at a double root it gains one bit per step.
 const ITERATIONS: u32 = 60;
 
-/// Chosen on cc1, gzip, python, sort, xz and four made-up streams, modelled by windows that differ.
-const ERROR: ModelError = ModelError { floor: 3.5e-4, slope: 0.09 };
+/// Standard error where the curve is level, of `fit`, and of `fit_in_time`, which knows when the cache filled up. This and
+/// the constants below were chosen on cc1, gzip, python, sort, xz and four made-up streams, modelled by windows that differ.
+const FLOOR: [f64; 2] = [1e-3, 2e-4];
+/// Share of the change between half and twice the size by which a model errs whose reuses are of all lengths, and by which
+/// one errs, besides, whose reuses are all of one length: that is a loop, and its misses come in bursts.
+const SLOPE: (f64, f64) = (0.012, 0.10);
 
 impl CacheModel for StatCache {
     fn line_size(&self) -> LineSize {
@@ -255,8 +260,27 @@ impl CacheModel for StatCache {
         }
     }
 
+    /// How far the miss ratio of `size` lines may be off where every access was measured.
+    ///
+    /// # Formula
+    /// That of [`ModelError`] with a slope of 0.012 + 0.10 c. The concentration c is the sum of squared shares of reuses, by
+    /// quarters of octaves of their distance, each reuse weighted by x exp(-x) with x the evictions per line during it: 1
+    /// if all reuses that more or fewer misses would decide are of one length.
     fn standard_error(&self, size: CacheLines) -> f64 {
-        ERROR.of(self, size)
+        let concentration = match &self.in_time {
+            _ if size.0 < 2 => 0.0, // exact
+            Some(InTime { course, .. }) => course.concentration(size),
+            None => {
+                let rate = self.solve(size, 1.0, None) * eviction_rate(size);
+                let mut reuses = Concentration::default();
+                self.pieces
+                    .iter()
+                    .for_each(|&(distance, share)| reuses.add(distance, share, rate * distance));
+                reuses.share()
+            }
+        };
+        let floor = FLOOR[usize::from(self.in_time.is_some())];
+        ModelError { floor, slope: SLOPE.0 + SLOPE.1 * concentration }.of(self, size)
     }
 
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatCache::miss_ratio_bounds).
