@@ -221,10 +221,11 @@ fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> R
         None => Vec::new(),
         Some(draws) => {
             let bootstrap = Bootstrap::new(0.95, draws, settings.seed).map_err(Failure::usage)?;
-            let [lru, random] = intervals(&samples, &settings.sizes, &bootstrap)?;
+            let [lru, random, in_time] = intervals(&samples, &settings.sizes, &bootstrap)?;
             vec![
                 interval_row("StatStack", &lru, &exact.lru),
                 interval_row("StatCache", &random, &exact.random),
+                interval_row("StatCache, in time", &in_time, &exact.random),
             ]
         }
     };

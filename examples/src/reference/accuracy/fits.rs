@@ -81,7 +81,7 @@ fn grouped<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
     ])
 }
 
-/// Intervals around StatStack's and StatCache's curves by merged windows.
+/// Intervals around StatStack's and StatCache's curves by merged windows, and around StatCache's in time.
 ///
 /// # Errors
 /// Those of the models: a run without samples.
@@ -89,11 +89,31 @@ pub fn intervals(
     samples: &Samples,
     sizes: &[CacheLines],
     bootstrap: &Bootstrap,
-) -> Result<[Vec<Interval>; 2], Failure> {
+) -> Result<[Vec<Interval>; 3], Failure> {
     let parts = merge_alike(&samples.windows)?;
     let strata: Vec<Stratum<'_>> = parts.iter().map(Stratum::sampled).collect();
-    Ok([
-        bootstrap.stratified(&strata, StatStack::fit, sizes)?.average,
-        bootstrap.stratified(&strata, StatCache::fit, sizes)?.average,
-    ])
+    let random = bootstrap.stratified(&strata, StatCache::fit, sizes)?.average;
+    let in_time = StatCache::fit_in_time(&samples.windows)?;
+    let in_time = random.iter().map(|interval| around(&in_time, interval)).collect();
+    Ok([bootstrap.stratified(&strata, StatStack::fit, sizes)?.average, random, in_time])
+}
+
+/// The standard normal quantile of a 95 % interval.
+const QUANTILE: f64 = 1.96;
+
+/// The 95 % interval around what `model` says: the choice of samples leaves as much open as it does for the model of `drawn`.
+fn around(model: &StatCache, drawn: &Interval) -> Interval {
+    let (miss_ratio, size) = (model.miss_ratio(drawn.size), drawn.size);
+    let model_error = QUANTILE * model.standard_error(size);
+    let reach = |end: f64| {
+        let sampling = ((drawn.miss_ratio - end).powi(2) - drawn.model_error.powi(2)).max(0.0).sqrt();
+        sampling.hypot(model_error)
+    };
+    Interval {
+        size,
+        miss_ratio,
+        low: if drawn.low == 0.0 { 0.0 } else { (miss_ratio - reach(drawn.low)).clamp(0.0, miss_ratio) },
+        high: (miss_ratio + reach(drawn.high)).clamp(miss_ratio, 1.0),
+        model_error,
+    }
 }
