@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ptr::{from_mut, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +21,10 @@ pub(super) struct Alive(Option<(Sender<()>, JoinHandle<()>)>);
 impl Alive {
     /// # Safety
     /// `word` outlives what is returned.
-    pub(super) unsafe fn own(word: *const AtomicU32) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of starting a thread, and of a kernel without robust mutexes.
+    pub(super) unsafe fn own(word: *const AtomicU32) -> io::Result<Self> {
         let address = word as usize;
         let (end, ended) = channel();
         let (begin, begun) = channel();
@@ -30,8 +34,9 @@ impl Alive {
             own(word, &begin, &ended);
         };
         let thread = thread::Builder::new().name("dbi-alive".into()).spawn(owner)?;
-        let _ = begun.recv();
-        Ok(Self(Some((end, thread))))
+        let own = Self(Some((end, thread)));
+        begun.recv().unwrap_or_else(|_| Err(io::Error::other("it ended at once")))?;
+        Ok(own)
     }
 }
 
@@ -45,7 +50,7 @@ impl Drop for Alive {
 }
 
 /// Owns the word until `ended` is closed.
-fn own(word: &AtomicU32, begin: &Sender<()>, ended: &Receiver<()>) {
+fn own(word: &AtomicU32, begin: &Sender<io::Result<()>>, ended: &Receiver<()>) {
     /// As the kernel knows a thread's robust mutexes: a ring of nodes through `first`, a word at a distance from each.
     #[repr(C)]
     struct Robust {
@@ -64,8 +69,8 @@ fn own(word: &AtomicU32, begin: &Sender<()>, ended: &Receiver<()>) {
     word.store(tid as u32, Ordering::SeqCst);
     // SAFETY: the list lives until it is taken back below, or this process ends. This thread locks no robust mutex of the
     // C library's, which has put an empty list there.
-    unsafe { libc::syscall(libc::SYS_set_robust_list, &raw mut robust, 24) };
-    let _ = begin.send(());
+    let set = unsafe { libc::syscall(libc::SYS_set_robust_list, &raw mut robust, 24) };
+    let _ = begin.send(if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) });
     let _ = ended.recv();
     // SAFETY: the kernel takes no list for an empty one.
     unsafe { libc::syscall(libc::SYS_set_robust_list, null_mut::<libc::c_void>(), 24) };

@@ -44,8 +44,8 @@ impl Region {
         // SAFETY: the region stays mapped until it is dropped, and gives up the word before.
         let alive = unsafe { Alive::own(region.half(HUB + ALIVE)) };
         region.alive = Some(alive.map_err(|source| SamplerError::Io {
-            operation: "start",
-            object: "a thread".into(),
+            operation: "make",
+            object: "a sign that the observer lives".into(),
             source,
         })?);
         Ok(region)
