@@ -140,7 +140,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let cache = variant.cache(&self.cache);
         let solve = |sharing: &mut Sharing| self.solve(&cache, curves, &[], probes, sharing);
         if let Some(memories) = &self.memories {
-            return memories[variant as usize].get(curves, solve);
+            return memories[variant.cache_number()].get(curves, solve);
         }
         let mut sharing = Sharing::default();
         solve(&mut sharing);

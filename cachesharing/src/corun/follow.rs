@@ -26,6 +26,9 @@ const SHORT: f64 = 0.5;
 /// though the model has them settle elsewhere, or goes round in a circle, and would for as long as the phases last.
 const MOST_STEPS: u32 = 4096;
 
+/// Caches filled in which nothing stays.
+const GONE: f64 = 100.0;
+
 /// What a curve does in the present state of the cache.
 #[derive(Clone, Copy, Default)]
 struct Speed {
@@ -48,10 +51,12 @@ struct Follower<'r> {
     present: Vec<Allocation>, // of the present curves
     age: f64,                 // of the oldest lines
     calm: Calm,
+    variant: Variant,
+    all_ran: bool, // before this state began
 }
 
 impl<'r> Follower<'r> {
-    fn new(cache: &'r SharedCache, timelines: &'r [Timeline], state: Recency) -> Self {
+    fn new(cache: &'r SharedCache, timelines: &'r [Timeline], state: Recency, variant: Variant) -> Self {
         let programs = timelines.len();
         Self {
             cache,
@@ -64,6 +69,8 @@ impl<'r> Follower<'r> {
             present: vec![Allocation::default(); programs],
             age: 0.0,
             calm: Calm::default(),
+            variant,
+            all_ran: variant == Variant::AsItIs,
         }
     }
 
@@ -81,6 +88,7 @@ impl<'r> Follower<'r> {
         self.held.clear();
         self.held.extend(shares.iter().map(|share| share.bytes));
         self.calm = Calm::default();
+        self.all_ran = true;
     }
 
     /// Computes how fast the programs are that follow `curves`; returns how many bytes come in per unit of time.
@@ -97,9 +105,17 @@ impl<'r> Follower<'r> {
             let pace = if known.pace > 0.0 { known.pace } else { now.time };
             let others = all().filter(|&(j, _)| j != i);
             let state = &self.state;
+            // What it used before it was there never came in.
+            let (variant, late) = (self.variant, !self.all_ran && !self.variant.ran_before(i));
             let met = |pace: f64| {
-                let touched = |j: usize, time: f64| state.touched_in(time, j, programs);
-                crate::sharing::meet(self.cache, curve, pace, &others, touched)
+                let touched = |j: usize, time: f64| {
+                    if late && state.is_before(time) {
+                        GONE * self.cache.bytes()
+                    } else {
+                        state.touched_in(time, j, programs)
+                    }
+                };
+                crate::sharing::meet(self.cache, curve, pace * variant.reuse_times(i), &others, touched)
             };
             // The time it took when it last ran, beside something else, is only where to begin.
             let rounds = if known.computed + 1 < self.number { 2 } else { 1 };
@@ -177,12 +193,13 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let start = variant.start(&self.cache, self.timelines.len());
         solve(&places.curves, &start, &mut sharing);
         places.outcome.invocations += 1;
-        let state = settled_state(cache, sharing.shares(), places.curves());
-        let mut follower = Follower::new(cache, &self.timelines, state);
+        let state = first_state(variant, cache, sharing.shares(), places.curves());
+        let mut follower = Follower::new(cache, &self.timelines, state, variant);
         let mut unchanged = 0.0; // time since a program last changed its curve
         let mut steps = 0; // in that time
         let mut again = 0.0; // value of it from which on to compare with the settled state
-        let mut at_start = true; // in the state that the first windows settle in
+        // In the state that the first windows settle in.
+        let mut at_start = variant == Variant::AsItIs;
         loop {
             let is_calm = follower.look(places.outcome.time);
             places.outcome.invocations += 1;
@@ -192,7 +209,10 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 unchanged = 0.0;
                 inflow = follower.meet(&places.curves);
             }
-            if at_start || (is_calm && unchanged >= follower.age.max(again)) {
+            let has_calmed = is_calm && unchanged >= follower.age.max(again);
+            // With other reuse times the model's settled states are not those of the run.
+            let settles = variant.reuse_times(0) == 1.0;
+            if at_start || (has_calmed && settles) {
                 at_start = false;
                 // Ends of a range need no ranges of their own: a solution that would not be remembered is found from
                 // what programs hold.
@@ -225,7 +245,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 steps = 0;
             }
             steps += 1;
-            if steps > MOST_STEPS {
+            if steps > MOST_STEPS || (has_calmed && !settles) {
                 let time = places.time(|program| follower.cpi(program, places.curves[program]));
                 if !self.go_on(variant, &follower, &mut places, time, observer) {
                     return places.outcome;
@@ -304,6 +324,23 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         }
         changed
     }
+}
+
+/// The recency of lines at the start of a run of `variant` whose first windows settle with `shares`: for the ends of a
+/// range, as if only the target, or only the others, had run until then.
+fn first_state<'c>(
+    variant: Variant,
+    cache: &SharedCache,
+    shares: &[Share],
+    curves: impl Iterator<Item = &'c CacheCurve>,
+) -> Recency {
+    let mut shares = shares.to_vec();
+    for (i, share) in shares.iter_mut().enumerate().filter(|_| variant != Variant::AsItIs) {
+        if !variant.ran_before(i) {
+            share.cpi = f64::INFINITY;
+        }
+    }
+    settled_state(cache, &shares, curves)
 }
 
 /// The recency of lines where programs that follow `curves` have settled with these shares.

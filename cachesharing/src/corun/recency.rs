@@ -84,6 +84,11 @@ impl Recency {
         state
     }
 
+    /// Whether that age reaches back to before this state was set up.
+    pub(super) fn is_before(&self, age: f64) -> bool {
+        age > self.now
+    }
+
     /// What program `i` touched within an age; of one beyond the oldest moment, since that.
     pub(super) fn touched_in(&self, age: f64, i: usize, programs: usize) -> f64 {
         let moment = self.now - age;
