@@ -45,6 +45,7 @@ pub(super) struct Timeline<'a> {
     replaced: Vec<f64>, // lines replaced until then
     filled: f64,        // lines that have come in where none had to leave, at most `size`
     age: f64,           // at which lines were last found to be evicted; 0 before the cache is full
+    burst: f64,         // what the times between two uses of a line are multiplied by
     runners: Vec<Runner<'a>>,
 }
 
@@ -102,8 +103,14 @@ impl<'a> Timeline<'a> {
             replaced: vec![0.0],
             filled: 0.0,
             age: 0.0,
+            burst: 1.0,
             runners: runners.collect(),
         }
+    }
+
+    /// The same where lines are used again `burst` times as late as the mean speed of a program says.
+    pub(super) fn in_bursts(self, burst: f64) -> Self {
+        Self { burst, ..self }
     }
 }
 
@@ -215,19 +222,25 @@ impl Timeline<'_> {
 
     /// Probability that a line last touched `age` cycles ago is gone, for a line of each program.
     fn gone(&self, age: f64) -> Vec<f64> {
-        let lines =
-            self.runners.iter().map(|r| r.known.lines_touched(r.position, self.accesses_within(r, age)));
-        let per_set: Vec<(f64, f64)> = lines
-            .zip(&self.runners)
-            .map(|(lines, r)| (lines / self.sets, r.known.dispersion().variance(lines, self.sets)))
-            .collect();
-        let mean: f64 = per_set.iter().map(|set| set.0).sum();
-        let variance: f64 = per_set.iter().map(|set| set.1).sum();
-        // A line is more likely to be where its program has many, and does not count itself.
-        let others = |&(own, own_variance): &(f64, f64)| {
-            if own > 0.0 { mean + own_variance / own - 1.0 } else { mean }
+        let per_set = |age: f64| -> Vec<(f64, f64)> {
+            let of = |r: &Runner<'_>| {
+                let lines = r.known.lines_touched(r.position, self.accesses_within(r, age));
+                (lines / self.sets, r.known.dispersion().variance(lines, self.sets))
+            };
+            self.runners.iter().map(of).collect()
         };
-        per_set.iter().map(|set| probability_of_at_least(self.ways, others(set), variance)).collect()
+        let own = per_set(age);
+        // Those of the others, in the time that it really is.
+        let all = if self.burst == 1.0 { own.clone() } else { per_set(age * self.burst) };
+        let mean: f64 = all.iter().map(|set| set.0).sum();
+        let variance: f64 = all.iter().map(|set| set.1).sum();
+        let gone = |(own, of_all): (&(f64, f64), &(f64, f64))| {
+            let mean = mean - of_all.0 + own.0;
+            // A line is more likely to be where its program has many, and does not count itself.
+            let others = if own.0 > 0.0 { mean + own.1 / own.0 - 1.0 } else { mean };
+            probability_of_at_least(self.ways, others, variance - of_all.1 + own.1)
+        };
+        own.iter().zip(&all).map(gone).collect()
     }
 
     /// Ages, and for a line of each program the probability to be gone at each, both increasing, from hardly to

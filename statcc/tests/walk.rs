@@ -1,0 +1,60 @@
+//! Ranges of walks: what is far from a cliff is certain, what only bursts of misses push over one is flagged.
+#![allow(clippy::pedantic)] // tests follow the lints that catch mistakes, not those of taste
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use statcc::walk::{
+    ProfiledWindow, Replacement, SetAssociativeCache, SetDispersion, SetDispersionCounter, Until,
+    WindowedProgram, outlook, walk,
+};
+use statcc::{LineSize, LinearLatency, Outcome, ReuseDistance, ReuseProfile};
+
+const WINDOW: u64 = 20_000;
+const WINDOWS: u64 = 16;
+
+/// Lines in a row, which fill all sets alike.
+fn even() -> SetDispersion {
+    let mut counter = SetDispersionCounter::new(64, 16).unwrap();
+    counter.look_back((0..4_096_u64).map(|line| (reuse_sampler::Line(line), line % 64)));
+    counter.finish()
+}
+
+/// A program that walks through `lines` lines, over and over, and waits `memory` cycles for those that miss.
+fn loops(lines: u64, memory: f64) -> WindowedProgram {
+    let cpi = LinearLatency::new(1.0, 1.0, &[], 10.0, memory).unwrap();
+    let window = |first: u64| {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        profile.record(Outcome::Dangling, first);
+        profile.record(Outcome::Reused(ReuseDistance(lines - 1)), WINDOW - first);
+        ProfiledWindow::new(&profile, cpi.clone()).unwrap()
+    };
+    let first = (0..WINDOWS).map(|k| window(lines.saturating_sub(k * WINDOW).min(WINDOW))).collect();
+    let later = (0..WINDOWS).map(|_| window(0)).collect();
+    WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), first, later).unwrap()
+}
+
+/// CPI and outlook of a loop of so many lines beside so many streams, in a cache of 1,024 lines.
+fn beside_streams(lines: u64, streams: usize) -> (f64, statcc::Outlook) {
+    let (target, stream) = (loops(lines, 12.5), loops(WINDOW * WINDOWS, 130.0));
+    let programs: Vec<&WindowedProgram> =
+        std::iter::once(&target).chain(std::iter::repeat_n(&stream, streams)).collect();
+    let cache = SetAssociativeCache::new(64, 16).unwrap();
+    let walked = walk(&programs, cache, Replacement::Lru, Until::Ended(0), &[]);
+    let ranges = outlook(&programs, cache, Replacement::Lru, Until::Ended(0), &walked);
+    (walked[0].cpi(), ranges[0])
+}
+
+#[test]
+fn far_from_a_cliff_a_range_is_three_per_cent_either_way_at_most() {
+    let (cpi, range) = beside_streams(300, 2);
+    assert!(!range.cliff && cpi < 12.0, "{cpi} {range:?}");
+    assert!(range.lowest_cpi >= 0.969 * cpi && range.highest_cpi <= 1.031 * cpi, "{cpi} {range:?}");
+}
+
+#[test]
+fn what_bursts_of_misses_push_over_a_cliff_is_flagged() {
+    // In a loop of 555 lines six streams bring in 280 while it hits and 343 while it misses: nine tenths of the cache hold
+    // both. In half as long again they bring in 419, which do not fit.
+    let (cpi, range) = beside_streams(555, 6);
+    assert!(cpi < 11.5, "{cpi}");
+    assert!(range.cliff && range.lowest_cpi <= cpi && range.highest_cpi > 1.15 * cpi, "{cpi} {range:?}");
+}
