@@ -31,8 +31,8 @@ const GROUPS: usize = 30;
 const BISTABLE: f64 = 0.15;
 /// By how much the truth may lie beside a range, relative, and count as near.
 const NEAR: f64 = 0.03;
-/// Windows of a stream that StatCC takes, as `statcc_accuracy` does.
-const WINDOWS: u64 = 64;
+/// Windows of a stream that StatCC takes: in fewer, a walk there and back is one window whose speed is taken to be even.
+const WINDOWS: u64 = 128;
 
 /// What is predicted of a target, and what became of it.
 #[derive(Clone, Debug, Serialize)]
