@@ -175,3 +175,22 @@ fn a_steady_program_is_as_slow_in_a_short_pass_as_in_a_long_one() {
         }
     }
 }
+
+#[test]
+fn what_the_cache_holds_at_the_start_matters_to_short_passes_only() {
+    // A table of a quarter of the cache beside a stream: loading it takes a fifth of the short pass.
+    let table = uniform(0.2, 0.3, 0.25 * CACHE as f64, CACHE);
+    let streaming = Program::steady("stream", 0, stream(0.02, 0.3, CACHE), 3e7).unwrap();
+    let of = |work: f64| {
+        let target = Program::steady("target", 0, table.clone(), work).unwrap();
+        let cache = SharedCache::new(CACHE).unwrap();
+        let programs = [&target, &streaming];
+        CoRun::new(cache, &programs, EvictionAge::followed(), Settings::default()).unwrap().slowdown(&[])
+    };
+    let alone = table.cpi(CACHE as f64);
+    let loading = 0.25 * CACHE as f64 / 64.0 * 120.0;
+    let (short, long) = (of(5.0 * loading / alone), of(500.0 * loading / alone));
+    assert!(short.flagged && short.high > 1.15 * short.slowdown && short.low <= short.slowdown, "{short:?}");
+    assert!(!long.flagged && long.high <= 1.0301 * long.slowdown, "{long:?}");
+    assert!((short.slowdown / long.slowdown - 1.0).abs() < 0.01, "{short:?} {long:?}");
+}
