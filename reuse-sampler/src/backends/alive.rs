@@ -14,7 +14,10 @@ use std::thread::{self, JoinHandle};
 
 use nix::libc;
 
-/// Owns the word until it is dropped.
+/// In the word: nobody observes.
+pub(super) const DEAD: u32 = 0x4000_0000;
+
+/// Owns the word until it is dropped, after which nobody observes either.
 #[derive(Debug)]
 pub(super) struct Alive(Option<(Sender<()>, JoinHandle<()>)>);
 
@@ -33,7 +36,7 @@ impl Alive {
             let word = unsafe { &*(address as *const AtomicU32) };
             own(word, &begin, &ended);
         };
-        let thread = thread::Builder::new().name("dbi-alive".into()).spawn(owner)?;
+        let thread = thread::Builder::new().name("observer-lives".into()).spawn(owner)?;
         let own = Self(Some((end, thread)));
         begun.recv().unwrap_or_else(|_| Err(io::Error::other("it ended at once")))?;
         Ok(own)
@@ -74,5 +77,5 @@ fn own(word: &AtomicU32, begin: &Sender<io::Result<()>>, ended: &Receiver<()>) {
     let _ = ended.recv();
     // SAFETY: the kernel takes no list for an empty one.
     unsafe { libc::syscall(libc::SYS_set_robust_list, null_mut::<libc::c_void>(), 24) };
-    word.store(0, Ordering::SeqCst);
+    word.store(DEAD, Ordering::SeqCst);
 }

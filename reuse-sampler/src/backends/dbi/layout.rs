@@ -61,8 +61,6 @@ pub const DOORBELL: u64 = 0;
 pub const OBSERVER: u64 = 8;
 /// In the hub: what the kernel marks when the observer dies.
 pub const ALIVE: u64 = 16;
-/// Its mark.
-pub const DEAD: u32 = 0x4000_0000;
 /// In the hub: what is the same in the whole tree.
 pub const COMMON: u64 = 0x1000;
 /// In the hub: whether a thread has given the kernel the program's own signal actions.

@@ -51,6 +51,7 @@ impl Region {
         Ok(region)
     }
 
+    /// Without a word that says whether the observer lives.
     fn map() -> Result<Self, SamplerError> {
         let failed = |source: io::Error| SamplerError::Io {
             operation: "map",

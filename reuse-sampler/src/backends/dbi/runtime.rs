@@ -56,7 +56,7 @@ core::arch::global_asm!(
     COMMON = const layout::COMMON,
     RESTORED = const layout::RESTORED,
     ALIVE = const layout::ALIVE,
-    DEAD = const layout::DEAD,
+    DEAD = const crate::backends::alive::DEAD,
     RUNTIME_AT = const layout::RUNTIME,
     HUB_AT = const layout::HUB,
     EXIT_PCS_AT = const layout::EXIT_PCS,
