@@ -20,8 +20,8 @@ pub struct Slowdown {
     pub low: f64,
     /// Highest slowdown likewise, and after the worst start.
     pub high: f64,
-    /// Whether the run depends on which program warmed up first, or on a little more or less of the cache: use the
-    /// range, not the number.
+    /// Whether the run depends on what the cache holds when it begins, or on a little more or less of it. The number is
+    /// for programs that have run together before, the range for any start.
     pub flagged: bool,
 }
 

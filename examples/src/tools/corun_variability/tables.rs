@@ -48,8 +48,9 @@ pub(super) fn write(
     if range.flagged {
         writeln!(
             out,
-            "{flagged} of {} runs depend on which program warmed up first, or on a little more or less cache: \
-             use the range of the mean, {} to {}, not the number.",
+            "{flagged} of {} runs depend on what the cache holds when they begin, or on a little more or less of it. \
+             The numbers above are for programs that have run together before. After the target, or the others, \
+             have run alone, in a cache a little larger or smaller, the mean lies between {} and {}.",
             ranges.len(),
             slower(range.low),
             slower(range.high)
