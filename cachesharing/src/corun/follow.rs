@@ -52,7 +52,7 @@ struct Follower<'r> {
     age: f64,                 // of the oldest lines
     calm: Calm,
     variant: Variant,
-    all_ran: bool, // before this state began
+    settled: bool, // this state is one that all programs had settled in
 }
 
 impl<'r> Follower<'r> {
@@ -70,7 +70,7 @@ impl<'r> Follower<'r> {
             age: 0.0,
             calm: Calm::default(),
             variant,
-            all_ran: variant == Variant::AsItIs,
+            settled: false,
         }
     }
 
@@ -88,7 +88,7 @@ impl<'r> Follower<'r> {
         self.held.clear();
         self.held.extend(shares.iter().map(|share| share.bytes));
         self.calm = Calm::default();
-        self.all_ran = true;
+        self.settled = true;
     }
 
     /// Computes how fast the programs are that follow `curves`; returns how many bytes come in per unit of time.
@@ -106,7 +106,7 @@ impl<'r> Follower<'r> {
             let others = all().filter(|&(j, _)| j != i);
             let state = &self.state;
             // What it used before it was there never came in.
-            let (variant, late) = (self.variant, !self.all_ran && !self.variant.ran_before(i));
+            let (variant, late) = (self.variant, !self.settled && !self.variant.ran_before(i));
             let met = |pace: f64| {
                 let touched = |j: usize, time: f64| {
                     if late && state.is_before(time) {
@@ -335,10 +335,8 @@ fn first_state<'c>(
     curves: impl Iterator<Item = &'c CacheCurve>,
 ) -> Recency {
     let mut shares = shares.to_vec();
-    for (i, share) in shares.iter_mut().enumerate().filter(|_| variant != Variant::AsItIs) {
-        if !variant.ran_before(i) {
-            share.cpi = f64::INFINITY;
-        }
+    for (_, share) in shares.iter_mut().enumerate().filter(|(i, _)| !variant.ran_before(*i)) {
+        share.cpi = f64::INFINITY;
     }
     settled_state(cache, &shares, curves)
 }

@@ -231,7 +231,8 @@ impl Timeline<'_> {
         };
         let own = per_set(age);
         // Those of the others, in the time that it really is.
-        let all = if self.burst == 1.0 { own.clone() } else { per_set(age * self.burst) };
+        let later = (self.burst != 1.0).then(|| per_set(age * self.burst));
+        let all = later.as_ref().unwrap_or(&own);
         let mean: f64 = all.iter().map(|set| set.0).sum();
         let variance: f64 = all.iter().map(|set| set.1).sum();
         let gone = |(own, of_all): (&(f64, f64), &(f64, f64))| {
@@ -240,7 +241,7 @@ impl Timeline<'_> {
             let others = if own.0 > 0.0 { mean + own.1 / own.0 - 1.0 } else { mean };
             probability_of_at_least(self.ways, others, variance - of_all.1 + own.1)
         };
-        own.iter().zip(&all).map(gone).collect()
+        own.iter().zip(all).map(gone).collect()
     }
 
     /// Ages, and for a line of each program the probability to be gone at each, both increasing, from hardly to
