@@ -8,7 +8,7 @@ use std::time::Duration;
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{Children, ReusePlan, Sampler, TargetExit, WindowPlan};
 
-use crate::run::{compile, folder, lines, run};
+use crate::run::{compile, folder, is_root, lines, run};
 use crate::threads::threads;
 
 #[test]
@@ -38,8 +38,7 @@ fn a_released_program_runs_on_natively() {
 /// A process that has given up its user, and sees no `/proc`, waits for its observer like any other.
 #[test]
 fn whoever_changes_its_user_and_root_is_observed_however_long_it_waits() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can change its user");
+    if !is_root() {
         return;
     }
     let folder = folder("users");
@@ -70,8 +69,7 @@ fn whoever_changes_its_user_and_root_is_observed_however_long_it_waits() {
 /// There the numbers of processes mean others.
 #[test]
 fn the_proc_of_another_namespace_is_refused() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can make a namespace of processes");
+    if !is_root() {
         return;
     }
     let folder = folder("namespace");

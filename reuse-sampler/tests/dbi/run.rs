@@ -49,6 +49,15 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
+/// Whether the test runs as root, which it says where it does not.
+pub fn is_root() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        println!("skipped: only root can do this");
+    }
+    root
+}
+
 /// A folder of the test's own.
 pub fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("reuse-sampler-dbi-{}-{name}", std::process::id()));
