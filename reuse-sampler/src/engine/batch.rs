@@ -3,16 +3,46 @@
 /// Accesses in a full batch.
 pub const SIZE: usize = 256;
 
+/// What is done to a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    Load = 0,
+    Store = 1,
+    /// Two accesses, a load and a store after it.
+    Update = 2,
+}
+
+impl Kind {
+    /// What an operand does that is loaded, stored, or both.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    pub const fn of(loads: bool, stores: bool) -> Self {
+        match (loads, stores) {
+            (true, true) => Self::Update,
+            (_, false) => Self::Load,
+            (false, true) => Self::Store,
+        }
+    }
+}
+
 /// Lines and kinds of accesses, in their order.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    entries: [(u64, bool); SIZE],
+    lines: [u64; SIZE],
+    kinds: [Kind; SIZE],
     len: usize, // at most SIZE
+}
+
+/// Where the next accesses go.
+#[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+pub struct Room<'a> {
+    pub lines: &'a mut [u64],
+    pub kinds: &'a mut [Kind],
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { entries: [(0, false); SIZE], len: 0 }
+        Self { lines: [0; SIZE], kinds: [Kind::Load; SIZE], len: 0 }
     }
 }
 
@@ -22,7 +52,7 @@ impl Batch {
     pub fn push(&mut self, line: u64, store: bool) -> bool {
         let len = self.len;
         if len < SIZE {
-            self.entries[len] = (line, store);
+            (self.lines[len], self.kinds[len]) = (line, Kind::of(!store, store));
             self.len = len + 1;
         }
         len + 1 >= SIZE
@@ -31,8 +61,8 @@ impl Batch {
     /// Where the next accesses go, until [`took`](Self::took) says how many they were.
     #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
     #[inline]
-    pub fn room(&mut self) -> &mut [(u64, bool)] {
-        &mut self.entries[self.len..]
+    pub fn room(&mut self) -> Room<'_> {
+        Room { lines: &mut self.lines[self.len..], kinds: &mut self.kinds[self.len..] }
     }
 
     /// That many accesses were put where [`room`](Self::room) was.
@@ -42,10 +72,16 @@ impl Batch {
         self.len = SIZE.min(self.len + more);
     }
 
-    /// Their lines, and which of them are stores.
+    /// Their lines.
     #[must_use]
-    pub fn entries(&self) -> &[(u64, bool)] {
-        &self.entries[..self.len]
+    pub fn lines(&self) -> &[u64] {
+        &self.lines[..self.len]
+    }
+
+    /// What is done to them.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds[..self.len]
     }
 
     /// Forgets them.

@@ -13,16 +13,17 @@ pub const BINS: usize = (EXACT + (64 - EXACT_BITS as u64) * PER_OCTAVE) as usize
 
 const EXACT_BITS: u32 = 10;
 const OCTAVE_BITS: u32 = 7;
+/// Octaves of bins before those that are [`EXACT`] wide, less the one that a shifted distance brings along.
+const OFFSET: u64 = EXACT / PER_OCTAVE - 1 - (EXACT_BITS - OCTAVE_BITS) as u64;
 
 /// The bin of `distance`.
 #[inline]
 #[must_use]
 pub const fn bin_of(distance: u64) -> usize {
-    // Both are computed and one is chosen: which it is cannot be predicted.
-    let octave = (distance | EXACT).ilog2();
-    let within = (distance >> (octave - OCTAVE_BITS)) & (PER_OCTAVE - 1);
-    let far = EXACT + (octave - EXACT_BITS) as u64 * PER_OCTAVE + within;
-    if distance < EXACT { distance as usize } else { far as usize }
+    // Distances below EXACT are the smaller of the two, the others' bins are: no branch that would be hard to predict.
+    let shift = (distance | EXACT).ilog2() - OCTAVE_BITS;
+    let far = (shift as u64 + OFFSET) * PER_OCTAVE + (distance >> shift);
+    if distance < far { distance as usize } else { far as usize }
 }
 
 /// Smallest and largest distance in `bin`, which is below [`BINS`].

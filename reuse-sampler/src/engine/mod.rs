@@ -5,7 +5,7 @@
 //! Property tests of the one are tests of the other.
 
 #[cfg(feature = "replay")]
-mod batch;
+pub mod batch;
 #[cfg_attr(not(feature = "replay"), allow(dead_code))] // the tracker uses all of it
 pub mod bins;
 #[cfg(feature = "replay")]

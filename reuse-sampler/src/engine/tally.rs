@@ -21,6 +21,26 @@ pub struct Tally {
     first: [u64; 2],  // never touched before, though all was observed: loads and stores
 }
 
+/// Counts of accesses whose lines were touched before in the window.
+pub struct Within<'a>(&'a mut [u64]);
+
+impl Within<'_> {
+    /// An access found its line touched `distance` accesses ago.
+    #[inline]
+    pub fn within(&mut self, distance: u64, store: bool) {
+        if let Some(count) = self.0.get_mut(bins::bin_of(distance) + bins::BINS * usize::from(store)) {
+            *count += 1;
+        }
+    }
+
+    /// So many stores found their line loaded by the access before.
+    pub fn updated(&mut self, stores: u64) {
+        if let Some(count) = self.0.get_mut(bins::BINS) {
+            *count += stores;
+        }
+    }
+}
+
 /// Reuses from one earlier window. Its distances are at least those to that window's end, so that few bins hold them.
 #[derive(Clone, Debug, Default)]
 struct Row {
@@ -35,12 +55,10 @@ impl Tally {
         self.within.resize(2 * bins::BINS, 0);
     }
 
-    /// An access found its line touched `distance` accesses ago in this window.
+    /// Counts accesses whose lines were touched before in this window.
     #[inline]
-    pub fn within(&mut self, distance: u64, store: bool) {
-        if let Some(count) = self.within.get_mut(bins::bin_of(distance) + bins::BINS * usize::from(store)) {
-            *count += 1;
-        }
+    pub fn counting(&mut self) -> Within<'_> {
+        Within(&mut self.within)
     }
 
     /// An access found its line touched in an earlier window, by access number `before`; `began` accesses were made

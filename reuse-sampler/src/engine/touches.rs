@@ -23,6 +23,14 @@ pub const LOST: u64 = 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place(usize); // index into `last`
 
+impl Place {
+    /// Where it is among all [`entries`](Touches::entries).
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// Number of the access that touched each line last; 0 for lines not touched.
 #[derive(Clone, Debug)]
 pub struct Touches {
@@ -72,9 +80,9 @@ impl Touches {
         Place(place + self.within(line))
     }
 
-    /// Where each of `lines`, whatever is said beside them, is kept. Memory is asked for together, that of the places too, so that it is waited for
-    /// once and not once for each. Places returned before are no longer valid.
-    pub fn places_of(&mut self, lines: &[(u64, bool)], places: &mut [Place]) {
+    /// Where each of `lines` is kept. Memory is asked for together, that of the places too, so that it is waited for once and
+    /// not once for each. Places returned before are no longer valid.
+    pub fn places_of(&mut self, lines: &[u64], places: &mut [Place]) {
         if self.sparse {
             self.shrink();
         }
@@ -88,16 +96,16 @@ impl Touches {
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // for the compiler to know `bits`
-    fn locate(&mut self, lines: &[(u64, bool)], places: &mut [Place], bits: u32) {
+    fn locate(&mut self, lines: &[u64], places: &mut [Place], bits: u32) {
         if self.seats.len() > NEAR {
-            for &(line, _) in lines {
+            for &line in lines {
                 near::fetch(&self.seats[home(line >> bits, self.shift)]);
             }
         }
         let mut rest = lines.iter().zip(places);
         loop {
             let (seats, shift, last) = (self.seats.as_slice(), self.shift, self.last.as_slice());
-            let unknown = rest.find_map(|(&(line, _), place)| match seek(seats, shift, line >> bits) {
+            let unknown = rest.find_map(|(&line, place)| match seek(seats, shift, line >> bits) {
                 Some(first) => {
                     *place = Place(first + (line as usize & ((1 << bits) - 1)));
                     near::fetch(&last[place.0]);
@@ -110,17 +118,17 @@ impl Touches {
         }
     }
 
-    /// What is kept at `place`. If it is not 0, it may be changed to another that is not.
+    /// What is kept, by place. What is not 0 may be changed to something else that is not.
     #[inline]
-    pub fn entry(&mut self, place: Place) -> &mut u64 {
-        &mut self.last[place.0]
+    pub fn entries(&mut self) -> &mut [u64] {
+        &mut self.last
     }
 
     /// Records that the line at `place` is touched by access number `now` (at least 1) and returns the number of the
     /// access that touched it before, 0 if there was none.
     #[inline]
     pub fn touch(&mut self, place: Place, now: u64) -> u64 {
-        let before = std::mem::replace(self.entry(place), now);
+        let before = std::mem::replace(&mut self.last[place.0], now);
         self.open += u64::from(!is_open(before));
         before
     }
@@ -277,7 +285,7 @@ mod tests {
                     (touches.lose(line), held.map(|touch| std::mem::replace(touch, *touch | LOST)))
                 } else {
                     let mut place = [Place::default()];
-                    touches.places_of(&[(line, false)], &mut place);
+                    touches.places_of(&[line], &mut place);
                     let [place] = place;
                     (touches.touch(place, now), map.insert(line, now))
                 };
@@ -297,8 +305,8 @@ mod tests {
     #[test]
     fn hashes_do_not_take_a_page_each() {
         let mut touches = Touches::default();
-        let line = |i: u64| (u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15), false);
-        let lines: Vec<(u64, bool)> = (0..300_000).map(line).collect();
+        let line = |i: u64| u64::MAX - i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let lines: Vec<u64> = (0..300_000).map(line).collect();
         for round in 0..2 {
             for (batch, lines) in lines.chunks(77).enumerate() {
                 let mut places = [Place::default(); 77];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::batch::{self, Batch};
+use super::batch::{self, Batch, Kind, Room};
 use super::bins;
 use super::gaps::{Gaps, Rate};
 use super::overlap::Overlaps;
@@ -12,7 +12,7 @@ use super::starts::Starts;
 use super::strides::StrideSampler;
 use super::tally::Tally;
 use super::touches::{LOST, Place, Touches};
-use super::watches::{Watch, Watches};
+use super::watches::{Watch, Watched, Watches};
 
 /// How the accesses of a window are observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -184,13 +184,17 @@ impl Tracker {
         }
     }
 
-    /// Whether the next `accesses` start no sample, and can only end one where [`may_hold`](Self::may_hold) says so. Never
-    /// where strides are sampled.
+    /// How many accesses start no sample, and can only end one where [`watched`](Self::watched) says so. None where
+    /// strides are sampled.
     #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
     #[inline]
     #[must_use]
-    pub const fn starts_none_in(&self, accesses: u64) -> bool {
-        !self.direct && !self.touching && self.stride_sampler.is_none() && self.next - self.now > accesses
+    pub const fn starts_none_in(&self) -> u64 {
+        if self.direct || self.touching || self.stride_sampler.is_some() {
+            0
+        } else {
+            self.next - self.now - 1
+        }
     }
 
     /// Shows that many accesses, which neither start nor end a sample.
@@ -200,43 +204,71 @@ impl Tracker {
         self.now += accesses;
     }
 
-    /// Where the next accesses may be put, if they may be put by: room for `count` and one more.
+    /// Whether accesses may be put where [`room`](Self::room) is.
     #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
     #[inline]
-    pub fn batch(&mut self, count: usize) -> Option<&mut Batch> {
-        if !self.direct || self.stride_sampler.is_some() {
-            return None;
-        }
-        if self.batch.room().len() <= count {
+    #[must_use]
+    pub const fn puts_by(&self) -> bool {
+        self.direct && self.stride_sampler.is_none()
+    }
+
+    /// Where the next accesses may be put; half of all there can be or more.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    pub fn room(&mut self) -> Room<'_> {
+        if self.batch.lines().len() > batch::SIZE / 2 {
             self.catch_up();
         }
-        (self.batch.room().len() > count).then_some(&mut self.batch)
+        self.batch.room()
+    }
+
+    /// So many accesses were put where [`room`](Self::room) was.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    pub fn took(&mut self, accesses: usize) {
+        self.batch.took(accesses);
     }
 
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
-        if self.batch.entries().is_empty() {
+        if self.batch.lines().is_empty() {
             return;
         }
         let mut places = [Place::default(); batch::SIZE];
-        self.touches.places_of(self.batch.entries(), &mut places);
-        let (mut now, mut next, began) = (self.now, self.next, self.began);
-        for (at, &place) in places.iter().enumerate() {
-            let Some(&(_, store)) = self.batch.entries().get(at) else { break };
-            now += 1;
-            let entry = self.touches.entry(place);
-            let before = *entry >> NUMBER;
+        self.touches.places_of(self.batch.lines(), &mut places);
+        let (mut now, mut updates, mut at) = (self.now, 0, 0);
+        let count = self.batch.kinds().len();
+        loop {
+            let (next, began) = (self.next, self.began);
+            let (touches, mut tally) = (self.touches.entries(), self.tally.counting());
+            let rest = places[at..count].iter().zip(&self.batch.kinds()[at..]);
             // The common case calls nothing; `touch` knows the others.
-            if *entry & (MARKER | LOST) == 0 && before > began && now != next {
-                *entry = now << NUMBER;
-                self.tally.within(now - before - 1, store);
-            } else {
+            let other = rest.enumerate().find_map(|(after, (&place, &kind))| {
+                let last = now + 1 + u64::from(kind == Kind::Update);
+                let entry = &mut touches[place.index()];
+                let before = *entry >> NUMBER;
+                if *entry & (MARKER | LOST) != 0 || before <= began || last >= next {
+                    return Some((after, place, kind));
+                }
+                *entry = last << NUMBER;
+                tally.within(now - before, kind == Kind::Store);
+                updates += last - now - 1;
+                now = last;
+                None
+            });
+            let Some((after, place, kind)) = other else { break };
+            at += after + 1;
+            now += 1;
+            self.now = now;
+            self.touch(place, kind == Kind::Store);
+            if kind == Kind::Update {
+                now += 1;
                 self.now = now;
-                self.touch(place, store);
-                next = self.next;
+                self.touch(place, true);
             }
         }
+        self.tally.counting().updated(updates);
         self.now = now;
         self.batch.clear();
     }
@@ -264,6 +296,14 @@ impl Tracker {
             self.close_touched(line);
             self.access_watched(line, pc, store);
         }
+    }
+
+    /// Which lines may have an open sample, where [`starts_none_in`](Self::starts_none_in) is not 0.
+    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+    #[inline]
+    #[must_use]
+    pub fn watched(&self) -> Watched<'_> {
+        self.watches.watched()
     }
 
     /// Whether a sample of `line` may be open. Never wrong when it says no.
@@ -398,7 +438,7 @@ impl Tracker {
             self.tally.lost(self.now - before - 1, store);
             self.refetched += 1;
         } else if before > self.began {
-            self.tally.within(self.now - before - 1, store);
+            self.tally.counting().within(self.now - before - 1, store);
         } else if before > 0 {
             self.tally.across(before, self.now - before - 1, store, &self.starts, self.began);
         } else if self.whole {

@@ -1,7 +1,7 @@
 //! Samples that are still open, found by their line.
 //!
 //! Nearly every access touches a line that nobody watches, so the question "is this line watched?" must cost
-//! next to nothing: one bit per bucket says whether the bucket has any watch, and the bits of thousands of
+//! next to nothing: one byte per bucket says whether the bucket has any watch, and those of thousands of
 //! buckets fit the first-level cache.
 
 /// An open sample.
@@ -30,13 +30,32 @@ const MIN_BUCKET_BITS: u32 = 14;
 /// Open samples by line.
 #[derive(Clone, Debug)]
 pub struct Watches {
-    occupied: Vec<u64>, // a bit per bucket
-    heads: Vec<u32>,    // a watch per bucket, NONE if empty
+    occupied: Vec<u8>, // whether a bucket has a watch: 1, else 0; length a power of two
+    heads: Vec<u32>,   // a watch per bucket, NONE if empty
     slab: Vec<Watch>,
     free: u32,
     open: usize,
     lost: usize, // in addition
-    shift: u32,  // 64 - bits of a bucket number
+}
+
+/// Which lines may be watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a>(&'a [u8]);
+
+impl Watched<'_> {
+    /// 1 if `line` may be watched, else 0. Never wrong when it says 0.
+    #[inline]
+    #[must_use]
+    pub fn may_be(self, line: u64) -> u8 {
+        self.0.get(bucket(line, self.0.len())).copied().unwrap_or(1)
+    }
+}
+
+/// Where `line` belongs among so many buckets. Lines that are a power of two apart, as the rows of many matrices are, do not
+/// all share one.
+#[inline]
+const fn bucket(line: u64, buckets: usize) -> usize {
+    (line ^ line >> 15) as usize & buckets.wrapping_sub(1)
 }
 
 impl Default for Watches {
@@ -48,27 +67,32 @@ impl Default for Watches {
 impl Watches {
     fn with_bits(bits: u32) -> Self {
         Self {
-            occupied: vec![0; 1 << (bits - 6)],
+            occupied: vec![0; 1 << bits],
             heads: vec![NONE; 1 << bits],
             slab: Vec::new(),
             free: NONE,
             open: 0,
             lost: 0,
-            shift: 64 - bits,
         }
     }
 
     #[inline]
     fn bucket(&self, line: u64) -> usize {
-        (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+        bucket(line, self.heads.len())
+    }
+
+    /// Which lines may be watched.
+    #[inline]
+    #[must_use]
+    pub fn watched(&self) -> Watched<'_> {
+        Watched(&self.occupied)
     }
 
     /// Whether `line` may be watched. Never wrong when it says no.
     #[inline]
     #[must_use]
     pub fn may_watch(&self, line: u64) -> bool {
-        let bucket = self.bucket(line);
-        self.occupied[bucket >> 6] >> (bucket & 63) & 1 != 0
+        self.watched().may_be(line) != 0
     }
 
     /// Number of open samples.
@@ -79,7 +103,7 @@ impl Watches {
 
     /// Watches `line`, which must not be watched yet.
     pub fn insert(&mut self, line: u64, started_at: u64, window: u64, weight: u64, site: (u64, bool)) {
-        // At most one bucket in eight is in use, so that the bit answers nearly every question.
+        // At most one bucket in eight is in use, so that its byte answers nearly every question.
         if self.open + self.lost >= self.heads.len() / 8 {
             self.grow();
         }
@@ -100,7 +124,7 @@ impl Watches {
             slot
         };
         self.heads[bucket] = slot;
-        self.occupied[bucket >> 6] |= 1 << (bucket & 63);
+        self.occupied[bucket] = 1;
         *(if watch.lost { &mut self.lost } else { &mut self.open }) += 1;
     }
 
@@ -135,7 +159,7 @@ impl Watches {
                     self.slab[before as usize].next = watch.next;
                 }
                 if self.heads[bucket] == NONE {
-                    self.occupied[bucket >> 6] &= !(1 << (bucket & 63));
+                    self.occupied[bucket] = 0;
                 }
                 self.slab[slot as usize].next = self.free;
                 self.free = slot;
@@ -169,7 +193,7 @@ impl Watches {
 
     #[cold]
     fn grow(&mut self) {
-        let bits = 64 - self.shift + 1;
+        let bits = self.heads.len().ilog2() + 1;
         let watches = self.drain();
         *self = Self::with_bits(bits);
         for watch in watches.into_iter().flatten() {

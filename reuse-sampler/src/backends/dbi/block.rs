@@ -49,6 +49,13 @@ pub(super) struct Operand {
     pub reach: Reach,
 }
 
+impl Operand {
+    /// Whether its place and its few bytes are all there is to it.
+    pub(super) fn is_plain(&self) -> bool {
+        self.reach != Reach::Scattered && self.bytes <= 256
+    }
+}
+
 /// How much of an operand is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {

@@ -11,7 +11,7 @@ use super::block::{self, Found, Operand, Reach, Repeated, Source};
 use super::chain::{Chained, Counter, Owed};
 use super::exits::{self, Entries, Exit, Next};
 use super::layout::{self, shared};
-use super::recording::Briefs;
+use super::recording::{Forms, NUMBERS};
 use super::region::Region;
 use super::runtime::{Runtime, hash};
 use super::translate::{Kind, Mark, Translation, Translator};
@@ -120,7 +120,7 @@ pub(super) struct CodeCache {
     crowded: bool,                         // an entry was not found a place in the lookups
     pub(super) numbers: FastMap<u64, u32>, // of blocks, by program counter
     pub(super) blocks: Vec<Block>,
-    pub(super) briefs: Briefs,
+    pub(super) forms: Forms,
     pub(super) by_address: Vec<(u64, u32, u32)>, // blocks that are in order: address, number, instructions
     pub(super) chains: Vec<Option<Chained>>,     // by the number of the block
     pub(super) steps: Vec<(u32, u32)>,           // of chains, the last of each first
@@ -151,7 +151,7 @@ impl CodeCache {
             crowded: false,
             numbers: FastMap::default(),
             blocks: Vec::new(),
-            briefs: Briefs::default(),
+            forms: Forms::default(),
             by_address: Vec::new(),
             chains: Vec::new(),
             steps: Vec::new(),
@@ -169,7 +169,7 @@ impl CodeCache {
         self.exits = vec![NO_EXIT];
         self.numbers.clear();
         self.blocks.clear();
-        self.briefs.clear();
+        self.forms.clear();
         self.by_address.clear();
         self.chains.clear();
         self.steps.clear();
@@ -202,10 +202,11 @@ impl CodeCache {
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
             || self.counters.len() + AHEAD * 64 > shared::COUNTERS as usize
+            || self.blocks.len() + AHEAD * 64 > NUMBERS
     }
 
     pub(super) fn push(&mut self, block: Block) {
-        self.briefs.push(&block);
+        self.forms.push(&block);
         self.blocks.push(block);
     }
 

@@ -4,6 +4,7 @@ use super::assemble::{Code, Gpr, RCX};
 use super::block::{Found, Repeated};
 use super::exits::Cache;
 use super::layout::shared;
+use super::recording;
 use super::translate::{Scratch, Translation, Translator, scratch};
 
 impl<C: Cache> Translator<'_, C> {
@@ -27,7 +28,7 @@ impl<C: Cache> Translator<'_, C> {
         record(self.hot, [4, 5, 6]);
         self.count_elements(found, scratch);
         if let Some(scratch) = scratch {
-            self.hot.put_value(scratch.buffer, self.number);
+            self.hot.put_value(scratch.buffer, recording::header(self.number, None));
             self.release(scratch, Repeated::WORDS);
         }
     }

@@ -15,6 +15,7 @@ use super::block::{self, End, Found, Operand};
 use super::chain::{Chained, Owed};
 use super::exits::{Cache, Entries, Exit, Next};
 use super::layout::shared;
+use super::recording;
 
 /// What is observed by a kind of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,9 @@ impl<C: Cache> Translator<'_, C> {
         } else {
             self.body(found, scratch, &mut done)?;
             if let Some(scratch) = scratch {
-                self.hot.put_value(scratch.buffer, self.number);
+                let plain = done.operands.iter().all(Operand::is_plain);
+                let operands = plain.then_some(done.operands.len());
+                self.hot.put_value(scratch.buffer, recording::header(self.number, operands));
                 self.release(scratch, 1 + done.operands.len());
             }
         }

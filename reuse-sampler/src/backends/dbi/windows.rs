@@ -363,7 +363,7 @@ impl Watched {
         } else {
             let shift = common.line_size.shift();
             let mut lines = Lines { tracker: &mut own.tracker, shift, further: 0, unsure: 0 };
-            lines.play(words, blocks, &self.observer.cache.briefs);
+            lines.play(words, blocks, &self.observer.cache.forms);
             common.further += lines.further;
             common.unsure += lines.unsure;
         }

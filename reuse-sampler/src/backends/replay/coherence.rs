@@ -87,7 +87,7 @@ impl Process {
         for line in first..=last {
             if state.may_hold(line) {
                 let place = self.lines.place_of(line);
-                let listed = self.lines.entry(place);
+                let listed = &mut self.lines.entries()[place.index()];
                 *listed = own | if *listed == 0 { bit_of(self.first) } else { *listed };
             }
         }
@@ -112,7 +112,7 @@ impl Process {
             rest &= rest - 1;
         }
         let place = self.lines.place_of(line);
-        *self.lines.entry(place) = bit_of(own);
+        self.lines.entries()[place.index()] = bit_of(own);
     }
 
     /// Ends the segment, if anything happened in it.
