@@ -153,6 +153,51 @@ fn loads_and_stores_miss_as_they_do_in_a_simulation() {
     }
 }
 
+/// The same under random replacement. The join builds its table with stores first and probes it with loads then.
+#[test]
+fn loads_and_stores_miss_as_they_do_in_random_caches() {
+    let arguments = ["--workload", "hash_join", "--seed", "7", "--sizes", "32K,256K", "--model", "statcache"];
+    let object = json(&arguments);
+    assert_eq!(object["in_time"], true);
+    for point in object["points"].as_array().unwrap() {
+        let lines = point["lines"].as_u64().unwrap();
+        let (mut misses, mut accesses) = ([0.0; 2], [0.0; 2]);
+        for seed in 1..4_u64 {
+            let (mut held, mut state) = (Vec::new(), seed);
+            let mut places: HashMap<u64, usize> = HashMap::new();
+            for event in Workload::by_name("hash_join", 7, 1).unwrap().events().unwrap() {
+                let Event::Access(access) = event else { continue };
+                let kind = usize::from(access.kind == AccessKind::Store);
+                for line in LineSize::B64.lines(&access) {
+                    accesses[kind] += 1.0;
+                    if places.contains_key(&line.0) {
+                        continue;
+                    }
+                    misses[kind] += 1.0;
+                    if (held.len() as u64) < lines {
+                        places.insert(line.0, held.len());
+                        held.push(line.0);
+                        continue;
+                    }
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let place = ((state >> 33) % lines) as usize;
+                    places.remove(&std::mem::replace(&mut held[place], line.0));
+                    places.insert(line.0, place);
+                }
+            }
+        }
+        for (kind, key) in ["loads", "stores"].into_iter().enumerate() {
+            let (found, truth) = (point[key].as_f64().unwrap(), misses[kind] / accesses[kind]);
+            assert!((found - truth).abs() < 0.002, "{lines} {key}: {found} {truth}");
+        }
+        // Together they are the curve.
+        let all = (0..2).map(|kind| accesses[kind] * point[["loads", "stores"][kind]].as_f64().unwrap());
+        let all = all.sum::<f64>() / (accesses[0] + accesses[1]);
+        assert!((all - point["miss_ratio"].as_f64().unwrap()).abs() < 0.001, "{lines}: {all} {point}");
+    }
+}
+
 /// A walk from function to function, as lackey writes it: 600 functions of up to 40 instructions, some of them often.
 fn code_trace() -> (String, String) {
     let (mut fetches, mut as_loads) = (String::new(), String::new());

@@ -38,6 +38,7 @@ mod repeated;
 mod resctrl;
 #[cfg(target_os = "linux")]
 mod resctrl_mounted;
+mod statcache_in_time;
 mod statcc_accuracy;
 mod support;
 mod trees;

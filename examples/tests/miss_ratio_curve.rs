@@ -180,6 +180,9 @@ fn samples_that_were_taken_elsewhere_are_modelled() {
     let dangling = (4900..5000).filter(|time| time % 7 == 0).count() as f64 / 715.0;
     let found = ratios(&object);
     assert!((found[0] - 1.0).abs() < 1e-9 && (found[1] - dangling).abs() < 1e-9, "{found:?}");
+    // They need not be those of a run from its beginning.
+    let random = json(&["--trace", &file, "--sizes", "6336", "--model", "statcache"]);
+    assert_eq!(random["in_time"], false);
     let exact = run(&["--trace", &file, "--model", "exact-lru"]);
     assert!(
         exact.status == 2 && exact.messages.contains("needs every access in order"),
@@ -366,7 +369,8 @@ fn the_models_are_close_to_the_exact_caches_on_real_kernels() {
     for (workload, model, exact, tolerance) in [
         ("key_value", "statstack", "exact-lru", 0.001),
         ("hash_join", "statstack", "exact-lru", 0.002),
-        ("key_value", "statcache", "exact-random", 0.0025),
+        // Averaged over windows that take the cache to be full all along, it would be 0.2 points off.
+        ("key_value", "statcache", "exact-random", 0.0002),
     ] {
         let sizes = "4K,8K,16K,32K,64K,128K,256K,512K,1M";
         let curve = |model| ratios(&json(&["--workload", workload, "--model", model, "--sizes", sizes]));

@@ -229,7 +229,7 @@ impl Course {
     }
 
     /// Accesses of the run.
-    fn accesses(&self) -> f64 {
+    pub fn accesses(&self) -> f64 {
         self.times.last().copied().unwrap_or(0.0)
     }
 
@@ -319,13 +319,22 @@ impl Course {
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
 
-    /// Probability that an access misses which is reused after `distance` others at any time of the run.
-    pub fn evicted(&self, distance: f64, size: CacheLines, misses: &[f64]) -> f64 {
+    /// Probability that an access misses which is reused after `distance` others, if it is as likely to start at any time
+    /// between `earliest` and `latest`.
+    pub fn evicted(
+        &self,
+        distance: f64,
+        size: CacheLines,
+        misses: &[f64],
+        (earliest, latest): (f64, f64),
+    ) -> f64 {
         if distance == 0.0 || self.holds_all(size) {
             return 0.0;
         }
         let rate = eviction_rate(size);
-        let starts = self.starts(distance, 0.0, (self.accesses() - distance).max(0.0));
+        let longest = self.accesses() - distance;
+        let latest = latest.min(longest).max(0.0);
+        let starts = self.starts(distance, earliest.clamp(0.0, latest), latest);
         let gone = |&(share, start, end): &(f64, f64, f64)| {
             share * -(-evictions(misses, size, start, end) * rate).exp_m1()
         };

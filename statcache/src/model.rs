@@ -3,6 +3,8 @@
 #[cfg(feature = "serde")]
 mod saved;
 
+use std::sync::Arc;
+
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, ModelError, ReuseDistance,
     ReuseDistribution, ReuseProfile, merge_alike,
@@ -127,6 +129,46 @@ impl StatCache {
         let lowest = (model.distribution.unresolved() > 0.0).then(|| Course::fit(&windows, true));
         model.in_time = Some(InTime { course: Course::fit(&windows, false), lowest });
         Ok(model)
+    }
+
+    /// Prepares the answer for accesses that are reuses in one part of the run each, for consecutive parts of so many
+    /// accesses. In a model that was not fitted in time, all parts are alike.
+    ///
+    /// What loads and stores miss differs in time, as what all accesses miss does: [`at`](CacheModel::at) gives the mean over
+    /// the run for each distance.
+    ///
+    /// ```
+    /// use statcache::{CacheLines, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, StatCache};
+    ///
+    /// let window = |distance| {
+    ///     let mut profile = ReuseProfile::new(LineSize::B64);
+    ///     profile.record_many(Outcome::Reused(ReuseDistance(distance)), 10_000, 1);
+    ///     profile.add_accesses(10_000);
+    ///     profile
+    /// };
+    /// let model = StatCache::fit_in_time(&[window(50), window(5_000)])?;
+    /// let parts = model.by_part(CacheLines(100), &[10_000, 10_000]);
+    /// let [first, second] = [0, 1].map(|part| parts[part].miss_probability(Reuse::Distance(ReuseDistance(50))));
+    /// assert!(first < 0.01 && second > 0.3);
+    /// # Ok::<(), statcache::Error>(())
+    /// ```
+    #[must_use]
+    pub fn by_part(&self, size: CacheLines, accesses: &[u64]) -> Vec<Evaluator<'_>> {
+        let Some(InTime { course, .. }) = self.in_time.as_ref().filter(|_| size.0 > 1) else {
+            return accesses.iter().map(|_| self.at(size)).collect();
+        };
+        let misses: Arc<[f64]> = course.solve(size).into();
+        let mut end = 0.0;
+        let part = |&accesses: &u64| {
+            let (begin, misses) = (end, Arc::clone(&misses));
+            end += accesses as f64;
+            let end = end;
+            Evaluator::function(move |distance| {
+                let distance = distance.0 as f64;
+                course.evicted(distance, size, &misses, (begin - distance, end - distance))
+            })
+        };
+        accesses.iter().map(part).collect()
     }
 
     /// Fits the model anew to a profile that has grown by another window or is another one altogether; from an empty
@@ -255,7 +297,8 @@ impl CacheModel for StatCache {
             None => Evaluator::geometric(self.solve(size, 1.0, None) * eviction_rate(size)),
             Some(InTime { course, .. }) => {
                 let misses = course.solve(size);
-                Evaluator::function(move |distance| course.evicted(distance.0 as f64, size, &misses))
+                let anywhen = (0.0, course.accesses());
+                Evaluator::function(move |distance| course.evicted(distance.0 as f64, size, &misses, anywhen))
             }
         }
     }

@@ -7,7 +7,8 @@ mod common;
 use common::{AnyProfile, Random, profile_of};
 use quickcheck::{Arbitrary, Gen, TestResult, quickcheck};
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, laws,
+    Bootstrap, CacheLines, CacheModel, Clock, Evaluator, Grouped, LineSize, Outcome, Reuse, ReuseDistance,
+    ReuseProfile, Stratum, laws,
 };
 use statcache::{Error, StatCache};
 
@@ -45,6 +46,73 @@ fn right_side(profile: &ReuseProfile, size: CacheLines, ratio: f64) -> f64 {
         .map(|m| m.probability * (1.0 - survives.powf(m.middle() as f64 * ratio)))
         .sum();
     reused + distribution.dangling() + distribution.unresolved()
+}
+
+/// Intervals that are moved to the model they were drawn with stay where they are.
+#[test]
+fn intervals_around_their_own_model_do_not_move() {
+    let mut random = Random(3);
+    let windows: Vec<ReuseProfile> = [40, 400, 4000]
+        .map(|lines| profile_of(&(0..3000).map(|_| random.below(lines)).collect::<Vec<_>>()))
+        .to_vec();
+    let sampled = |window: &ReuseProfile| {
+        let mut sampled = ReuseProfile::new(LineSize::B64);
+        for (distance, _, weight) in window.reused_bins() {
+            sampled.record_many(Outcome::Reused(ReuseDistance(distance)), weight.div_ceil(20), 20);
+        }
+        sampled
+    };
+    let windows: Vec<ReuseProfile> = windows.iter().map(sampled).collect();
+    let strata: Vec<Stratum<'_>> = windows.iter().map(Stratum::sampled).collect();
+    let sizes = [30, 300, 3000].map(CacheLines);
+    let bootstrap = Bootstrap::new(0.95, 200, 1).unwrap();
+    let drawn = bootstrap.stratified(&strata, StatCache::fit, &sizes).unwrap().average;
+    let model = Grouped::fit(&windows, StatCache::fit).unwrap();
+    let around = bootstrap.around(&model, &drawn);
+    assert!(drawn.iter().any(|interval| interval.high - interval.low > 0.02));
+    for (moved, drawn) in around.iter().zip(&drawn) {
+        for (moved, drawn) in [(moved.low, drawn.low), (moved.high, drawn.high)] {
+            assert!((moved - drawn).abs() < 1e-9, "{moved} {drawn}");
+        }
+        assert!((moved.model_error - drawn.model_error).abs() < 1e-9, "{moved:?} {drawn:?}");
+    }
+    // A model without an error of its own leaves what the choice of samples does.
+    struct Sure(Grouped<StatCache>);
+    impl CacheModel for Sure {
+        fn line_size(&self) -> LineSize {
+            self.0.line_size()
+        }
+        fn at(&self, size: CacheLines) -> Evaluator<'_> {
+            self.0.at(size)
+        }
+        fn miss_ratio(&self, size: CacheLines) -> f64 {
+            self.0.miss_ratio(size)
+        }
+    }
+    for (sure, drawn) in bootstrap.around(&Sure(model), &drawn).iter().zip(&drawn) {
+        let reach = (sure.high - sure.miss_ratio).hypot(drawn.model_error);
+        assert!(sure.model_error == 0.0 && (reach - (drawn.high - drawn.miss_ratio)).abs() < 1e-9);
+    }
+}
+
+/// Parts that are not of a run are alike, and one part is the whole of a run.
+#[test]
+fn parts_make_up_the_run() {
+    let windows =
+        [profile_of(&[1, 2, 1, 2, 1, 2]), profile_of(&(0..100).map(|i| i % 20).collect::<Vec<_>>())];
+    let (plain, run) = (StatCache::fit(&windows[1]).unwrap(), StatCache::fit_in_time(&windows).unwrap());
+    let distances = [0, 1, 5, 19, 60].map(|distance| Reuse::Distance(ReuseDistance(distance)));
+    for lines in [0, 1, 2, 7, 15] {
+        let size = CacheLines(lines);
+        let parts = plain.by_part(size, &[6, 100]);
+        let whole = &run.by_part(size, &[106])[0];
+        for distance in distances {
+            let expected = plain.miss_probability(distance, size);
+            assert!(parts.iter().all(|part| part.miss_probability(distance) == expected));
+            let expected = run.miss_probability(distance, size);
+            assert!((whole.miss_probability(distance) - expected).abs() < 1e-12, "{lines} {distance:?}");
+        }
+    }
 }
 
 quickcheck! {

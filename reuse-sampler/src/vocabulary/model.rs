@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{CacheLines, LineSize, Reuse, ReuseDistance, ReuseProfile};
+use crate::{CacheLines, LineSize, Reuse, ReuseDistance, ReuseDistribution, ReuseProfile};
 
 /// What a cache of a given size does to one access, and to all of them.
 ///
@@ -51,17 +51,7 @@ pub trait CacheModel {
     /// fitted to: loads only, one instruction, one program of several. What the other profile leaves
     /// unresolved counts as a miss; an empty one gives 0.
     fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> f64 {
-        let at = self.at(size);
-        let distribution = other.distribution();
-        let reused: f64 = distribution
-            .masses()
-            .iter()
-            .map(|m| {
-                let miss = at.miss_probability(Reuse::Distance(ReuseDistance(m.middle())));
-                (m.probability - m.invalidated) * miss + m.invalidated
-            })
-            .sum();
-        (reused + distribution.dangling() + distribution.unresolved()).clamp(0.0, 1.0)
+        self.at(size).miss_ratio(&other.distribution())
     }
 }
 
@@ -171,6 +161,18 @@ impl<'a> Evaluator<'a> {
             Kind::Geometric { rate } => -(-rate * distance.0 as f64).exp_m1(),
             Kind::Function(law) => law(distance),
         }
+    }
+}
+
+impl Evaluator<'_> {
+    /// Fraction of so distributed accesses that miss; what is unresolved does. 0 without accesses.
+    #[must_use]
+    pub fn miss_ratio(&self, distribution: &ReuseDistribution) -> f64 {
+        let reused = distribution.masses().iter().map(|mass| {
+            let miss = self.miss_probability(Reuse::Distance(ReuseDistance(mass.middle())));
+            (mass.probability - mass.invalidated) * miss + mass.invalidated
+        });
+        (reused.sum::<f64>() + distribution.dangling() + distribution.unresolved()).clamp(0.0, 1.0)
     }
 }
 

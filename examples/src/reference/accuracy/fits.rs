@@ -94,26 +94,6 @@ pub fn intervals(
     let strata: Vec<Stratum<'_>> = parts.iter().map(Stratum::sampled).collect();
     let random = bootstrap.stratified(&strata, StatCache::fit, sizes)?.average;
     let in_time = StatCache::fit_in_time(&samples.windows)?;
-    let in_time = random.iter().map(|interval| around(&in_time, interval)).collect();
+    let in_time = bootstrap.around(&in_time, &random);
     Ok([bootstrap.stratified(&strata, StatStack::fit, sizes)?.average, random, in_time])
-}
-
-/// The standard normal quantile of a 95 % interval.
-const QUANTILE: f64 = 1.96;
-
-/// The 95 % interval around what `model` says: the choice of samples leaves as much open as it does for the model of `drawn`.
-fn around(model: &StatCache, drawn: &Interval) -> Interval {
-    let (miss_ratio, size) = (model.miss_ratio(drawn.size), drawn.size);
-    let model_error = QUANTILE * model.standard_error(size);
-    let reach = |end: f64| {
-        let sampling = ((drawn.miss_ratio - end).powi(2) - drawn.model_error.powi(2)).max(0.0).sqrt();
-        sampling.hypot(model_error)
-    };
-    Interval {
-        size,
-        miss_ratio,
-        low: if drawn.low == 0.0 { 0.0 } else { (miss_ratio - reach(drawn.low)).clamp(0.0, miss_ratio) },
-        high: (miss_ratio + reach(drawn.high)).clamp(miss_ratio, 1.0),
-        model_error,
-    }
 }

@@ -41,9 +41,9 @@ pub struct Args {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
     /// Parts of about equal length that the run is divided into: a model is fitted to each, and their miss ratios
-    /// are averaged (1: one model for all)
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub(super) windows: u64,
+    /// are averaged (1: one model for all) [default: 20; 64 where statcache follows the misses of one cache through the run]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    windows: Option<u64>,
     /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access [default: 1;
     /// 0.01 with --hot-spots; 0.00001 where hardware counters observe PROGRAM]. The exact models always see every access
     #[arg(long, value_name = "R", value_parser = sample_rate)]
@@ -176,6 +176,16 @@ impl Model {
 }
 
 impl Args {
+    /// Parts that a model is fitted to each.
+    pub(super) fn windows(&self) -> usize {
+        self.windows.map_or(20, |windows| windows as usize)
+    }
+
+    /// Parts whose misses are followed through the run.
+    pub(super) fn windows_in_time(&self) -> usize {
+        self.windows.map_or(64, |windows| windows as usize)
+    }
+
     /// Share of the accesses that are sampled.
     pub fn sample_rate(&self) -> f64 {
         self.sample_rate.unwrap_or_else(|| match () {

@@ -134,15 +134,22 @@ impl Bursts {
         self.accesses
     }
 
+    /// `parts` parts in order, with samples or without; fewer where the run was too short.
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`] cannot happen once the windows were added.
+    pub fn divided(&self, parts: usize) -> Result<Vec<Part>, Error> {
+        let stretches = self.stretches.len();
+        merged(&self.stretches, parts.min(stretches), |i, parts| i * parts / stretches)
+    }
+
     /// The parts, each with at least one sample; fewer than asked for where the run was too short. What arrived in one
     /// without samples goes to the part before it, or to the first.
     ///
     /// # Errors
-    /// [`Error::MixedLineSizes`] cannot happen once the windows were added.
+    /// As [`divided`](Self::divided).
     pub fn into_parts(self) -> Result<Vec<Part>, Error> {
-        let stretches = self.stretches.len();
-        let parts = self.parts.min(stretches);
-        let parts = merged(&self.stretches, parts, |i, parts| i * parts / stretches)?;
+        let parts = self.divided(self.parts)?;
         let (mut kept, empty): (Vec<_>, Vec<_>) =
             parts.into_iter().enumerate().partition(|(_, part)| !part.profile.is_empty());
         for (place, part) in empty {
@@ -250,7 +257,11 @@ mod tests {
         let arrived = |part: &Part| (part.arrivals.loads.total_weight(), part.arrivals.stores.total_weight());
         let mut bursts = Bursts::new(4, LineSize::B64);
         (0..100).for_each(|index| bursts.add(&arrival(index, kind(index))).unwrap());
-        // All samples began in the first part: the other three have none to be modelled by.
+        // All samples began in the first part: the other three have none to be modelled by. They are time, nevertheless.
+        let divided = bursts.divided(4).unwrap();
+        let by_part =
+            [0..25, 25..50, 50..75, 75..100].map(|part| (weight(false, part.clone()), weight(true, part)));
+        assert_eq!(divided.iter().map(arrived).collect::<Vec<_>>(), by_part);
         let alone = bursts.clone().into_parts().unwrap();
         assert_eq!(alone.len(), 1);
         assert_eq!(arrived(&alone[0]), (weight(false, 0..100), weight(true, 0..100)));

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
     Access, Bootstrap, CacheLines, CacheModel, Grouped, Interval, Line, LineSize, Reuse, ReuseDistance,
-    ReuseProfile, Sampler, SamplerError, SetAssociative, Stratum, ThreadId, Window, WindowPlan,
+    ReuseProfile, Sampler, SamplerError, SetAssociative, Stratum, ThreadId, Window, WindowPlan, merge_alike,
 };
 use statcache::StatCache;
 use statstack::StatStack;
 
 use super::args::{Hierarchy, Model};
-use super::bursts::Part;
+use super::bursts::{Bursts, Part};
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
@@ -41,6 +41,8 @@ pub struct Measured {
     pub samples: u64,
     /// Parts that a model was fitted to.
     pub windows: usize,
+    /// Misses were followed through the run; otherwise the parts' curves are averaged.
+    pub in_time: bool,
     /// Miss ratio by cache size.
     pub points: Vec<(CacheLines, f64)>,
     /// Share of the accesses that miss because another thread took their line, at each of them; empty where not modelled.
@@ -132,6 +134,9 @@ pub struct Fit<'a> {
     pub ways: Option<u32>,
     /// How intervals are drawn, if at all.
     pub bootstrap: Option<Bootstrap>,
+    /// Into how many parts the run is divided through which misses are followed, if they are: what StatCache does for one cache
+    /// that is empty at first.
+    pub in_time: Option<usize>,
     /// What was seen of the code.
     pub observer: &'a Observer,
     /// The cache whose hot spots are asked for.
@@ -145,14 +150,16 @@ pub fn fit(
     (accesses, samples): (u64, u64),
     incomplete: bool,
 ) -> Result<Measured, Failure> {
-    if parts.is_empty() {
+    if parts.iter().all(|part| part.profile.is_empty()) {
         return Err(Failure::Run(match accesses {
             0 => "no memory access was seen".to_owned(),
             _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
         }));
     }
+    let in_time = settings.in_time.is_some();
     let Curve { points, invalidated, intervals, kinds, spots } = match (settings.model, settings.ways) {
         // Random replacement is the same in sets: see `SetAssociative`.
+        (Model::Statcache, _) if in_time => curve_in_time(parts, settings)?,
         (Model::Statcache, _) => curve(parts, StatCache::fit, StatCache::fit, settings)?,
         (_, None) => curve(parts, StatStack::fit, StatStack::fit, settings)?,
         (_, Some(ways)) => {
@@ -170,6 +177,7 @@ pub fn fit(
         accesses,
         samples,
         windows,
+        in_time,
         points,
         invalidated,
         intervals,
@@ -178,6 +186,16 @@ pub fn fit(
         incomplete,
         ..Measured::default()
     })
+}
+
+impl Fit<'_> {
+    /// What is modelled of `bursts`. Parts without samples take their time, too, where misses are followed through it.
+    pub fn parts(&self, bursts: Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
+        match self.in_time {
+            Some(parts) => bursts.divided(parts),
+            None => bursts.into_parts(),
+        }
+    }
 }
 
 /// What a model says.
@@ -200,7 +218,8 @@ fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler
     let model = Grouped::fit(profiles(), fit)?;
     let points = model.curve(settings.sizes).points;
     let invalidated = settings.sizes.iter().map(|&size| taken_away(parts, &model, size)).collect();
-    let kinds = settings.observer.kinds(parts, &model, settings.sizes);
+    let caches = |size| model.parts().iter().map(|(_, model)| model.at(size)).collect();
+    let kinds = settings.observer.kinds(parts, settings.sizes, caches);
     let spots = settings.hot_spots.and_then(|hierarchy| settings.observer.spots(&model, hierarchy));
     let Some(bootstrap) = &settings.bootstrap else {
         return Ok(Curve { points, invalidated, intervals: None, kinds, spots });
@@ -217,6 +236,26 @@ fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler
     };
     let intervals = points.iter().zip(drawn.average).map(around).collect();
     Ok(Curve { points, invalidated, intervals: Some(intervals), kinds, spots })
+}
+
+/// The curve of StatCache in time. Intervals are drawn from its windows modelled apart.
+fn curve_in_time(parts: &[Part], settings: &Fit<'_>) -> Result<Curve, Failure> {
+    let windows: Vec<ReuseProfile> = parts.iter().map(|part| part.profile.clone()).collect();
+    let accesses: Vec<u64> = windows.iter().map(ReuseProfile::accesses).collect();
+    let model = StatCache::fit_in_time(&windows)?;
+    let intervals = settings.bootstrap.as_ref().map(|bootstrap| {
+        let alike = merge_alike(&windows)?;
+        let strata: Vec<Stratum<'_>> = alike.iter().map(Stratum::sampled).collect();
+        let drawn = bootstrap.stratified(&strata, StatCache::fit, settings.sizes)?;
+        Ok::<_, statcache::Error>(bootstrap.around(&model, &drawn.average))
+    });
+    Ok(Curve {
+        points: model.curve(settings.sizes).points,
+        invalidated: vec![0.0; settings.sizes.len()],
+        intervals: intervals.transpose()?,
+        kinds: settings.observer.kinds(parts, settings.sizes, |size| model.by_part(size, &accesses)),
+        spots: settings.hot_spots.and_then(|hierarchy| settings.observer.spots(&model, hierarchy)),
+    })
 }
 
 /// Share of the accesses that miss because another thread took their line, which the cache held until then.

@@ -55,6 +55,9 @@ struct Object<'a> {
     operands: Option<u64>,
     samples: u64,
     windows: usize,
+    /// With StatCache: misses are followed through the windows, or their curves averaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_time: Option<bool>,
     sample_rate: f64,
     seed: u64,
     source: &'a str,
@@ -150,6 +153,7 @@ impl Report<'_> {
             operands: self.measured.operands,
             samples: self.measured.samples,
             windows: self.measured.windows,
+            in_time: (self.model == Model::Statcache).then_some(self.measured.in_time),
             sample_rate: self.sample_rate,
             seed: self.seed,
             source: self.source,
@@ -196,7 +200,7 @@ impl Report<'_> {
     /// A table with a bar for each size.
     pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let Measured { accesses, samples, threads, incomplete, .. } = self.measured;
-        writeln!(out, "{}: {}{}", self.source, self.model.title(), self.sets())?;
+        writeln!(out, "{}: {}{}{}", self.source, self.model.title(), self.through(), self.sets())?;
         match self.unit {
             None => write!(out, "{accesses} accesses to lines of {} bytes", self.line_size.bytes())?,
             Some(_) => write!(out, "{accesses} requests for objects")?,
@@ -334,6 +338,15 @@ impl Report<'_> {
         if self.unit == Some(Unit::Objects) { "objects" } else { "size" }
     }
 
+    /// What StatCache made of the windows.
+    fn through(&self) -> &'static str {
+        match self.model {
+            Model::Statcache if self.measured.in_time => " in time",
+            Model::Statcache => ", averaged over windows",
+            _ => "",
+        }
+    }
+
     fn sets(&self) -> String {
         self.ways.map_or_else(String::new, |ways| format!(", sets of {ways}"))
     }
@@ -389,7 +402,8 @@ impl Report<'_> {
         let top = points.iter().chain(&high).map(|p| p.1).fold(0.0, f64::max).max(0.1) * 1.08;
         let drawn = picture((840, 480), |area| {
             let state = if self.measured.incomplete { " (incomplete)" } else { "" };
-            let title = format!("{}: {}{}{state}", self.source, self.model.title(), self.sets());
+            let (model, through) = (self.model.title(), self.through());
+            let title = format!("{}: {model}{through}{}{state}", self.source, self.sets());
             let mut chart = ChartBuilder::on(area)
                 .caption(title, ("sans-serif", 18))
                 .margin(16)

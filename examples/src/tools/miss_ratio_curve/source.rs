@@ -111,7 +111,7 @@ impl<'a> Settings<'a> {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
             TraceContent::Samples(mut samples) => {
                 self.refuse_order(&name)?;
-                self.model(samples.as_mut(), &watch, failed)?
+                self.model(samples.as_mut(), false, &watch, failed)?
             }
         };
         Ok(ended(measured))
@@ -176,7 +176,8 @@ impl<'a> Settings<'a> {
         let mut target = target?;
         let bar = Progress::over(None);
         let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
-        let mut measured = match (self.model(target.sampler(), &watch, Failure::run), target.outcome()) {
+        let mut measured = match (self.model(target.sampler(), true, &watch, Failure::run), target.outcome())
+        {
             (Err(Failure::Run(problem)), ended @ Outcome::Signalled(_)) => {
                 return Err(
                     ended.without_result(&format!("{problem}; --backend dbi observes short runs, too"))
@@ -282,13 +283,13 @@ impl<'a> Settings<'a> {
                 });
                 let mut measured = if self.scope == Scope::Shared {
                     let mut sampler = ReplaySampler::new(Merged(tapped), options)?;
-                    Measured { threads: 0, ..self.model(&mut sampler, watch, failed)? }
+                    Measured { threads: 0, ..self.model(&mut sampler, true, watch, failed)? }
                 } else if self.args.includes_coherence() {
                     let mut sampler = ReplaySampler::new(tapped, options.coherent())?;
                     self.model_threads(&mut sampler, watch, failed)?
                 } else {
                     let mut sampler = ReplaySampler::new(tapped, options)?;
-                    self.model(&mut sampler, watch, failed)?
+                    self.model(&mut sampler, true, watch, failed)?
                 };
                 // Of several threads with a private cache each, the sets of none were simulated.
                 if let Some(sets) = sets.as_ref().filter(|_| measured.threads <= 1) {
@@ -318,21 +319,23 @@ impl<'a> Settings<'a> {
         if self.hot_spots.is_some() { (1.0 / self.args.sample_rate()).round().max(1.0) as u64 } else { 0 }
     }
 
-    /// Samples to the end and fits the model.
+    /// Samples to the end and fits the model. `is_whole` says that what the sampler returns is a run from its beginning.
     fn model(
         &self,
         sampler: &mut dyn Sampler,
+        is_whole: bool,
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
-        let mut bursts = Bursts::new(self.args.windows as usize, self.line_size);
+        let mut bursts = Bursts::new(self.args.windows(), self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
         let add = |window: &Window| bursts.add(window).map(|()| bursts.accesses());
         let sampled = sample(sampler, &self.plan, add, &mut observer, watch);
         let (threads, incomplete) = sampled.map_err(failed)?;
         let seen = (bursts.accesses(), bursts.samples());
-        let parts = bursts.into_parts()?;
-        Ok(Measured { threads, ..fit(&self.fit(&observer), &parts, seen, incomplete)? })
+        let settings = self.fit(&observer, is_whole && threads <= 1);
+        let parts = settings.parts(bursts)?;
+        Ok(Measured { threads, ..fit(&settings, &parts, seen, incomplete)? })
     }
 
     /// The same for a private cache of each thread, and the cache that all share.
@@ -342,15 +345,18 @@ impl<'a> Settings<'a> {
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
-        let mut seen = Threads::new(self.args.windows as usize, self.line_size);
+        let mut seen = Threads::new(self.args.windows(), self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
         let sampled = sample(sampler, &self.plan, |window| seen.add(window), &mut observer, watch);
         let (threads, incomplete) = sampled.map_err(failed)?;
-        seen.fit(&self.fit(&observer), threads, incomplete)
+        seen.fit(&self.fit(&observer, threads <= 1), threads, incomplete)
     }
 
-    fn fit<'b>(&'b self, observer: &'b Observer) -> Fit<'b> {
+    /// `one_cache` says that the windows are those of one cache from its beginning, from which no other thread takes lines.
+    fn fit<'b>(&'b self, observer: &'b Observer, one_cache: bool) -> Fit<'b> {
+        let in_time = one_cache && self.args.model == Model::Statcache;
         Fit {
+            in_time: in_time.then(|| self.args.windows_in_time()),
             model: self.args.model,
             sizes: &self.sizes,
             line_size: self.line_size,

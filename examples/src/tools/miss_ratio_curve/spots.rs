@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use reuse_sampler::replay::{Event, EventSource, Strides};
 use reuse_sampler::{
-    Access, AccessKind, Advice, CacheLines, CacheModel, Grouped, Hint, HotSpot, HotSpots, LineSize,
-    ReuseProfile, SamplerError, Window,
+    Access, AccessKind, Advice, CacheLines, CacheModel, Evaluator, Hint, HotSpot, HotSpots, LineSize,
+    ReuseDistribution, SamplerError, Window,
 };
 use serde::Serialize;
 
@@ -52,39 +52,41 @@ impl Observer {
 
     /// Miss ratios of loads and of stores at each size; `None` where there are none.
     ///
-    /// The model of each part judges what arrived in that part, and parts count by their accesses of the kind: parts
-    /// may mix loads and stores differently, so that the run's arrivals in the parts' mean model would be wrong.
-    pub fn kinds<M: CacheModel>(
+    /// The cache of each part judges what arrived in that part, and parts count by their accesses of the kind: parts
+    /// may mix loads and stores differently, so that the run's arrivals in the parts' mean cache would be wrong. `at` prepares
+    /// the caches of all parts at one size.
+    pub fn kinds<'a>(
         &self,
         parts: &[Part],
-        model: &Grouped<M>,
         sizes: &[CacheLines],
+        at: impl Fn(CacheLines) -> Vec<Evaluator<'a>>,
     ) -> Vec<[Option<f64>; 2]> {
         let of_kind = |kind| {
-            // Parts and models are in the same order, one model for each.
-            let arrived: Vec<(&ReuseProfile, &M)> = parts
-                .iter()
-                .map(
-                    |part| {
-                        if kind == AccessKind::Load { &part.arrivals.loads } else { &part.arrivals.stores }
-                    },
-                )
-                .zip(model.parts().iter().map(|(_, model)| model))
-                .filter(|(arrived, _)| !arrived.is_empty())
-                .collect();
+            let arrived = parts.iter().map(|part| {
+                let arrived =
+                    if kind == AccessKind::Load { &part.arrivals.loads } else { &part.arrivals.stores };
+                (arrived.total_weight() as f64, arrived.distribution())
+            });
             let first = self.kinds.arrivals(&kind, self.line_size);
-            (arrived, first.map_or(0.0, |profile| profile.dangling_weight() as f64))
+            (arrived.collect::<Vec<_>>(), first.map_or(0.0, |profile| profile.dangling_weight() as f64))
         };
         let kinds = [AccessKind::Load, AccessKind::Store].map(of_kind);
-        let ratio = |(arrived, first): &(Vec<(&ReuseProfile, &M)>, f64), size| {
-            let (misses, accesses) =
-                arrived.iter().fold((*first, *first), |(misses, accesses), (part, model)| {
-                    let weight = part.total_weight() as f64;
-                    (misses + weight * model.miss_ratio_of(part, size), accesses + weight)
+        let ratio = |(arrived, first): &(Vec<(f64, ReuseDistribution)>, f64), caches: &[Evaluator<'_>]| {
+            // One cache for each part, in the same order.
+            let (misses, accesses) = arrived
+                .iter()
+                .zip(caches)
+                .filter(|((weight, _), _)| *weight > 0.0)
+                .fold((*first, *first), |(misses, accesses), ((weight, arrived), cache)| {
+                    (misses + weight * cache.miss_ratio(arrived), accesses + weight)
                 });
             (accesses > 0.0).then(|| misses / accesses)
         };
-        sizes.iter().map(|&size| kinds.each_ref().map(|kind| ratio(kind, size))).collect()
+        let of_size = |&size| {
+            let caches = at(size);
+            kinds.each_ref().map(|kind| ratio(kind, &caches))
+        };
+        sizes.iter().map(of_size).collect()
     }
 
     /// The instructions by their misses in a cache, and what could be done; `None` if they were not kept apart.

@@ -49,9 +49,9 @@ impl Threads {
         for (thread, bursts) in self.apart {
             let (seen, refetched) = ((bursts.accesses(), bursts.samples()), bursts.refetched());
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
-            let own = bursts.into_parts()?;
+            let own = settings.parts(bursts)?;
             // A thread of few accesses may have no sample.
-            if own.is_empty() {
+            if own.iter().all(|part| part.profile.is_empty()) {
                 continue;
             }
             let measured = fit(&alone, &own, seen, false)?;
@@ -60,7 +60,7 @@ impl Threads {
         }
         let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
         let seen = (self.process.accesses(), self.process.samples());
-        let shared = fit(&alone, &self.process.into_parts()?, seen, false)?;
+        let shared = fit(&alone, &settings.parts(self.process)?, seen, false)?;
         let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
         Ok(Measured { threads, coherence: Some(coherence), shared: Some(shared.points), ..measured })
     }

@@ -144,6 +144,32 @@ impl Bootstrap {
         })
     }
 
+    /// Intervals of the whole around the miss ratios of `model`, which was fitted to the same samples as those that `drawn`
+    /// is the [average](Stratified::average) of, in another way: the choice of samples leaves as much open, and the standard
+    /// error of `model` takes the place of theirs.
+    #[must_use]
+    pub fn around(&self, model: &impl CacheModel, drawn: &[Interval]) -> Vec<Interval> {
+        let interval = |drawn: &Interval| {
+            let (size, miss_ratio) = (drawn.size, model.miss_ratio(drawn.size));
+            let model_error = quantile(self.level) * model.standard_error(size);
+            let reach = |end: f64| {
+                let squares = (drawn.miss_ratio - end).powi(2) - drawn.model_error.powi(2);
+                squares.max(0.0).sqrt().hypot(model_error)
+            };
+            // An end that was cut off does not say how far it would have reached.
+            let low = if drawn.low == 0.0 { 0.0 } else { miss_ratio - reach(drawn.low) };
+            let high = if drawn.high == 1.0 { 1.0 } else { miss_ratio + reach(drawn.high) };
+            Interval {
+                size,
+                miss_ratio,
+                low: low.clamp(0.0, miss_ratio),
+                high: high.clamp(miss_ratio, 1.0),
+                model_error,
+            }
+        };
+        drawn.iter().map(interval).collect()
+    }
+
     fn draw<M: CacheModel, E: From<Error>>(
         &self,
         stratum: &Stratum<'_>,

@@ -1,0 +1,65 @@
+//! `miss_ratio_curve --model statcache`: where misses are followed through the run.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::support::{Ended, Folder, run_pipeline};
+use examples::tools::miss_ratio_curve::{Args, run_until};
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Ended {
+    let never = AtomicBool::new(false);
+    run_pipeline(arguments, |args: &Args, out, messages| run_until(&never, args, out, messages))
+}
+
+fn json(arguments: &[&str]) -> Value {
+    run(&[arguments, &["--json"]].concat()).object()
+}
+
+fn ratios(object: &Value) -> Vec<f64> {
+    let points = object["points"].as_array().unwrap();
+    points.iter().map(|point| point["miss_ratio"].as_f64().unwrap()).collect()
+}
+
+/// Misses are followed through the run where the parts are those of one cache from its beginning.
+#[test]
+fn statcache_is_in_time_and_says_so() {
+    let folder = Folder::new();
+    let rows = |threads: u64| {
+        (0..4000_u64).fold("thread,kind,address,bytes\n".to_owned(), |rows, i| {
+            rows + &format!("{},load,{},8\n", i % threads, i * i % 311 * 64)
+        })
+    };
+    let (alone, both) = (folder.file("one.csv", rows(1)), folder.file("two.csv", rows(2)));
+    let more = ["--model", "statcache", "--sizes", "4K"];
+    for (trace, scope, in_time, said) in [
+        (&alone, "private", true, "StatCache in time"),
+        (&both, "private", false, "StatCache, averaged over windows"),
+        (&both, "shared", true, "StatCache in time"),
+    ] {
+        let arguments = [&["--trace", trace, "--scope", scope][..], &more].concat();
+        let object = json(&arguments);
+        assert_eq!((&object["in_time"], object["notes"].as_array()), (&in_time.into(), Some(&vec![])));
+        let table = run(&arguments);
+        assert!(table.out.contains(said), "{}", table.out);
+    }
+    assert_eq!(json(&["--trace", &alone, "--sizes", "4K"]).get("in_time"), None);
+}
+
+/// A run in one part is modelled from an empty cache, too.
+#[test]
+fn a_scan_that_ends_early_fills_random_caches_first() {
+    let folder = Folder::new();
+    let scan: String = (0..20_000).map(|i| format!("0 {:x}\n", 64 * (i % 3000))).collect();
+    let trace = folder.file("scan.din", scan);
+    let sizes = ["--sizes", "64K,128K,256K", "--draws", "0"];
+    let curve = |more: &[&str]| ratios(&json(&[&["--trace", &trace, "--model"], more, &sizes].concat()));
+    let exact = curve(&["exact-random"]);
+    assert_eq!(exact[2], 3000.0 / 20_000.0);
+    for more in [&["--windows", "1"][..], &[]] {
+        let modelled = curve(&[&["statcache"], more].concat());
+        for (modelled, exact) in modelled.iter().zip(&exact) {
+            // Full all along, caches of 128 and 256 KiB would miss 0.07 and 0.18 more.
+            assert!((modelled - exact).abs() < 0.01, "{more:?}: {modelled} {exact}");
+        }
+    }
+}
