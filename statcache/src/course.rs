@@ -9,6 +9,8 @@ use crate::concentration::Concentration;
 const STEPS: usize = 64;
 /// Distances of a window are put together by eighths of octaves.
 const PER_OCTAVE: f64 = 8.0;
+/// Evictions for each line of the cache in a step of which half are resolved. Chosen as the constants of the standard error.
+const RESOLVED: f64 = 4.0;
 /// Iterations in a step until its solution is given up; some five are usual.
 const ITERATIONS: u32 = 200;
 
@@ -43,6 +45,19 @@ struct Reuses {
     count: f64, // accesses, > 0
     start: f64, // number of a bound, and the share of the step after it
     end: f64,
+}
+
+/// How misses cluster, as far as steps show it. Shares are means over the steps, weighted by the reuses whose fate one more
+/// eviction would decide.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bursts {
+    /// Share of the evictions that fall within steps too long to see when: k / (k + 4) where a step evicts k lines for each
+    /// line of the cache.
+    pub unresolved: f64, // in [0, 1]
+    /// The same, times the share of one length among the reuses that end in the step.
+    pub concentrated: f64, // in [0, unresolved]
+    /// Half the change of the miss ratio from step to step, relative to its mean: where steps differ, so may what is within.
+    pub roughness: f64, // in [0, 1]
 }
 
 /// Reuses that end in the step at hand, in a cache that is full: in units of the logarithm by which evictions thin them out.
@@ -300,23 +315,39 @@ impl Course {
         (misses / self.accesses()).clamp(0.0, 1.0)
     }
 
-    /// How much the reuses that end at one time are of one length: 1 if all are. The mean over the steps.
-    pub fn concentration(&self, size: CacheLines) -> f64 {
+    /// What a cache of `size` does within the steps, and between them.
+    pub fn bursts(&self, size: CacheLines) -> Bursts {
+        if size.0 < 2 {
+            return Bursts::default(); // nothing is left to when misses come
+        }
         let (misses, rate) = (self.solve(size), eviction_rate(size));
         let time = |place: f64| {
             let step = (place as usize).min(self.reuses.len() - 1);
             self.times[step] + (place - step as f64) * (self.times[step + 1] - self.times[step])
         };
-        let (mut sum, mut all) = (0.0, 0.0);
-        for reuses in &self.reuses {
+        let (mut bursts, mut all) = (Bursts::default(), 0.0);
+        for (step, reuses) in self.reuses.iter().enumerate() {
             let mut here = Concentration::default();
             for &Reuses { count, start, end } in reuses {
                 here.add(time(end) - time(start), count, evictions(&misses, size, start, end) * rate);
             }
-            sum += here.weight() * here.share();
+            let turns = (misses[step + 1] - misses[step]) / size.0 as f64;
+            let unresolved = here.weight() * turns / (turns + RESOLVED);
+            bursts.unresolved += unresolved;
+            bursts.concentrated += unresolved * here.share();
             all += here.weight();
         }
-        if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
+        if all > 0.0 {
+            bursts.unresolved = (bursts.unresolved / all).min(1.0);
+            bursts.concentrated = (bursts.concentrated / all).min(1.0);
+        }
+        let ratio =
+            |step: usize| (misses[step + 1] - misses[step]) / (self.times[step + 1] - self.times[step]);
+        let ratios: Vec<f64> = (0..self.reuses.len()).map(ratio).collect();
+        let changes: f64 = ratios.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum();
+        let sum: f64 = ratios.iter().sum();
+        bursts.roughness = if sum > 0.0 { changes / (2.0 * sum) } else { 0.0 };
+        bursts
     }
 
     /// Probability that an access misses which is reused after `distance` others, if it is as likely to start at any time

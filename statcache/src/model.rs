@@ -277,12 +277,17 @@ impl StatCache {
 /// Newton's method doubles the digits in each step; at a double root it gains one bit per step.
 const ITERATIONS: u32 = 60;
 
-/// Standard error where the curve is level, of `fit`, and of `fit_in_time`, which knows when the cache filled up. This and
-/// the constants below were chosen on cc1, gzip, python, sort, xz and four made-up streams, modelled by windows that differ.
-const FLOOR: [f64; 2] = [1e-3, 2e-4];
+/// Standard error of [`StatCache::fit`] where the curve is level. This and the constants below were chosen on cc1, gzip, python,
+/// sort, xz and four made-up streams, modelled by windows that differ.
+const FLOOR: f64 = 1e-3;
 /// Share of the change between half and twice the size by which a model errs whose reuses are of all lengths, and by which
 /// one errs, besides, whose reuses are all of one length: that is a loop, and its misses come in bursts.
 const SLOPE: (f64, f64) = (0.012, 0.10);
+/// The same of [`StatCache::fit_in_time`], which knows when the cache filled up, and shares of the slope: of what steps leave
+/// unresolved, of what of that is concentrated, and of the roughness from step to step. `docs/model-accuracy.md` names the
+/// programs and streams that these were chosen on.
+const FLOOR_IN_TIME: f64 = 1.5e-4;
+const SLOPE_IN_TIME: (f64, f64, f64) = (0.018, 0.12, 0.05);
 
 impl CacheModel for StatCache {
     fn line_size(&self) -> LineSize {
@@ -309,21 +314,29 @@ impl CacheModel for StatCache {
     /// That of [`ModelError`] with a slope of 0.012 + 0.10 c. The concentration c is the sum of squared shares of reuses, by
     /// quarters of octaves of their distance, each reuse weighted by x exp(-x) with x the evictions per line during it: 1
     /// if all reuses that more or fewer misses would decide are of one length.
+    ///
+    /// In time, the slope is 0.018 u + 0.12 u c + 0.05 r. A step of the run in which k lines are evicted for each line of the
+    /// cache is unresolved by u = k / (k + 4): misses may come in bursts within. The roughness r is half the mean
+    /// change of the miss ratio from one step to the next, over its mean.
     fn standard_error(&self, size: CacheLines) -> f64 {
-        let concentration = match &self.in_time {
-            _ if size.0 < 2 => 0.0, // exact
-            Some(InTime { course, .. }) => course.concentration(size),
+        let error = match &self.in_time {
+            Some(InTime { course, .. }) => {
+                let (bursts, slope) = (course.bursts(size), SLOPE_IN_TIME);
+                let slope =
+                    slope.0 * bursts.unresolved + slope.1 * bursts.concentrated + slope.2 * bursts.roughness;
+                ModelError { floor: FLOOR_IN_TIME, slope }
+            }
+            None if size.0 < 2 => ModelError { floor: FLOOR, slope: SLOPE.0 }, // exact
             None => {
                 let rate = self.solve(size, 1.0, None) * eviction_rate(size);
                 let mut reuses = Concentration::default();
                 self.pieces
                     .iter()
                     .for_each(|&(distance, share)| reuses.add(distance, share, rate * distance));
-                reuses.share()
+                ModelError { floor: FLOOR, slope: SLOPE.0 + SLOPE.1 * reuses.share() }
             }
         };
-        let floor = FLOOR[usize::from(self.in_time.is_some())];
-        ModelError { floor, slope: SLOPE.0 + SLOPE.1 * concentration }.of(self, size)
+        error.of(self, size)
     }
 
     /// Accesses lost sight of count as misses: see [`miss_ratio_bounds`](StatCache::miss_ratio_bounds).
