@@ -199,6 +199,44 @@ fn reuse_times_know_what_phases_average() {
     assert!(error < 0.8 * without_error, "{error} {without_error}");
 }
 
+/// Seven streams insert 74 lines while a walk through 138 hits, 93 while it misses, which fit together even in a slightly
+/// smaller cache. In half as long again they insert 111, which do not: that only matters if the walk may be slow for as
+/// long as it takes to come round, which windows that are alike rule out.
+#[test]
+fn windows_that_are_alike_show_that_there_are_no_bursts() {
+    const WALK: usize = 138;
+    let point = |k: usize| {
+        let misses = if LINES * k / 32 < WALK { 1.0 } else { 0.0 };
+        let (bytes, cpi) = ((LINES * k / 32) as u64 * LINE, HIT + 2.5 * misses);
+        CurvePoint {
+            bytes,
+            cpi,
+            miss_ratio: misses,
+            fetch_ratio: misses,
+            hit_rate: Some((1.0 - misses) / cpi),
+        }
+    };
+    let reuse = SetReuse { distance: WALK as u32 - 1, accesses: WALK as f64, count: 1.0 };
+    let curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
+    let curve = curve.with_reuse_times(ReuseTimes::new(LINE, Vec::new(), vec![reuse]).unwrap()).unwrap();
+    let window = |_| Window::measured(WINDOW as f64, 0, curve.clone());
+    let in_windows = Program::new("walk", [], (0..40).map(window)).unwrap();
+    let in_one = Program::steady("walk", 0, curve.clone(), in_windows.work()).unwrap();
+    let stream = measured_with("stream", &touches(4, 1, &[(40, 1000, 40_000, true)]), true);
+    let of = |target: &Program<u64>| {
+        let programs: Vec<&Program<u64>> = std::iter::once(target).chain([&stream; 7]).collect();
+        let cache = SharedCache::new(LINES as u64 * LINE).unwrap().with_ways(LINES as u32).unwrap();
+        CoRun::new(cache, &programs, EvictionAge::followed(), Settings::default()).unwrap().slowdown(&[])
+    };
+    let (in_windows, in_one) = (of(&in_windows), of(&in_one));
+    assert!(
+        (in_windows.slowdown - 1.0).abs() < 0.01 && (in_one.slowdown - 1.0).abs() < 0.01,
+        "{in_windows:?}"
+    );
+    assert!(!in_windows.flagged && in_windows.high < 1.03, "{in_windows:?}");
+    assert!(in_one.flagged && in_one.high > 1.2, "{in_one:?}");
+}
+
 #[test]
 fn what_is_followed_settles_where_the_model_says() {
     for timed in [false, true] {

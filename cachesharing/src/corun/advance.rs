@@ -99,9 +99,9 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
 
     fn observed(&self, offsets: &[f64], until: Until, observer: &mut Observer<'_>) -> Outcome {
         if self.model.evicts_by_age() {
-            return self.follow(Variant::AsItIs, offsets, until, observer);
+            return self.follow(Variant::AsItIs, offsets, until, observer).0;
         }
-        let mut places = Places::new(self, offsets, until);
+        let mut places = Places::new(self, offsets, until, false);
         for (i, timeline) in self.timelines.iter().enumerate() {
             let is_short = timeline.time_alone() < SHORT * self.timelines[0].time_alone();
             if let Some(whole) = timeline.whole().filter(|_| is_short) {

@@ -107,15 +107,17 @@ impl<'r> Follower<'r> {
             let state = &self.state;
             // What it used before it was there never came in.
             let (variant, late) = (self.variant, !self.settled && !self.variant.ran_before(i));
+            let burst = self.timelines[i].burst(curves[i]);
             let met = |pace: f64| {
                 let touched = |j: usize, time: f64| {
+                    let time = time + pace * variant.late(i, burst, time / pace);
                     if late && state.is_before(time) {
                         GONE * self.cache.bytes()
                     } else {
                         state.touched_in(time, j, programs)
                     }
                 };
-                crate::sharing::meet(self.cache, curve, pace * variant.reuse_times(i), &others, touched)
+                crate::sharing::meet(self.cache, curve, pace, &others, touched)
             };
             // The time it took when it last ran, beside something else, is only where to begin.
             let rounds = if known.computed + 1 < self.number { 2 } else { 1 };
@@ -176,16 +178,17 @@ impl<'r> Follower<'r> {
 }
 
 impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
-    /// [`run`](Self::run) for a model whose lines leave at an age, in the cache and from the start of `variant`.
+    /// [`run`](Self::run) for a model whose lines leave at an age, in the cache and from the start of `variant`; and the
+    /// time of the pass before, for an end of a range.
     pub(super) fn follow(
         &self,
         variant: Variant,
         offsets: &[f64],
         until: Until,
         observer: &mut Observer<'_>,
-    ) -> Outcome {
+    ) -> (Outcome, f64) {
         let cache = &variant.cache(&self.cache);
-        let mut places = Places::new(self, offsets, until);
+        let mut places = Places::new(self, offsets, until, variant != Variant::AsItIs);
         let mut sharing = Sharing::default();
         let solve = |curves: &[usize], held: &[f64], sharing: &mut Sharing| {
             self.solve(cache, curves, held, Probes::One, sharing);
@@ -211,7 +214,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             }
             let has_calmed = is_calm && unchanged >= follower.age.max(again);
             // With other reuse times the model's settled states are not those of the run.
-            let settles = variant.reuse_times(0) == 1.0;
+            let settles = !variant.bursts();
             if at_start || (has_calmed && settles) {
                 at_start = false;
                 // Ends of a range need no ranges of their own: a solution that would not be remembered is found from
@@ -229,8 +232,9 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 if follower.has_settled(shares) {
                     let state = settled_state(cache, shares, places.curves());
                     let time = places.time(|program| shares[program].cpi);
-                    if !settled_step(&mut places, time, shares, observer) {
-                        return places.outcome;
+                    let goes_on = settled_step(&mut places, time, shares, observer);
+                    if !(goes_on || places.begin_again()) {
+                        return places.end();
                     }
                     // However the programs came to settle there, they leave it from the same state.
                     follower.restart(state, shares);
@@ -247,8 +251,9 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             steps += 1;
             if steps > MOST_STEPS || (has_calmed && !settles) {
                 let time = places.time(|program| follower.cpi(program, places.curves[program]));
-                if !self.go_on(variant, &follower, &mut places, time, observer) {
-                    return places.outcome;
+                let goes_on = self.go_on(variant, &follower, &mut places, time, observer);
+                if !(goes_on || places.begin_again()) {
+                    return places.end();
                 }
                 let skipped = places.skip_passes(&follower.held, follower.age, observer);
                 follower.state.wait(time + skipped);
@@ -269,14 +274,15 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 elapsed += time;
                 room -= inflow * time;
                 unchanged += time;
-                if !self.go_on(variant, &follower, &mut places, time, observer) {
-                    return places.outcome;
+                let goes_on = self.go_on(variant, &follower, &mut places, time, observer);
+                if !(goes_on || places.begin_again()) {
+                    return places.end();
                 }
-                if time >= patience {
+                if goes_on && time >= patience {
                     break;
                 }
                 (unchanged, again) = (0.0, 0.0);
-                if places.may_skip() {
+                if !goes_on || places.may_skip() {
                     break;
                 }
                 inflow = follower.meet(&places.curves);

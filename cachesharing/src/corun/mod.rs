@@ -6,6 +6,7 @@
 
 mod advance;
 mod bandwidth;
+mod burst;
 mod follow;
 mod memory;
 mod place;
@@ -17,6 +18,7 @@ mod trajectory;
 pub use advance::{Outcome, Step, Until};
 pub use bandwidth::BandwidthDistribution;
 pub use memory::CoPhase;
+pub(crate) use range::Ends;
 pub use range::Slowdown;
 pub use trajectory::{Trajectory, TrajectoryBin};
 

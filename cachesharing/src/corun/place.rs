@@ -86,6 +86,9 @@ pub(super) struct Places<'r> {
     phases: Vec<usize>,
     restarted: Option<usize>, // the co-runner that started over in the last step, if nothing else changed
     last: Option<Restart>,
+    offsets: Vec<f64>,
+    warms_up: bool, // the present pass is not the one that counts
+    warm_up: f64,   // time of the pass that warmed up; 0 before it has ended
     /// What came of it so far.
     pub outcome: Outcome,
 }
@@ -94,15 +97,10 @@ pub(super) struct Places<'r> {
 const SAME: f64 = 1e-3;
 
 impl<'r> Places<'r> {
-    pub(super) fn new<P, M>(run: &'r CoRun<'_, P, M>, offsets: &[f64], until: Until) -> Self {
+    /// A run from these offsets; one that `warms_up` makes a pass before the one that counts.
+    pub(super) fn new<P, M>(run: &'r CoRun<'_, P, M>, offsets: &[f64], until: Until, warms_up: bool) -> Self {
         let timelines = &run.timelines[..];
         let count = timelines.len();
-        let places: Vec<Place> = (0..count)
-            .map(|i| place_at(timelines[i].segments(), offsets.get(i).copied().unwrap_or(0.0)))
-            .collect();
-        let segment = |i: usize| timelines[i].segments()[places[i].segment];
-        let curves = (0..count).map(|i| segment(i).curve).collect();
-        let phases = (0..count).map(|i| segment(i).phase).collect();
         let outcome = Outcome {
             time: 0.0,
             low: 0.0,
@@ -113,18 +111,52 @@ impl<'r> Places<'r> {
             invocations: 0,
             time_on_cliff: 0.0,
         };
-        let cache = run.cache.bytes();
-        Self {
+        let mut places = Self {
             timelines,
-            cache,
-            programs: places,
+            cache: run.cache.bytes(),
+            programs: Vec::with_capacity(count),
             until,
-            curves,
-            phases,
+            curves: Vec::with_capacity(count),
+            phases: Vec::with_capacity(count),
             restarted: None,
             last: None,
+            offsets: offsets.to_vec(),
+            warms_up,
+            warm_up: 0.0,
             outcome,
+        };
+        places.begin();
+        places
+    }
+
+    /// Puts all programs at their offsets.
+    fn begin(&mut self) {
+        let timelines = self.timelines;
+        let offset = |i: usize| self.offsets.get(i).copied().unwrap_or(0.0);
+        self.programs =
+            timelines.iter().enumerate().map(|(i, t)| place_at(t.segments(), offset(i))).collect();
+        let segments = timelines.iter().zip(&self.programs).map(|(t, place)| t.segments()[place.segment]);
+        (self.curves, self.phases) = segments.map(|segment| (segment.curve, segment.phase)).unzip();
+        (self.restarted, self.last) = (None, None);
+    }
+
+    /// What came of it, and the time of the pass that warmed up.
+    pub(super) fn end(self) -> (Outcome, f64) {
+        (self.outcome, self.warm_up)
+    }
+
+    /// After a pass that warmed up begins the one that counts, from the same offsets; returns whether it was one.
+    pub(super) fn begin_again(&mut self) -> bool {
+        if !self.warms_up {
+            return false;
         }
+        self.warms_up = false;
+        self.begin();
+        let outcome = &mut self.outcome;
+        self.warm_up = outcome.time;
+        (outcome.time, outcome.low, outcome.high, outcome.time_on_cliff) = (0.0, 0.0, 0.0, 0.0);
+        outcome.work.fill(0.0);
+        true
     }
 
     /// The present curves.

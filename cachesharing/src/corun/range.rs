@@ -4,6 +4,7 @@ use std::hash::Hash;
 
 use super::CoRun;
 use super::advance::{Outcome, Until};
+use super::burst::Burst;
 use super::place::Observer;
 use crate::sharing::margin;
 use crate::{Probes, SharedCache, SharingModel};
@@ -18,20 +19,24 @@ pub struct Slowdown {
     /// Lowest slowdown in any stable state found, in caches a little smaller to a little larger; of a flagged range, less
     /// the error of predictions without a flag.
     pub low: f64,
-    /// Highest slowdown likewise, and after the worst start.
+    /// Highest slowdown likewise.
     pub high: f64,
-    /// Whether the run depends on what the cache holds when it begins, or on a little more or less of it. The number is
-    /// for programs that have run together before, the range for any start.
+    /// Whether the run depends on which program ran first, or on a little more or less of the cache. The number is
+    /// for programs that have run together before, the range for any of them first, once the target has made a pass.
     pub flagged: bool,
+    /// Slowdown of a pass that finds none of its data in the cache, because only the others ran before, in a cache a little
+    /// smaller: what loading it costs a program that ends after one pass.
+    pub first_pass: f64,
 }
 
 /// The predictions without a flag are within this part of the truth, as measured: see the crate's front page.
 const UNFLAGGED: f64 = 0.03;
-/// Misses come in bursts, in which a program is slower than on average, and in between it is faster: by so much the
-/// times may differ that lines are reused after.
-const BURST: f64 = 1.5;
-/// A range wider than this is a flag.
-const CLIFF: f64 = 0.15;
+/// A range wider than this is not made wider by bursts.
+const WIDE: f64 = 0.15;
+/// A range that reaches further from the number than this is a flag: what is not flagged is right to half of it.
+const CLIFF: f64 = 2.0 * UNFLAGGED;
+/// Times alone and beside others that hardly touch the cache differ by so much: others change which lines share a set.
+const NOTHING: f64 = 0.002;
 
 /// On the chip a bad start may take half as long again as predicted until it is made up for: the upper end of a range is
 /// stretched by as much, but no more than this part of it.
@@ -43,27 +48,48 @@ fn stretched(slowdown: f64, high: f64) -> f64 {
 
 /// Whether a range is wide enough for a flag.
 fn is_wide(low: f64, slowdown: f64, high: f64) -> bool {
-    stretched(slowdown, high) > low * (1.0 + CLIFF)
+    high > slowdown * (1.0 + CLIFF) || low < slowdown * (1.0 - CLIFF)
+}
+
+/// Times of the target's pass over its time in the run itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ends {
+    pub low: f64,
+    pub high: f64,
+    pub first_pass: f64, // after the others alone
+}
+
+impl Ends {
+    /// Those of the run itself.
+    pub const NONE: Self = Self { low: 1.0, high: 1.0, first_pass: 1.0 };
+
+    /// The widest of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+            first_pass: self.first_pass.max(other.first_pass),
+        }
+    }
 }
 
 impl Slowdown {
-    /// That of a run whose time lies between so many times its own, or in its own range where that is wider.
-    pub(crate) fn of(outcome: &Outcome, (low, high): (f64, f64)) -> Self {
-        let (low, high) = (outcome.low.min(low * outcome.time), outcome.high.max(high * outcome.time));
-        let alone = outcome.time_alone;
-        Self::new(outcome.slowdown(), low / alone, high / alone)
-    }
-
-    fn new(slowdown: f64, low: f64, high: f64) -> Self {
+    /// That of a run whose time lies between these ends, or in its own range where that is wider.
+    pub(crate) fn of(outcome: &Outcome, ends: Ends) -> Self {
+        let (slowdown, alone) = (outcome.slowdown(), outcome.time_alone);
+        let low = outcome.low.min(ends.low * outcome.time) / alone;
+        let high = outcome.high.max(ends.high * outcome.time) / alone;
+        let first_pass = stretched(slowdown, ends.first_pass * slowdown) * (1.0 + UNFLAGGED);
         let flagged = is_wide(low, slowdown, high);
         if flagged {
-            // Nobody gains from others; what is predicted right is within this of the truth.
-            let least = (low * (1.0 - UNFLAGGED)).max(low.min(1.0));
+            // Nobody gains from others, but for rounding; what is predicted right is within this of the truth.
+            let least = (low * (1.0 - UNFLAGGED)).max(low.min(1.0 - NOTHING));
             let most = stretched(slowdown, high) * (1.0 + UNFLAGGED);
-            return Self { slowdown, low: least, high: most, flagged };
+            return Self { slowdown, low: least, high: most, flagged, first_pass };
         }
         let (least, most) = (slowdown * (1.0 - UNFLAGGED), slowdown * (1.0 + UNFLAGGED));
-        Self { slowdown, low: low.clamp(least, slowdown), high: high.clamp(slowdown, most), flagged }
+        let (low, high) = (low.clamp(least, slowdown), high.clamp(slowdown, most));
+        Self { slowdown, low, high, flagged, first_pass }
     }
 }
 
@@ -109,12 +135,17 @@ impl Variant {
         }
     }
 
-    /// What a program's reuse times are multiplied by.
-    pub(super) const fn reuse_times(self, program: usize) -> f64 {
+    /// Whether the target's reuse times are other than its mean speed says.
+    pub(super) const fn bursts(self) -> bool {
+        matches!(self, Self::Shorter | Self::Longer)
+    }
+
+    /// Accesses by which a program is late that comes back to a line after so many.
+    pub(super) fn late(self, program: usize, burst: Burst, after: f64) -> f64 {
         match self {
-            Self::Shorter if program == 0 => 1.0 / BURST,
-            Self::Longer if program == 0 => BURST,
-            _ => 1.0,
+            Self::Shorter if program == 0 => -burst.early(after),
+            Self::Longer if program == 0 => burst.late(after),
+            _ => 0.0,
         }
     }
 
@@ -129,12 +160,13 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// The slowdown of the target's pass from these offsets, as in [`run`](Self::run), with its range.
     ///
     /// With [`Probes::One`] only the run itself is made, and its range is the number. Else, if shares are followed over
-    /// time, it is made twice more: after the target alone has run in a slightly larger cache, and after the others alone
-    /// have in a slightly smaller one. If these agree, twice again with reuse times of the target half as long again, and
-    /// shorter by as much: misses come in bursts. Where settled states are on a cliff, their ranges count as well.
+    /// time, two more are: after the target alone has run in a slightly larger cache, and after the others alone
+    /// have in a slightly smaller one. Each makes a pass first, so that loading data is no state. If these agree, two more
+    /// with reuse times within a window of the target half as long again, and shorter by as much: misses come in bursts.
+    /// Where settled states are on a cliff, their ranges count as well.
     ///
     /// # Cost
-    /// One, three or five runs.
+    /// One, five or nine passes.
     #[must_use]
     pub fn slowdown(&self, offsets: &[f64]) -> Slowdown {
         let outcome = self.outcome(offsets, Until::TargetEnds);
@@ -142,20 +174,25 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         Slowdown::of(&outcome, ends)
     }
 
-    /// Lowest and highest time of the run that came to `outcome` from `offsets`, over its time.
-    pub(crate) fn ends(&self, offsets: &[f64], outcome: &Outcome) -> (f64, f64) {
-        let (mut low, mut high) = (outcome.low, outcome.high);
+    /// The ends of the run that came to `outcome` from `offsets`.
+    pub(crate) fn ends(&self, offsets: &[f64], outcome: &Outcome) -> Ends {
+        let of = |time: f64| time / outcome.time;
+        let mut ends = Ends { low: of(outcome.low), high: of(outcome.high), first_pass: 1.0 };
         if self.settings.probes != Probes::One && self.model.evicts_by_age() && self.timelines.len() > 1 {
             for variants in [[Variant::Larger, Variant::Smaller], [Variant::Shorter, Variant::Longer]] {
                 for variant in variants {
-                    let run = self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
-                    (low, high) = (low.min(run.time), high.max(run.time));
+                    let (run, before) =
+                        self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
+                    let first_pass = if variant == Variant::Smaller { of(before) } else { 1.0 };
+                    let time = of(run.time);
+                    ends = ends.and(Ends { low: time, high: time, first_pass });
                 }
-                if is_wide(low, outcome.time, high) {
+                if ends.high > ends.low * (1.0 + WIDE) {
                     break;
                 }
             }
+            ends = ends.and(Ends { low: 1.0 - NOTHING, high: 1.0 + NOTHING, first_pass: 1.0 });
         }
-        (low / outcome.time, high / outcome.time)
+        ends
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::burst::Burst;
 use crate::curve::average;
 use crate::error::Error;
 use crate::program::PlacedWindow;
@@ -13,6 +14,7 @@ pub(super) struct Timeline {
     curves: Vec<CacheCurve>,             // those the segments name
     whole: OnceLock<Option<CacheCurve>>, // average of all segments, if they have one; computed when it is needed
     work: f64,                           // of a pass
+    bursts: Vec<Burst>,                  // within the windows that each curve is of
     time_alone: f64,
 }
 
@@ -38,7 +40,16 @@ impl Timeline {
         let alone: Vec<f64> = curves.iter().map(|curve: &CacheCurve| curve.cpi(cache)).collect();
         let time_alone = segments.iter().map(|s: &Segment| s.work * alone[s.curve]).sum();
         let work = segments.iter().map(|s| s.work).sum();
-        Ok(Self { segments, curves, whole: OnceLock::new(), work, time_alone })
+        let of_phases = match method {
+            Method::Oblivious => vec![Burst::of(&[(work, &curves[0])], &[], cache)],
+            _ => bursts(program, cache),
+        };
+        let of_phase = |phase: usize| of_phases.get(phase).or(of_phases.first()).copied().unwrap_or_default();
+        let mut bursts = vec![Burst::default(); curves.len()];
+        for segment in &segments {
+            bursts[segment.curve] = of_phase(segment.phase);
+        }
+        Ok(Self { segments, curves, whole: OnceLock::new(), work, bursts, time_alone })
     }
 
     pub(super) fn segments(&self) -> &[Segment] {
@@ -78,9 +89,28 @@ impl Timeline {
         self.work
     }
 
+    /// How uneven what a curve averages may be; of the whole pass, nothing is said.
+    pub(super) fn burst(&self, curve: usize) -> Burst {
+        self.bursts.get(curve).copied().unwrap_or_default()
+    }
+
     pub(super) fn time_alone(&self) -> f64 {
         self.time_alone
     }
+}
+
+/// How uneven the windows of each phase may be, by those that have a curve of their own.
+fn bursts<P>(program: &Program<P>, cache: f64) -> Vec<Burst> {
+    let of = |(phase, (_, curve)): (usize, &(P, CacheCurve))| {
+        let windows = || program.placed().iter().filter(move |window| window.phase == phase);
+        let own = windows().filter_map(|window| program.window_curves().get(window.curve?));
+        Burst::of(
+            &windows().map(|window| (window.work, curve)).collect::<Vec<_>>(),
+            &own.collect::<Vec<_>>(),
+            cache,
+        )
+    };
+    program.phases().iter().enumerate().map(of).collect()
 }
 
 type Cut = (Vec<Segment>, Vec<CacheCurve>);

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use crate::SharingModel;
-use crate::corun::{CoRun, Outcome, Slowdown, Until};
+use crate::corun::{CoRun, Ends, Outcome, Slowdown, Until};
 use crate::error::Error;
 
 /// The slowdowns of a target in many runs.
@@ -76,12 +76,17 @@ impl Variability {
             self.ranges.iter().map(of).sum::<f64>() / self.ranges.len().max(1) as f64
         };
         let flagged = self.ranges.iter().any(|range| range.flagged);
-        Slowdown { slowdown: mean(|r| r.slowdown), low: mean(|r| r.low), high: mean(|r| r.high), flagged }
+        Slowdown {
+            slowdown: mean(|r| r.slowdown),
+            low: mean(|r| r.low),
+            high: mean(|r| r.high),
+            flagged,
+            first_pass: mean(|r| r.first_pass),
+        }
     }
 }
 
-/// Of more runs than twice this, each such run is made three times for its range; the others take the widest of these
-/// ranges.
+/// Of more runs than twice this, each such run has a range of its own; the others take those of the runs as slow.
 const RANGE_EVERY: usize = 8;
 /// So far beyond the slowdowns of those runs, a run has a range of its own: it may be in another stable state.
 const APART: f64 = 0.05;
@@ -89,8 +94,8 @@ const APART: f64 = 0.05;
 /// Runs the target of `run` to its end once for each of `offsets`, on `threads` threads.
 ///
 /// The result is the same for any number of threads, to the last bit. Up to 16 runs each have a range of their own. Of
-/// more, every eighth has, and those 5 % outside of the slowdowns of these; the others take the widest, relative to their
-/// slowdown.
+/// more, every eighth has, and those 5 % outside of the slowdowns of these; the others take, relative to their slowdown, the
+/// wider of the ranges of the next slower and the next faster of these.
 ///
 /// # Errors
 /// [`Error::Count`] for no offsets.
@@ -112,17 +117,24 @@ where
     let ends = |number: usize| run.ends(&offsets(number), &outcomes[number]);
     let every = if count > 2 * RANGE_EVERY { RANGE_EVERY } else { 1 };
     let sampled = in_parallel(count.div_ceil(every), threads, |number| ends(number * every));
-    let widest =
-        sampled.iter().fold((1.0, 1.0), |all: (f64, f64), ends| (all.0.min(ends.0), all.1.max(ends.1)));
-    let seen = outcomes.iter().step_by(every).map(Outcome::slowdown);
-    let (least, most) = seen.fold((f64::INFINITY, 0.0_f64), |(least, most), s| (least.min(s), most.max(s)));
+    let mut by_slowdown: Vec<(f64, Ends)> =
+        outcomes.iter().step_by(every).map(Outcome::slowdown).zip(sampled.iter().copied()).collect();
+    by_slowdown.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of = |end: Option<&(f64, Ends)>| end.map_or((1.0, Ends::NONE), |end| *end);
+    let (least, most) = (of(by_slowdown.first()).0, of(by_slowdown.last()).0);
+    let next_to = |slowdown: f64| {
+        let slower = by_slowdown.partition_point(|end| end.0 < slowdown);
+        let ends =
+            by_slowdown.get(slower.saturating_sub(1)..=slower).unwrap_or_else(|| &by_slowdown[slower - 1..]);
+        ends.iter().fold(Ends::NONE, |all, end| all.and(end.1))
+    };
     let ranges: Vec<Slowdown> = in_parallel(count, threads, |number| {
         let (outcome, slowdown) = (&outcomes[number], outcomes[number].slowdown());
         let is_apart = slowdown < least * (1.0 - APART) || slowdown > most * (1.0 + APART);
         let ends = match sampled.get(number / every) {
             Some(&ends) if number % every == 0 => ends,
             _ if is_apart => ends(number),
-            _ => widest,
+            _ => next_to(slowdown),
         };
         Slowdown::of(outcome, ends)
     });

@@ -41,13 +41,14 @@ struct Judged {
     low: f64,
     high: f64,
     flagged: bool,
+    first_pass: f64,
     simulated: Vec<f64>, // after each start
 }
 
 impl Judged {
-    /// Whether all that happened lies in the range, give or take `beside`.
+    /// Whether all that happened lies in the range or below a pass that loads its data, give or take `beside`.
     fn holds(&self, beside: f64) -> bool {
-        let range = self.low * (1.0 - beside)..=self.high * (1.0 + beside);
+        let range = self.low * (1.0 - beside)..=self.high.max(self.first_pass) * (1.0 + beside);
         self.simulated.iter().all(|truth| range.contains(truth))
     }
 
@@ -155,6 +156,7 @@ fn group(
         low: predicted.low,
         high: predicted.high,
         flagged: predicted.flagged,
+        first_pass: predicted.first_pass,
         simulated,
     };
     let machine = Machine { chip: ground.settings.clone(), timing: ground.timing };
@@ -166,6 +168,7 @@ fn group(
         low: target.predicted_range.0,
         high: target.predicted_range.1,
         flagged: target.flagged,
+        first_pass: target.predicted.cpi, // it is one
         simulated: vec![target.simulated.cpi],
     };
     let programs = cloned.into_iter().map(|played| played.name).collect();

@@ -32,8 +32,10 @@ pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
         "low": range.low,
         "high": range.high,
         "flagged": range.flagged,
+        "first_pass": range.first_pass,
         "ranges": answer.chosen().ranges.iter().map(|r| json!({
             "slowdown": r.slowdown, "low": r.low, "high": r.high, "flagged": r.flagged,
+            "first_pass": r.first_pass,
         })).collect::<Vec<_>>(),
         "certainty": certainty::object(args, &answer.chosen().distribution),
         "cycles_alone": found.truth.as_ref().map(|truth| truth.alone),

@@ -13,6 +13,8 @@ use crate::report::{Table, bytes, letters, percent};
 
 /// Culprits that are listed.
 const CULPRITS: usize = 5;
+/// What loading data costs is printed from this part of a pass on: ranges without a flag reach as far.
+const LOADING: f64 = 0.03;
 
 /// Writes the tables.
 pub(super) fn write(
@@ -48,12 +50,19 @@ pub(super) fn write(
     if range.flagged {
         writeln!(
             out,
-            "{flagged} of {} runs depend on what the cache holds when they begin, or on a little more or less of it. \
-             The numbers above are for programs that have run together before. After the target, or the others, \
-             have run alone, in a cache a little larger or smaller, the mean lies between {} and {}.",
+            "{flagged} of {} runs depend on which program ran first, or on a little more or less of the cache. The numbers \
+             above are for programs that have run together before. Whichever ran first, in a cache a little larger or \
+             smaller, the mean lies between {} and {}.",
             ranges.len(),
             slower(range.low),
             slower(range.high)
+        )?;
+    }
+    if range.first_pass > range.high.max(range.slowdown * (1.0 + LOADING)) {
+        writeln!(
+            out,
+            "A pass that has to load its data, because only the others ran before, is up to {} slower.",
+            slower(range.first_pass)
         )?;
     }
     writeln!(out)?;
