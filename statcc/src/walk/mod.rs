@@ -120,7 +120,7 @@ impl Walked {
 /// for each program, they compete at CPIs that are wrong by it.
 ///
 /// # Accuracy
-/// See the crate's front page: mean error of the CPI 0.65 % over pairs of embedded programs.
+/// See the crate's front page: mean error of the CPI 0.63 % over pairs of embedded programs.
 ///
 /// # Cost
 /// Up to 6,000 steps in the time of the longest program, or three for each window if there are fewer; some 10 us each
@@ -146,15 +146,18 @@ fn run(mut timeline: Timeline<'_>, until: Until) -> Vec<Walked> {
     timeline.finish()
 }
 
-/// Fraction by which smaller and larger caches are walked in, and spread of a CPI from which it is on a cliff: as
-/// [`SolverSettings`](crate::SolverSettings) has them.
+/// Fraction by which smaller and larger caches are walked in, as [`SolverSettings`](crate::SolverSettings) has it.
 const MARGIN: f64 = 0.07;
-const CLIFF: f64 = 0.15;
+/// A range wider than this is not made wider by bursts.
+const WIDE: f64 = 0.15;
 /// Misses come in bursts, in which a program is slower than on average, and in between it is faster: by so much the
 /// times may differ that lines are used again after.
 const BURST: f64 = 1.5;
 /// Predictions that are not flagged are within this part of the truth, as measured: see the crate's front page.
 const UNFLAGGED: f64 = 0.03;
+/// A range that reaches further from the CPI than this is a cliff: what does not is right to half of it. Wider ones are of
+/// programs next to a co-runner that is on a cliff, too.
+const CLIFF: f64 = 2.0 * UNFLAGGED;
 
 /// Range of each program's CPI, of what became of it in `walked` and in slightly smaller and larger caches.
 ///
@@ -175,7 +178,7 @@ pub fn outlook(
 ) -> Vec<Outlook> {
     let margin = MARGIN.hypot((cache.ways as f64).recip()).min(0.5);
     let mut ranges: Vec<(f64, f64)> = walked.iter().map(|walked| (walked.cpi(), walked.cpi())).collect();
-    let is_wide = |&(low, high): &(f64, f64)| high > low * (1.0 + CLIFF);
+    let is_wide = |&(low, high): &(f64, f64)| high > low * (1.0 + WIDE);
     for burst in [1.0, BURST] {
         if ranges.iter().all(is_wide) {
             break;
@@ -193,7 +196,8 @@ pub fn outlook(
         }
     }
     let outlook = |(walked, range): (&Walked, &(f64, f64))| {
-        let (&(low, high), cpi, cliff) = (range, walked.cpi(), is_wide(range));
+        let (&(low, high), cpi) = (range, walked.cpi());
+        let cliff = low < cpi * (1.0 - CLIFF) || high > cpi * (1.0 + CLIFF);
         let (lowest_cpi, highest_cpi) = if cliff {
             (low * (1.0 - UNFLAGGED), high * (1.0 + UNFLAGGED))
         } else {

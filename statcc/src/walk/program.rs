@@ -49,7 +49,8 @@ impl WindowedProgram {
     }
 
     /// The same, with predictions that start from the misses per access counted of the program alone with the whole
-    /// `cache`: `misses(pass, window)`, of `passes` passes. The profiles then only say what sharing adds.
+    /// `cache`: `misses(pass, window)`, of `passes` passes. The profiles then only say what sharing adds: which part of the
+    /// hits it takes.
     ///
     /// # Errors
     /// [`Error::MissRatio`] for one outside of 0 to 1.
@@ -71,7 +72,9 @@ impl WindowedProgram {
                 if !(0.0..=1.0).contains(&ratio) {
                     return Err(Error::MissRatio { ratio });
                 }
-                window.correction = modelled.map_or(0.0, |modelled| ratio - modelled);
+                if let Some(&modelled) = modelled {
+                    window.start_from(ratio, modelled);
+                }
             }
         }
         Ok(self)

@@ -12,7 +12,8 @@ pub struct ProfiledWindow {
     lines: f64,       // first touched in it
     cpi: WindowCpi,
     beyond_private: f64, // accesses per access that private caches do not serve, in [0, 1]
-    pub(super) correction: f64, // misses counted alone, less those modelled, per access
+    hits: f64,           // counted alone over those modelled, at least 0
+    correction: f64,     // misses counted alone per access less those modelled, where the model has no hits
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +60,7 @@ impl ProfiledWindow {
             longer += step.here;
         }
         let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
-        Ok(Self { steps, endless, lines, cpi, beyond_private, correction: 0.0 })
+        Ok(Self { steps, endless, lines, cpi, beyond_private, hits: 1.0, correction: 0.0 })
     }
 
     /// CPI as a function of the misses per access.
@@ -72,9 +73,22 @@ impl ProfiledWindow {
         self.lines
     }
 
+    /// Starts predictions from the misses per access that were `counted` alone where `modelled` are expected: as many more
+    /// or fewer hits are expected of those that are left with co-runners. Of a loop that just fits, of which the model has a
+    /// part miss, nothing hits where it no longer fits.
+    pub(super) fn start_from(&mut self, counted: f64, modelled: f64) {
+        let hits = |misses: f64| (self.beyond_private - misses).max(0.0);
+        if hits(modelled) > 0.0 {
+            self.hits = hits(counted) / hits(modelled);
+        } else {
+            self.correction = counted - modelled;
+        }
+    }
+
     /// Misses per access where the distribution gives `modelled`.
     pub(super) fn misses(&self, modelled: f64) -> f64 {
-        (modelled + self.correction).max(0.0).min(self.beyond_private)
+        let hits = (self.beyond_private - modelled).max(0.0) * self.hits;
+        (self.beyond_private - hits + self.correction).max(0.0).min(self.beyond_private)
     }
 
     /// Fraction of the accesses that reach back further than `n` accesses.
