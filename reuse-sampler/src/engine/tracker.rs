@@ -240,19 +240,20 @@ impl Tracker {
         let (mut now, mut updates, mut at) = (self.now, 0, 0);
         let count = self.batch.kinds().len();
         loop {
-            let (next, began) = (self.next, self.began);
+            let (next, earliest) = (self.next, self.began + 1);
             let (touches, mut tally) = (self.touches.entries(), self.tally.counting());
             let rest = places[at..count].iter().zip(&self.batch.kinds()[at..]);
             // The common case calls nothing; `touch` knows the others.
             let other = rest.enumerate().find_map(|(after, (&place, &kind))| {
                 let last = now + 1 + u64::from(kind == Kind::Update);
                 let entry = &mut touches[place.index()];
-                let before = *entry >> NUMBER;
-                if *entry & (MARKER | LOST) != 0 || before <= began || last >= next {
+                // Too much if it is a marker's or lost, too, or was touched before this window.
+                let before = entry.rotate_right(NUMBER).wrapping_sub(earliest);
+                if before >= 1 << (u64::BITS - NUMBER - 1) || last >= next {
                     return Some((after, place, kind));
                 }
                 *entry = last << NUMBER;
-                tally.within(now - before, kind == Kind::Store);
+                tally.within(now - earliest - before, kind == Kind::Store);
                 updates += last - now - 1;
                 now = last;
                 None
