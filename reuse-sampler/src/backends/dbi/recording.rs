@@ -106,7 +106,7 @@ impl Group {
 
     /// Whether one of the operands at `addresses` has its last byte in another line than its first: not 0 if so.
     #[inline]
-    fn straddles(&self, addresses: &[u64; GROUP], shift: u32) -> u64 {
+    fn straddles(self, addresses: &[u64; GROUP], shift: u32) -> u64 {
         let differs = |at: usize| addresses[at] ^ addresses[at].wrapping_add(self.widths[at].into());
         (0..GROUP).fold(0, |all, at| all | differs(at)) >> shift
     }
@@ -338,7 +338,9 @@ mod tests {
                 return true;
             }
             let mut forms = Forms::default();
-            blocks.iter().for_each(|block| forms.push(block));
+            for block in &blocks {
+                forms.push(block);
+            }
             let mut words = Vec::new();
             for (step, &(pick, place)) in picks.iter().cycle().take(picks.len() * 20).enumerate() {
                 let number = (usize::from(pick) + step / 7) % blocks.len();
