@@ -241,7 +241,10 @@ impl StatStack {
     #[must_use]
     pub fn expected_stack_distance(&self, distance: ReuseDistance) -> f64 {
         match self.law {
-            Law::Published => self.expected.at(distance.0.saturating_add(1)) - self.expected.at(1),
+            Law::Published => {
+                let between = self.expected.at(distance.0.saturating_add(1)) - self.expected.at(1);
+                between.min(distance.0 as f64) // beyond 2^53 the sums are rounded
+            }
             Law::Distances => self.expected.at(distance.0),
             Law::Corrected => self.correction.spread(distance, self.expected.at(distance.0)).mean,
         }

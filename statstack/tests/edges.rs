@@ -154,6 +154,18 @@ quickcheck! {
     }
 }
 
+/// Found by the property above: one access more than the distance is rounded up by two.
+#[test]
+fn no_more_lines_than_accesses_lie_between_touches_however_many() {
+    let mut profile = ReuseProfile::new(LineSize::B64);
+    profile.record(Outcome::Dangling, 1);
+    let model = StatStack::fit_published(&profile).unwrap();
+    for distance in [(1 << 53) - 1, (1 << 53) + 2, u64::MAX] {
+        let between = model.expected_stack_distance(ReuseDistance(distance));
+        assert!(between <= distance as f64, "{distance}: {between}");
+    }
+}
+
 #[test]
 fn every_level_gives_an_interval_around_the_ratio() {
     let mut profile = ReuseProfile::new(LineSize::B64);

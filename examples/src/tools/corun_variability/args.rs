@@ -216,8 +216,8 @@ pub(super) struct RecordArgs {
     /// Print what was recorded as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Keep curves by phase only: files of a twentieth of the size, from which the phase methods predict the same and the
-    /// window methods as if every window did what its phase does
+    /// Keep curves by phase only: files of a twentieth of the size, from which the phase methods predict the same, with wider
+    /// ranges, and the window methods as if every window did what its phase does
     #[arg(long)]
     pub phases_only: bool,
     /// Name of the program [default: what is run]
