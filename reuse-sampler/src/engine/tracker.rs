@@ -184,51 +184,6 @@ impl Tracker {
         }
     }
 
-    /// How many accesses start no sample, and can only end one where [`watched`](Self::watched) says so. None where
-    /// strides are sampled.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    #[must_use]
-    pub const fn starts_none_in(&self) -> u64 {
-        if self.direct || self.touching || self.stride_sampler.is_some() {
-            0
-        } else {
-            self.next - self.now - 1
-        }
-    }
-
-    /// Shows that many accesses, which neither start nor end a sample.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    pub const fn pass(&mut self, accesses: u64) {
-        self.now += accesses;
-    }
-
-    /// Whether accesses may be put where [`room`](Self::room) is.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    #[must_use]
-    pub const fn puts_by(&self) -> bool {
-        self.direct && self.stride_sampler.is_none()
-    }
-
-    /// Where the next accesses may be put; half of all there can be or more.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    pub fn room(&mut self) -> Room<'_> {
-        if self.batch.lines().len() > batch::SIZE / 2 {
-            self.catch_up();
-        }
-        self.batch.room()
-    }
-
-    /// So many accesses were put where [`room`](Self::room) was.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    pub fn took(&mut self, accesses: usize) {
-        self.batch.took(accesses);
-    }
-
     /// Looks at the accesses of the batch, each a sample like those before it.
     #[inline(never)]
     fn catch_up(&mut self) {
@@ -238,11 +193,10 @@ impl Tracker {
         let mut places = [Place::default(); batch::SIZE];
         self.touches.places_of(self.batch.lines(), &mut places);
         let (mut now, mut updates, mut at) = (self.now, 0, 0);
-        let count = self.batch.kinds().len();
         loop {
             let (next, earliest) = (self.next, self.began + 1);
             let (touches, mut tally) = (self.touches.entries(), self.tally.counting());
-            let rest = places[at..count].iter().zip(&self.batch.kinds()[at..]);
+            let rest = places[at..].iter().zip(&self.batch.kinds()[at..]);
             // The common case calls nothing; `touch` knows the others.
             let other = rest.enumerate().find_map(|(after, (&place, &kind))| {
                 let last = now + 1 + u64::from(kind == Kind::Update);
@@ -260,13 +214,10 @@ impl Tracker {
             });
             let Some((after, place, kind)) = other else { break };
             at += after + 1;
-            now += 1;
-            self.now = now;
-            self.touch(place, kind == Kind::Store);
-            if kind == Kind::Update {
+            for store in [kind == Kind::Store, true].into_iter().take(1 + usize::from(kind == Kind::Update)) {
                 now += 1;
                 self.now = now;
-                self.touch(place, true);
+                self.touch(place, store);
             }
         }
         self.tally.counting().updated(updates);
@@ -297,14 +248,6 @@ impl Tracker {
             self.close_touched(line);
             self.access_watched(line, pc, store);
         }
-    }
-
-    /// Which lines may have an open sample, where [`starts_none_in`](Self::starts_none_in) is not 0.
-    #[cfg_attr(not(feature = "dbi"), allow(dead_code))]
-    #[inline]
-    #[must_use]
-    pub fn watched(&self) -> Watched<'_> {
-        self.watches.watched()
     }
 
     /// Whether a sample of `line` may be open. Never wrong when it says no.
@@ -497,6 +440,54 @@ impl Tracker {
         push(&mut arrivals, Fate::Dangling, self.tally.first_touches());
         self.tally.for_each_unseen(|bin, by| push(&mut arrivals, Fate::Censored(bins::middle(bin)), by));
         arrivals
+    }
+}
+
+/// For those who show many accesses at once.
+#[cfg_attr(not(feature = "dbi"), allow(dead_code))]
+impl Tracker {
+    /// How many accesses start no sample, and can only end one where [`watched`](Self::watched) says so. None where
+    /// strides are sampled.
+    #[inline]
+    #[must_use]
+    pub const fn starts_none_in(&self) -> u64 {
+        let none = self.direct || self.touching || self.stride_sampler.is_some();
+        if none { 0 } else { self.next - self.now - 1 }
+    }
+
+    /// Shows that many accesses, which neither start nor end a sample.
+    #[inline]
+    pub const fn pass(&mut self, accesses: u64) {
+        self.now += accesses;
+    }
+
+    /// Whether accesses may be put where [`room`](Self::room) is.
+    #[inline]
+    #[must_use]
+    pub const fn puts_by(&self) -> bool {
+        self.direct && self.stride_sampler.is_none()
+    }
+
+    /// Where the next accesses may be put; half of all there can be or more.
+    #[inline]
+    pub fn room(&mut self) -> Room<'_> {
+        if self.batch.lines().len() > batch::SIZE / 2 {
+            self.catch_up();
+        }
+        self.batch.room()
+    }
+
+    /// So many accesses were put where [`room`](Self::room) was.
+    #[inline]
+    pub fn took(&mut self, accesses: usize) {
+        self.batch.took(accesses);
+    }
+
+    /// Which lines may have an open sample, where [`starts_none_in`](Self::starts_none_in) is not 0.
+    #[inline]
+    #[must_use]
+    pub fn watched(&self) -> Watched<'_> {
+        self.watches.watched()
     }
 }
 
