@@ -2,20 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
-use crate::support::{Ended, run_pipeline};
-use examples::tools::miss_ratio_curve::{Args, run_until};
+use crate::support::curve::run;
 use examples::workloads::Workload;
 use reuse_sampler::reference::LruStack;
 use reuse_sampler::replay::Event;
 use reuse_sampler::{AccessKind, LineSize};
 use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Ended {
-    let never = AtomicBool::new(false);
-    run_pipeline(arguments, |args: &Args, out, messages| run_until(&never, args, out, messages))
-}
 
 fn json(arguments: &[&str]) -> Value {
     run(&[arguments, &["--json", "--draws", "0"]].concat()).object()

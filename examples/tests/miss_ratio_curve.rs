@@ -5,29 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::support::{Ended, Folder, run_pipeline};
+use crate::support::Folder;
+use crate::support::curve::{json, ratios, run, run_with};
 use examples::cli::invoke;
 use examples::tools::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
-
-fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
-    let interrupted = AtomicBool::new(interrupted);
-    run_pipeline(arguments, |args: &Args, out, messages| run_until(&interrupted, args, out, messages))
-}
-
-fn run(arguments: &[&str]) -> Ended {
-    run_with(arguments, false)
-}
-
-/// Runs with `--json`, expects success and a single line, and gives the object.
-fn json(arguments: &[&str]) -> Value {
-    run(&[arguments, &["--json"]].concat()).object()
-}
-
-fn ratios(object: &Value) -> Vec<f64> {
-    let points = object["points"].as_array().unwrap();
-    points.iter().map(|point| point["miss_ratio"].as_f64().unwrap()).collect()
-}
 
 /// 50 rounds over 100 lines, as din.
 fn cyclic() -> String {

@@ -1,10 +1,8 @@
 //! What `--hot-spots` says about programs: strides of their instructions, and names for code that they make as they run.
 
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
-use crate::support::run_pipeline;
-use examples::tools::miss_ratio_curve::{Args, run_until};
+use crate::support::curve::run;
 use serde_json::Value;
 
 /// Whether a program can be run; says so if not.
@@ -19,8 +17,7 @@ fn is_there(program: &str) -> bool {
 
 fn spots(flags: &[&str], program: &[&str]) -> Value {
     let flags = [&["--hot-spots", "32KiB", "--json", "--draws", "0"], flags, &["--"], program].concat();
-    let never = AtomicBool::new(false);
-    run_pipeline(&flags, |args: &Args, out, messages| run_until(&never, args, out, messages)).object()
+    run(&flags).object()
 }
 
 /// The program's own file of names, which nobody else removes.

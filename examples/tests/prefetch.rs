@@ -1,25 +1,9 @@
 //! `miss_ratio_curve --prefetch`: the model against the simulation of the same prefetcher.
 
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
-use crate::support::{Ended, Folder, run_pipeline};
-use examples::tools::miss_ratio_curve::{Args, run_until};
-use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Ended {
-    let never = AtomicBool::new(false);
-    run_pipeline(arguments, |args: &Args, out, messages| run_until(&never, args, out, messages))
-}
-
-fn json(arguments: &[&str]) -> Value {
-    run(&[arguments, &["--json"]].concat()).object()
-}
-
-fn ratios(object: &Value) -> Vec<f64> {
-    let points = object["points"].as_array().unwrap();
-    points.iter().map(|point| point["miss_ratio"].as_f64().unwrap()).collect()
-}
+use crate::support::Folder;
+use crate::support::curve::{json, ratios, run};
 
 #[test]
 fn demand_misses_are_within_a_point_of_the_simulation() {

@@ -1,24 +1,7 @@
 //! `miss_ratio_curve --model statcache`: where misses are followed through the run.
 
-use std::sync::atomic::AtomicBool;
-
-use crate::support::{Ended, Folder, run_pipeline};
-use examples::tools::miss_ratio_curve::{Args, run_until};
-use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Ended {
-    let never = AtomicBool::new(false);
-    run_pipeline(arguments, |args: &Args, out, messages| run_until(&never, args, out, messages))
-}
-
-fn json(arguments: &[&str]) -> Value {
-    run(&[arguments, &["--json"]].concat()).object()
-}
-
-fn ratios(object: &Value) -> Vec<f64> {
-    let points = object["points"].as_array().unwrap();
-    points.iter().map(|point| point["miss_ratio"].as_f64().unwrap()).collect()
-}
+use crate::support::Folder;
+use crate::support::curve::{json, ratios, run};
 
 /// Misses are followed through the run where the parts are those of one cache from its beginning.
 #[test]

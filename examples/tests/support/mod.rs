@@ -1,5 +1,7 @@
 //! A pipeline as its users meet it: arguments in; output, messages and exit status out.
 
+pub mod curve;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
