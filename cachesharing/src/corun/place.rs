@@ -114,10 +114,10 @@ impl<'r> Places<'r> {
         let mut places = Self {
             timelines,
             cache: run.cache.bytes(),
-            programs: Vec::with_capacity(count),
+            programs: Vec::new(),
             until,
-            curves: Vec::with_capacity(count),
-            phases: Vec::with_capacity(count),
+            curves: Vec::new(),
+            phases: Vec::new(),
             restarted: None,
             last: None,
             offsets: offsets.to_vec(),

@@ -140,7 +140,7 @@ impl Variant {
         matches!(self, Self::Shorter | Self::Longer)
     }
 
-    /// Accesses by which a program is late that comes back to a line after so many.
+    /// By how many accesses a program comes back to a line later than after this many; less than none if earlier.
     pub(super) fn late(self, program: usize, burst: Burst, after: f64) -> f64 {
         match self {
             Self::Shorter if program == 0 => -burst.early(after),
@@ -160,9 +160,9 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// The slowdown of the target's pass from these offsets, as in [`run`](Self::run), with its range.
     ///
     /// With [`Probes::One`] only the run itself is made, and its range is the number. Else, if shares are followed over
-    /// time, two more are: after the target alone has run in a slightly larger cache, and after the others alone
-    /// have in a slightly smaller one. Each makes a pass first, so that loading data is no state. If these agree, two more
-    /// with reuse times within a window of the target half as long again, and shorter by as much: misses come in bursts.
+    /// time, two more runs follow: one after the target alone has run in a slightly larger cache, and one after the others alone
+    /// have in a slightly smaller one. Each makes a pass first, so that loading data does not count as a state. If these agree,
+    /// two more runs let the target come back to its lines later and earlier within a window, because misses come in bursts.
     /// Where settled states are on a cliff, their ranges count as well.
     ///
     /// # Cost

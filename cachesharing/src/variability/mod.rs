@@ -120,13 +120,11 @@ where
     let mut by_slowdown: Vec<(f64, Ends)> =
         outcomes.iter().step_by(every).map(Outcome::slowdown).zip(sampled.iter().copied()).collect();
     by_slowdown.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let of = |end: Option<&(f64, Ends)>| end.map_or((1.0, Ends::NONE), |end| *end);
-    let (least, most) = (of(by_slowdown.first()).0, of(by_slowdown.last()).0);
+    let [least, most] = [by_slowdown.first(), by_slowdown.last()].map(|end| end.map_or(1.0, |end| end.0));
     let next_to = |slowdown: f64| {
         let slower = by_slowdown.partition_point(|end| end.0 < slowdown);
-        let ends =
-            by_slowdown.get(slower.saturating_sub(1)..=slower).unwrap_or_else(|| &by_slowdown[slower - 1..]);
-        ends.iter().fold(Ends::NONE, |all, end| all.and(end.1))
+        let next = &by_slowdown[slower.saturating_sub(1)..by_slowdown.len().min(slower + 1)];
+        next.iter().fold(Ends::NONE, |all, end| all.and(end.1))
     };
     let ranges: Vec<Slowdown> = in_parallel(count, threads, |number| {
         let (outcome, slowdown) = (&outcomes[number], outcomes[number].slowdown());

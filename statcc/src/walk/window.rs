@@ -78,11 +78,9 @@ impl ProfiledWindow {
     /// part miss, nothing hits where it no longer fits.
     pub(super) fn start_from(&mut self, counted: f64, modelled: f64) {
         let hits = |misses: f64| (self.beyond_private - misses).max(0.0);
-        if hits(modelled) > 0.0 {
-            self.hits = hits(counted) / hits(modelled);
-        } else {
-            self.correction = counted - modelled;
-        }
+        let expected = hits(modelled);
+        (self.hits, self.correction) =
+            if expected > 0.0 { (hits(counted) / expected, 0.0) } else { (1.0, counted - modelled) };
     }
 
     /// Misses per access where the distribution gives `modelled`.
