@@ -10,6 +10,10 @@
 //! Both are drawn towards "no deviation" where the counts show no more, by empirical Bayes: how much
 //! the deviations of a profile exceed their noise, taken over all distances, says how much to believe of each.
 //! A profile of few samples gives the plain model, and so does a regular kernel that has no deviations.
+//!
+//! Where windows were sampled with gaps between them, samples overlap only within a window, or in a stretch of the run that
+//! was sampled throughout, such as its beginning. So what is seen at a reuse distance is said only of the share of the
+//! samples there that it was seen of; the others are taken to have what is expected.
 
 use reuse_sampler::{DistanceMass, ReuseDistance, ReuseProfile, StackEstimate};
 
@@ -214,26 +218,31 @@ impl Group {
         }
         let n = self.samples;
         let (gap, mean, factorial) = (self.gap / n, self.mean / n, self.factorial / n);
-        let (first, second) = self.expected(masses, expected);
+        let (first, second, probability) = self.expected(masses, expected);
         // The counts behind the mean, and those expected without deviation.
         let (counted, awaited) = (n * mean / gap, n * first / gap);
         let ratio = (counted + PRIOR) / (awaited + PRIOR);
+        let covered = (self.gap / (accesses * probability)).min(1.0); // 1 if there are no others
+        let ratio = 1.0 + covered * (ratio - 1.0);
         // E[x^2] / E[x]^2 - 1 of x = stack distance / expected one.
         let relative = ((factorial + mean) / second) / (mean / first).powi(2) - 1.0;
-        let relative = if relative.is_finite() { relative.max(0.0) } else { 0.0 };
+        let relative = if relative.is_finite() { covered * relative.max(0.0) } else { 0.0 };
         // Epochs that overlap share their samples: so many do not.
         let apart = n.min(accesses / (self.longest as f64 + 1.0)).max(1.0);
         let count = (first / gap).max(f64::MIN_POSITIVE);
         let middle = (self.shortest as f64 + 1.0) * (self.longest as f64 + 1.0);
+        let share = covered * covered; // of the variance
+        let ratios = (1.0 / count + relative.min(WIDEST)) / apart;
+        let scatters = (2.0 / count + 4.0 * relative) / (count * apart);
         Some(Seen {
             at: 0.5 * middle.log2(),
-            log_ratio: Measured { value: ratio.ln(), noise: (1.0 / count + relative.min(WIDEST)) / apart },
-            relative: Measured { value: relative, noise: (2.0 / count + 4.0 * relative) / (count * apart) },
+            log_ratio: Measured { value: ratio.ln(), noise: share * ratios },
+            relative: Measured { value: relative, noise: share * scatters },
         })
     }
 
-    /// Mean and mean square of the expected stack distance of the profile's accesses in the group.
-    fn expected(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> (f64, f64) {
+    /// Mean and mean square of the expected stack distance of the profile's accesses in the group, and their share.
+    fn expected(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> (f64, f64, f64) {
         let start = masses.partition_point(|mass| mass.high < self.shortest);
         let (mut weight, mut first, mut second) = (0.0, 0.0, 0.0);
         for mass in masses[start..].iter().take_while(|mass| mass.low <= self.longest) {
@@ -243,11 +252,11 @@ impl Group {
             second += mass.probability * stack * stack;
         }
         if weight > 0.0 {
-            (first / weight, second / weight)
+            (first / weight, second / weight, weight)
         } else {
             // Samples that the profile counts elsewhere.
             let stack = expected.at(self.shortest + (self.longest - self.shortest) / 2);
-            (stack, stack * stack)
+            (stack, stack * stack, 0.0)
         }
     }
 }
