@@ -8,7 +8,9 @@ use std::error::Error;
 
 use phase_detect::{Action, CodeVector, Guide, PhaseId};
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
-use reuse_sampler::{Access, CacheLines, CacheModel, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
+use reuse_sampler::{
+    Access, CacheLines, CacheModel, LineSize, OpenSamples, ReusePlan, ReuseProfile, Sampler, WindowPlan,
+};
 use statstack::StatStack;
 
 /// A program of two loops: the one walks over 100 lines, the other over 10,000.
@@ -25,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sampler = ReplaySampler::new(program(), options)?;
     let mut code = CodeVector::new(128, 1)?;
     let mut guide = Guide::default();
+    let mut open = OpenSamples::default();
     let mut profiled = 0;
     let mut profiles: BTreeMap<PhaseId, ReuseProfile> = BTreeMap::new();
     let mut phase_of = Vec::new(); // of each window
@@ -32,8 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut plan = WindowPlan::new(ReusePlan::Every); // nothing is known yet
     while let Some(window) = sampler.next_window(&plan)? {
         code.extend(window.code_weights());
-        let open = window.open_samples as f64 / window.accesses.get().unwrap_or(0).max(1) as f64;
-        let seen = guide.observe(0, Some(&code.finish()?), open)?;
+        open.take(&window);
+        let seen = guide.observe(0, Some(&code.finish()?), |ago| open.share(window.thread, ago))?;
         phase_of.push(seen.phase);
         profiled += u32::from(seen.profiled);
         // A sample belongs to the phase of the window that started it, which may have been an earlier one.

@@ -144,6 +144,54 @@ fn profiling_every_window_leaves_little_error() {
     assert!(mean < 0.004, "{mean}");
 }
 
+/// A table that grows all the time, looked up in the same code: one phase, whose first windows say little of its last ones.
+/// Gaps widen while a phase goes on, so that most profiled windows are early ones; and samples overlap for long only in the
+/// beginning, which is profiled throughout.
+#[test]
+fn a_phase_that_drifts_is_not_what_it_was_at_first() {
+    let accesses: Vec<u64> = {
+        let mut state = 1_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        (0..3_000_000_u64).map(|i| if i % 3 == 0 { 1_000_000 + random(1 + i / 100) } else { i % 7 }).collect()
+    };
+    let sizes = [100, 1_000, 4_000].map(CacheLines);
+    let mut lru = ExactLru::new();
+    let mut truth = [0.0; 3];
+    for &line in &accesses {
+        lru.access(reuse_sampler::Line(line));
+    }
+    for (truth, point) in truth.iter_mut().zip(lru.take_window().curve(LineSize::B64, &sizes).points) {
+        *truth = point.1;
+    }
+    let mut off = [0.0; 3];
+    let seeds = 5;
+    for seed in 0..seeds {
+        let events = accesses.iter().flat_map(|line| {
+            [
+                Event::Block { address: 0x1000, instructions: 1 },
+                Event::Access(reuse_sampler::Access::load(64 * line, 8).at(0x1000)),
+            ]
+        });
+        let replay = ReplayOptions::windows_of(WindowLength::Instructions(10_000)).seed(seed);
+        let mut sampler = ReplaySampler::new(events, replay).unwrap();
+        let options = GuidedOptions {
+            reuse: reuse_sampler::ReusePlan::Sparse(reuse_sampler::SampleGap::mean(10.0).unwrap()),
+            guide: GuideConfig { seed, ..GuideConfig::default() },
+            ..GuidedOptions::default()
+        };
+        let run = run_guided(&mut sampler, options, |_| false).unwrap();
+        assert!(run.profiled() * 4 < run.windows.len());
+        let curves = RunCurves::fit(&run, Replacement::Lru, &sizes);
+        for ((off, point), truth) in off.iter_mut().zip(&curves.average.points).zip(truth) {
+            *off += (point.miss_ratio / truth - 1.0) / f64::from(u32::try_from(seeds).unwrap());
+        }
+    }
+    assert!(off.iter().all(|off| off.abs() < 0.05), "{off:?} of {truth:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_report() {
     let json = |seed: &str| {

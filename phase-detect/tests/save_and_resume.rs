@@ -165,7 +165,7 @@ fn damaged_states_are_refused() {
 fn what_was_said_of_windows_comes_back() {
     let mut guide = Guide::default();
     for t in 0..60 {
-        let guidance = guide.observe(3, Some(&window(t)), 0.0).unwrap();
+        let guidance = guide.observe(3, Some(&window(t)), |_| 0.0).unwrap();
         assert_eq!(again::<Guidance>(&guidance), guidance);
         assert_eq!(again::<Detection>(&guidance.detection), guidance.detection);
     }

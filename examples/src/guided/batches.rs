@@ -11,46 +11,69 @@ pub struct Batches {
     line_size: LineSize,
     windows_each: u32, // binary logarithm of the windows in a batch
     windows: u64,
-    profiles: Vec<ReuseProfile>, // at most MOST
+    batches: Vec<Batch>, // at most MOST
+}
+
+#[derive(Clone, Debug)]
+struct Batch {
+    profile: ReuseProfile,
+    windows: f64,
+    stands_for: f64,
 }
 
 impl Batches {
     /// None yet.
     pub const fn new(line_size: LineSize) -> Self {
-        Self { line_size, windows_each: 0, windows: 0, profiles: Vec::new() }
+        Self { line_size, windows_each: 0, windows: 0, batches: Vec::new() }
     }
 
-    /// Makes room for one more profiled window and returns its number.
-    pub fn begin(&mut self) -> u64 {
-        self.windows += 1;
-        self.windows - 1
-    }
-
-    /// The profile that profiled window number `window` goes to.
+    /// Makes room for one more profiled window, which stands for so many, and returns its number.
     ///
     /// # Errors
     /// [`Error::MixedLineSizes`] cannot happen: all profiles have one line size.
-    pub fn of(&mut self, window: u64) -> Result<&mut ReuseProfile, Error> {
+    pub fn begin(&mut self, stands_for: f64) -> Result<u64, Error> {
+        let window = self.windows;
+        self.windows += 1;
         while window >> self.windows_each >= MOST {
-            let mut halved: Vec<ReuseProfile> = Vec::with_capacity(MOST as usize);
-            for pair in self.profiles.chunks(2) {
+            let mut halved: Vec<Batch> = Vec::with_capacity(MOST as usize);
+            for pair in self.batches.chunks(2) {
                 let mut both = pair[0].clone();
-                pair.get(1).map_or(Ok(()), |second| both.merge(second))?;
+                if let Some(second) = pair.get(1) {
+                    both.profile.merge(&second.profile)?;
+                    both.windows += second.windows;
+                    both.stands_for += second.stands_for;
+                }
                 halved.push(both);
             }
-            self.profiles = halved;
+            self.batches = halved;
             self.windows_each += 1;
         }
         let batch = (window >> self.windows_each) as usize;
-        if self.profiles.len() <= batch {
-            self.profiles.resize(batch + 1, ReuseProfile::new(self.line_size));
+        if self.batches.len() <= batch {
+            let profile = ReuseProfile::new(self.line_size);
+            self.batches.push(Batch { profile, windows: 0.0, stands_for: 0.0 });
         }
-        Ok(&mut self.profiles[batch])
+        let batch = &mut self.batches[batch];
+        batch.windows += 1.0;
+        batch.stands_for += stands_for;
+        Ok(window)
     }
 
-    /// The batches, in order.
-    pub fn profiles(&self) -> &[ReuseProfile] {
-        &self.profiles
+    /// The profile that profiled window number `window` goes to, one that has begun.
+    pub fn of(&mut self, window: u64) -> &mut ReuseProfile {
+        &mut self.batches[(window >> self.windows_each) as usize].profile
+    }
+
+    /// The batches, in order, the samples of each weighed by how many windows one of its windows stands for.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn weighed(&self) -> Result<Vec<ReuseProfile>, Error> {
+        let weighed = |batch: &Batch| {
+            let mut profile = ReuseProfile::new(self.line_size);
+            profile.merge_weighted(&batch.profile, batch.stands_for / batch.windows).map(|()| profile)
+        };
+        self.batches.iter().map(weighed).collect()
     }
 }
 
@@ -64,22 +87,34 @@ mod tests {
     fn windows_are_kept_in_order_and_batches_stay_few() {
         let mut batches = Batches::new(LineSize::B64);
         for at in 0..1000 {
-            let window = batches.begin();
+            let window = batches.begin(1.0).unwrap();
             assert_eq!(window, at);
-            batches.of(window).unwrap().record(Outcome::Reused(ReuseDistance(at)), 1);
+            batches.of(window).record(Outcome::Reused(ReuseDistance(at)), 1);
         }
         // 40 windows of 1, 2, 4, 8, 16 each, then of 32.
-        let sizes: Vec<u64> = batches.profiles().iter().map(ReuseProfile::samples).collect();
+        let sizes: Vec<u64> = batches.weighed().unwrap().iter().map(ReuseProfile::samples).collect();
         assert_eq!(sizes, [[32; 31].as_slice(), &[8]].concat());
         let mut next = 0;
-        for profile in batches.profiles() {
+        for profile in batches.weighed().unwrap() {
             for (low, high, _) in profile.reused_bins() {
                 assert!(low <= next && next <= high);
                 next = high + 1;
             }
         }
         // A window reported late finds its batch.
-        batches.of(0).unwrap().record(Outcome::Dangling, 1);
-        assert_eq!(batches.profiles()[0].dangling_weight(), 1);
+        batches.of(0).record(Outcome::Dangling, 1);
+        assert_eq!(batches.weighed().unwrap()[0].dangling_weight(), 1);
+    }
+
+    #[test]
+    fn samples_weigh_what_their_windows_stand_for() {
+        let mut batches = Batches::new(LineSize::B64);
+        for stands_for in [1.0, 4.0] {
+            let window = batches.begin(stands_for).unwrap();
+            batches.of(window).record(Outcome::Dangling, 10);
+        }
+        let weighed = batches.weighed().unwrap();
+        assert_eq!([0, 1].map(|at: usize| weighed[at].dangling_weight()), [10, 40]);
+        assert_eq!([0, 1].map(|at: usize| weighed[at].samples()), [1, 1]);
     }
 }

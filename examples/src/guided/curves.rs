@@ -135,7 +135,11 @@ impl RunCurves {
         let total: f64 = weights.values().sum();
         let (mut phases, mut strata) = (Vec::new(), Vec::new());
         let mut counted = 0.0;
-        for record in run.phases.iter().filter(|record| self.phases.contains_key(&record.phase)) {
+        let records = run.phases.iter().filter(|record| self.phases.contains_key(&record.phase));
+        let records = records
+            .map(|record| Ok((record, record.beginning.batches.weighed()?, record.batches.weighed()?)));
+        let records: Vec<_> = records.collect::<Result<_, reuse_sampler::Error>>()?;
+        for (record, beginning, later) in &records {
             let weight = weights.get(&record.phase).copied().unwrap_or(0.0);
             counted += weight;
             if record.profile.is_empty() || weight < SMALL * total {
@@ -145,19 +149,18 @@ impl RunCurves {
                 phases.push(record.phase);
                 strata.push(Stratum { weight, windows, redraw });
             };
-            let beginning = record.beginning.batches.profiles();
             if record.windows == record.profiled {
                 add(weight, std::slice::from_ref(&record.profile), Redraw::Samples);
             } else if record.covered() == 0.0 {
                 let covered = record.profiled as f64 / record.windows as f64;
-                add(weight, beginning, Redraw::Windows { covered });
+                add(weight, beginning.as_slice(), Redraw::Windows { covered });
             } else {
                 let early = record.beginning.weight;
                 if !beginning.is_empty() {
                     add(early, beginning, Redraw::Samples);
                 }
                 let covered = record.covered();
-                add(weight - early, record.batches.profiles(), Redraw::Windows { covered });
+                add(weight - early, later, Redraw::Windows { covered });
             }
         }
         if strata.is_empty() {

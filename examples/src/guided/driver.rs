@@ -9,7 +9,10 @@ use phase_detect::{
     Action, CodeVector, Detector, Guidance, Guide, GuideConfig, LeaderFollower, LeaderFollowerConfig,
     PhaseId, Ppm,
 };
-use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex, WindowPlan};
+use reuse_sampler::{
+    CacheLines, LineSize, OpenSamples, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex,
+    WindowPlan,
+};
 
 use super::{GuidedRun, PhaseRecord, WindowRecord};
 use crate::cli::Failure;
@@ -27,6 +30,8 @@ pub struct GuidedOptions {
     pub entries: usize,
     /// Line size the sampler observes reuse at.
     pub line_size: LineSize,
+    /// The largest cache of interest: samples that miss there whenever they end are not followed.
+    pub largest: CacheLines,
 }
 
 impl Default for GuidedOptions {
@@ -37,6 +42,7 @@ impl Default for GuidedOptions {
             threshold: DEFAULT_THRESHOLD,
             entries: DEFAULT_ENTRIES,
             line_size: LineSize::B64,
+            largest: CacheLines(u64::MAX),
         }
     }
 }
@@ -70,6 +76,7 @@ pub struct PhaseGuide {
     windows: Vec<WindowRecord>,
     phases: Vec<PhaseRecord>,
     owners: HashMap<WindowIndex, Owner>,
+    open: OpenSamples,
     predictions: (u64, u64),
     profiled: usize,
     instructions: u64,
@@ -91,6 +98,7 @@ impl PhaseGuide {
             windows: Vec::new(),
             phases: Vec::new(),
             owners: HashMap::new(),
+            open: OpenSamples::default(),
             predictions: (0, 0),
             profiled: 0,
             instructions: 0,
@@ -110,9 +118,8 @@ impl PhaseGuide {
         self.vector.extend(window.code_weights());
         // a trace of accesses alone has no code, nor has a thread that ended right after a boundary
         let signature = if window.code.is_empty() { None } else { Some(self.vector.finish()?) };
-        let weight = if let ReusePlan::Sparse(gap) = self.options.reuse { gap.accesses() } else { 1.0 };
-        let accesses = window.accesses.get().unwrap_or(0).max(1) as f64;
-        let open = window.open_samples as f64 * weight / accesses;
+        self.open.take(window);
+        let open = |windows_ago| self.open.undecided(window.thread, windows_ago, self.options.largest);
         let guidance = self.guide.observe(window.thread, signature.as_ref(), open)?;
         self.record(window, &guidance)?;
         Ok(WindowPlan::new(match guidance.next {
@@ -173,7 +180,7 @@ impl PhaseGuide {
     }
 
     fn record(&mut self, window: &Window, guidance: &Guidance<ThreadId>) -> Result<(), reuse_sampler::Error> {
-        let Guidance { phase, predicted, profiled, .. } = *guidance;
+        let Guidance { phase, predicted, profiled, stands_for, .. } = *guidance;
         // a transition cannot be foreseen; it is neither right nor wrong
         if let (Some(predicted), Some(settled)) = (predicted, guidance.detection.settled()) {
             self.predictions.0 += u64::from(predicted == settled);
@@ -184,7 +191,7 @@ impl PhaseGuide {
         record.windows += 1;
         record.profiled += u64::from(profiled);
         let beginning = profiled && (self.windows.len() as u64) < self.options.guide.profile_first;
-        let number = profiled.then(|| record.batches(beginning).begin());
+        let number = if profiled { Some(record.batches(beginning).begin(stands_for)?) } else { None };
         let own = Owner { phase, beginning, profiled: number };
         if beginning {
             record.beginning.windows += 1;
@@ -261,7 +268,7 @@ fn add(
 ) -> Result<(), reuse_sampler::Error> {
     what(&mut record.profile);
     if let Some(window) = owner.profiled {
-        what(record.batches(owner.beginning).of(window)?);
+        what(record.batches(owner.beginning).of(window));
     }
     Ok(())
 }

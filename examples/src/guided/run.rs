@@ -113,22 +113,26 @@ impl PhaseRecord {
         profiled as f64 / windows.max(1) as f64
     }
 
-    /// Weighs the samples of windows after the beginning of the run for the windows that were not profiled, too: all windows
-    /// of the phase together weigh `weight`.
+    /// Weighs the samples of windows for those that were not profiled: each for as many as it stands for, and all windows of
+    /// the phase together for `weight`.
     pub(super) fn weigh(&mut self, weight: f64) -> Result<(), reuse_sampler::Error> {
-        if self.beginning.windows == 0 || self.covered() == 0.0 || self.profiled == self.windows {
+        if self.covered() == 0.0 || self.profiled == self.windows {
             return Ok(());
         }
         let merged = |batches: &Batches| {
             let mut all = ReuseProfile::new(self.profile.line_size());
-            batches.profiles().iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
+            batches.weighed()?.iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
         };
         let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);
-        if all.is_empty() || later.is_empty() {
+        if later.is_empty() {
             return Ok(());
         }
-        let wanted = weight / self.beginning.weight - 1.0;
-        all.merge_weighted(&later, wanted * all.total_weight() as f64 / later.total_weight() as f64)?;
+        if all.is_empty() {
+            all = later;
+        } else {
+            let wanted = weight / self.beginning.weight - 1.0;
+            all.merge_weighted(&later, wanted * all.total_weight() as f64 / later.total_weight() as f64)?;
+        }
         self.profile = all;
         Ok(())
     }

@@ -36,8 +36,10 @@ impl Gaps {
         self.phases.get(&expected).is_none_or(|gap| gap.windows_left == 0)
     }
 
-    /// Notes a window that turned out to belong to `phase`, and whether it was profiled.
-    pub(super) fn note(&mut self, phase: PhaseId, profiled: bool) {
+    /// Notes a window that turned out to belong to `phase`, and whether it was profiled. Returns how many windows of the
+    /// phase one that was profiled stands for: the mean gap at which it was chosen.
+    pub(super) fn note(&mut self, phase: PhaseId, profiled: bool) -> f64 {
+        let stands_for = self.phases.get(&phase).map_or(1.0, |gap| gap.mean);
         if profiled {
             let new = Gap { profiled: 0, mean: self.first / 2.0, windows_left: 0 };
             let gap = self.phases.entry(phase).or_insert(new);
@@ -48,6 +50,7 @@ impl Gaps {
         } else if let Some(gap) = self.phases.get_mut(&phase) {
             gap.windows_left = gap.windows_left.saturating_sub(1);
         }
+        stands_for
     }
 
     /// Profiled windows of `phase`.

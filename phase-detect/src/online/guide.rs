@@ -3,7 +3,7 @@
 //! The guide deals in phases and threads only. What profiling a window means (reuse samples, counters, a trace) is up to
 //! the caller, who turns an [`Action`] into a request to its own profiler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use super::gaps::Gaps;
@@ -34,7 +34,8 @@ pub struct GuideConfig {
     /// Largest number of windows after a profiled one in which samples that are still open are followed. The first two
     /// profiled windows of a phase are followed that far; a quarter of it (at least one window) serves for the others.
     pub follow: u32,
-    /// Share of the samples of a window that may stay unresolved, from 0 to 1: if fewer are open they are not followed.
+    /// Share of the samples of a profiled window that may stay unresolved, from 0 to 1: if fewer are open they are not
+    /// followed.
     pub unresolved: f64,
     /// Seed of the gaps.
     pub seed: u64,
@@ -42,7 +43,7 @@ pub struct GuideConfig {
 
 impl Default for GuideConfig {
     /// The first 32 windows, then gaps from 1 to 32 windows; at most 64 windows of following while more than
-    /// 0.5 % of the samples are open.
+    /// 0.5 % of a window's samples are open.
     fn default() -> Self {
         Self {
             profile_first: PROFILE_FIRST,
@@ -96,6 +97,10 @@ pub struct Guidance<T = u64> {
     pub predicted: Option<PhaseId>,
     /// Whether samples were started in this window.
     pub profiled: bool,
+    /// How many windows of its phase it stands for, if it was profiled: the mean gap at which it was chosen, since gaps
+    /// widen while a phase goes on. 1 at the beginning of the run. Samples that are not weighed by it say too much of
+    /// the time soon after each phase began.
+    pub stands_for: f64,
     /// What to do in the thread's next window.
     pub next: Action,
 }
@@ -111,7 +116,7 @@ pub struct Guidance<T = u64> {
 /// for window in 0..1000_u64 {
 ///     profiled += u32::from(action == Action::Profile); // ask the profiler for it here
 ///     code.add(if window % 100 < 60 { 0x401000 } else { 0x55f730 }, 1.0);
-///     action = guide.observe(0, Some(&code.finish()?), 0.0)?.next;
+///     action = guide.observe(0, Some(&code.finish()?), |_| 0.0)?.next;
 /// }
 /// assert!(profiled < 100); // of 1000 windows
 /// # Ok::<(), phase_detect::Error>(())
@@ -133,12 +138,20 @@ pub struct Guide<C = LeaderFollower, H = PrivateHistories<Ppm>, T = u64> {
     founders: BTreeMap<PhaseId, Signature>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Thread {
     action: Action,
-    followed: u32, // windows since the last profiled one
+    windows: u64,
+    profiled: VecDeque<Profiled>, // since the thread was last left alone
     phase: Option<PhaseId>,
     predicted: Option<PhaseId>,
+}
+
+/// A profiled window whose samples may be worth following.
+#[derive(Clone, Copy, Debug)]
+struct Profiled {
+    number: u64, // among the thread's windows
+    follow: u32, // for so many windows
 }
 
 impl Default for Guide {
@@ -208,8 +221,9 @@ where
 {
     /// Takes a window of `thread` that has just ended and decides what to do in the thread's next one.
     ///
-    /// `signature` is `None` for a window without observed code; it continues the thread's last phase. `open` is the
-    /// share of the window's samples that have not ended yet.
+    /// `signature` is `None` for a window without observed code; it continues the thread's last phase. `open` gives the
+    /// share of the samples started in a window of the thread that have not ended yet: in this window for 0, in the one
+    /// before it for 1, and so on. It is asked for windows that were profiled.
     ///
     /// # Errors
     /// Those of the clusterer, for a signature of the wrong kind or length. The guide stays as it was.
@@ -217,46 +231,50 @@ where
         &mut self,
         thread: T,
         signature: Option<&Signature>,
-        open: f64,
+        open: impl Fn(u64) -> f64,
     ) -> Result<Guidance<T>, Error> {
-        let new = Thread { action: Action::Profile, followed: 0, phase: None, predicted: None };
-        let before = self.threads.get(&thread).copied().unwrap_or(new);
         let detection = match signature {
             Some(signature) => self.detector.observe(thread, signature)?,
             None => self.detector.continue_phase(thread),
         };
-        let phase = detection.phase.or(before.phase).unwrap_or(PhaseId::new(0));
+        let own = self.threads.entry(thread).or_insert_with(|| Thread {
+            action: Action::Profile,
+            windows: 0,
+            profiled: VecDeque::new(),
+            phase: None,
+            predicted: None,
+        });
+        let phase = detection.phase.or(own.phase).unwrap_or(PhaseId::new(0));
         if let Some(signature) = signature {
             self.founders.entry(phase).or_insert_with(|| signature.clone());
         }
-        let profiled = before.action == Action::Profile;
-        if self.windows >= self.config.profile_first {
-            self.gaps.note(phase, profiled);
-        }
+        let profiled = own.action == Action::Profile;
+        let beginning = self.windows < self.config.profile_first;
+        let stands_for = if beginning { 1.0 } else { self.gaps.note(phase, profiled) };
         self.windows += 1;
-        let followed = if profiled { 0 } else { before.followed };
+        own.windows += 1;
+        if profiled {
+            let far = self.config.follow;
+            let again = self.gaps.profiled(phase) > FOLLOWED_FAR;
+            let follow = if again { far.min((far / 4).max(1)) } else { far };
+            own.profiled.push_back(Profiled { number: own.windows, follow });
+        }
+        let now = own.windows;
+        own.profiled.retain(|of| now - of.number < u64::from(of.follow));
         let predicted = detection.prediction.map(|p| p.phase);
         // a phase in transition is not predicted; while it lasts, more of it is expected
         let expected = predicted.filter(|_| !detection.in_transition).unwrap_or(phase);
         let next = if self.windows < self.config.profile_first || self.gaps.is_due(expected) {
             Action::Profile
-        } else if before.action != Action::LeaveAlone
-            && open > self.config.unresolved
-            && followed < self.follow(phase)
-        {
+        } else if own.profiled.iter().any(|of| open(now - of.number) > self.config.unresolved) {
             Action::Follow
         } else {
+            own.profiled.clear();
             Action::LeaveAlone
         };
-        let followed = followed + u32::from(next == Action::Follow);
-        self.threads.insert(thread, Thread { action: next, followed, phase: Some(phase), predicted });
-        Ok(Guidance { detection, phase, predicted: before.predicted, profiled, next })
-    }
-
-    /// How many windows after a profiled one the samples of `phase` are followed.
-    fn follow(&self, phase: PhaseId) -> u32 {
-        let far = self.config.follow;
-        if self.gaps.profiled(phase) > FOLLOWED_FAR { far.min((far / 4).max(1)) } else { far }
+        (own.action, own.phase) = (next, Some(phase));
+        let predicted = std::mem::replace(&mut own.predicted, predicted);
+        Ok(Guidance { detection, phase, predicted, profiled, stands_for, next })
     }
 }
 
@@ -273,7 +291,7 @@ mod tests {
     fn actions(guide: &mut Guide, windows: &[(usize, f64)]) -> Vec<Action> {
         windows
             .iter()
-            .map(|&(entry, open)| guide.observe(0, Some(&corner(entry)), open).unwrap().next)
+            .map(|&(entry, open)| guide.observe(0, Some(&corner(entry)), |_| open).unwrap().next)
             .collect()
     }
 
@@ -287,14 +305,15 @@ mod tests {
             let config =
                 GuideConfig { profile_first: first, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
             let mut guide = Guide::new(Detector::default(), config).unwrap();
-            let seen = (0..20).map(|_| guide.observe(0, Some(&corner(0)), 0.0).unwrap());
+            let seen = (0..20).map(|_| guide.observe(0, Some(&corner(0)), |_| 0.0).unwrap());
             // and the first for which gaps begin
             assert_eq!(seen.filter(|guidance| guidance.profiled).count() as u64, first + 1);
         }
         // they are counted over all threads; the eighth window was decided on when the sixth had ended
         let config = GuideConfig { profile_first: 6, first_gap: 1e9, gap_limit: 1e9, ..Default::default() };
         let mut guide = Guide::new(Detector::default(), config).unwrap();
-        let seen = (0..20).map(|window| guide.observe(window % 2, Some(&corner(0)), 0.0).unwrap().profiled);
+        let seen =
+            (0..20).map(|window| guide.observe(window % 2, Some(&corner(0)), |_| 0.0).unwrap().profiled);
         assert!(seen.eq((0..20).map(|window| window < 8)));
     }
 
@@ -333,7 +352,7 @@ mod tests {
         let mut guide = Guide::default();
         let mix = |a: f64| Signature::frequency([a, 1.0 - a]).unwrap();
         for share in [0.0, 0.3, 0.5, 1.0] {
-            guide.observe(0, Some(&mix(share)), 0.0).unwrap();
+            guide.observe(0, Some(&mix(share)), |_| 0.0).unwrap();
         }
         let [zero, one, two, three] = [0, 1, 2, 3].map(PhaseId::new);
         assert_eq!(guide.lender(two, |p| p != two), Some(one));
@@ -346,11 +365,11 @@ mod tests {
     #[test]
     fn a_window_without_code_continues_the_phase_of_its_thread() {
         let mut guide = Guide::default();
-        assert_eq!(guide.observe(7, None, 0.0).unwrap().phase, PhaseId::new(0));
+        assert_eq!(guide.observe(7, None, |_| 0.0).unwrap().phase, PhaseId::new(0));
         for entry in [0, 1] {
-            guide.observe(0, Some(&corner(entry)), 0.0).unwrap();
+            guide.observe(0, Some(&corner(entry)), |_| 0.0).unwrap();
         }
-        let seen = guide.observe(0, None, 0.0).unwrap();
+        let seen = guide.observe(0, None, |_| 0.0).unwrap();
         assert_eq!((seen.phase, seen.detection.changed, seen.detection.window), (PhaseId::new(1), false, 2));
     }
 

@@ -6,6 +6,7 @@ mod alike;
 mod confidence;
 mod grouped;
 mod hot_spots;
+mod open;
 mod within;
 
 #[cfg(feature = "replay")]
@@ -14,4 +15,5 @@ pub use alike::merge_alike;
 pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use grouped::{Grouped, GroupedProfiles};
 pub use hot_spots::{HotSpot, HotSpots};
+pub use open::OpenSamples;
 pub use within::differences_within_phase;

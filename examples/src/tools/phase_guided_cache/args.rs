@@ -160,6 +160,16 @@ impl Args {
         Target::program(&self.program, options).and_then(Target::in_accesses).map_err(Failure::run)
     }
 
+    /// The largest cache that was asked for, or that this machine has. None is large enough where lines are replaced at
+    /// random: one that was left long ago may still be there.
+    pub(super) fn largest(&self, line_size: LineSize, caches: &DataCaches) -> CacheLines {
+        let bytes = caches.levels.iter().map(|level| level.bytes).chain(self.sizes.iter().copied()).max();
+        match (self.model, bytes) {
+            (Model::Statstack, Some(bytes)) => CacheLines(bytes / u64::from(line_size.bytes())),
+            _ => CacheLines(u64::MAX),
+        }
+    }
+
     pub(super) fn cache_sizes(
         &self,
         line_size: LineSize,

@@ -63,7 +63,8 @@ fn observed(
     let line_size = LineSize::new(args.line_size).map_err(Failure::usage)?;
     let caches = DataCaches::of_this_machine();
     let sizes = args.cache_sizes(line_size, &caches)?;
-    let options = options(args, line_size)?;
+    let mut options = options(args, line_size)?;
+    options.largest = args.largest(line_size, &caches);
 
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, interrupted)?;
