@@ -18,11 +18,12 @@ fn phased() -> impl Iterator<Item = u64> {
     })
 }
 
-/// Classifies a stretch by where in the stream it ended; `None` where it began in the other phase.
-fn classifier() -> impl FnMut(&cache_pirate::Reading) -> PhaseReport<u8> {
+/// Classifies a stretch by where in the stream it ended; `None` where it began in the other phase. Phases have names, as in
+/// a phase profile.
+fn classifier() -> impl FnMut(&cache_pirate::Reading) -> PhaseReport<String> {
     let mut position = 0.0;
     move |reading| {
-        let phase = |at: f64| ((at / 300_000.0) as u64 % 2) as u8;
+        let phase = |at: f64| if (at / 300_000.0) as u64 % 2 == 0 { "A" } else { "B" }.to_owned();
         let (begin, end) = (position, position + reading.target.work);
         position = end;
         let was = (phase(begin) == phase(end - 1.0)).then(|| phase(begin));
@@ -44,9 +45,9 @@ fn each_phase_has_the_curve_it_would_have_alone() {
     let plan = params.check(testbed.cache()).unwrap();
     let run = measure_phases(&mut testbed, &plan, classifier()).unwrap();
     assert!(!run.all.ended, "every phase was measured before the end");
-    assert_eq!(run.phases(), [0, 1]);
-    for (phase, lines) in [(0, 400), (1, 1200)] {
-        let curve = run.curve_of(phase).unwrap();
+    assert_eq!(run.phases(), ["A", "B"]);
+    for (phase, lines) in [("A", 400), ("B", 1200)] {
+        let curve = run.curve_of(phase.to_owned()).unwrap();
         assert_eq!(curve.points().len(), 14);
         let stream: Vec<u64> = random_lines(lines, 9).take(300_000).collect();
         for point in curve.points() {

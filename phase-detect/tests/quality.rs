@@ -260,3 +260,35 @@ fn wavelets_see_what_code_does_not_show() {
     assert!(code > 0.8 * whole, "the code says nothing: {code} of {whole}");
     assert!(picture < 0.1 * code, "wavelets {picture}, block vectors {code}");
 }
+
+/// Phases may be called anything that can be ordered: names say the same as numbers.
+#[test]
+fn phases_are_named_as_in_the_file_they_come_from() {
+    use phase_detect::metrics;
+    let numbers: Vec<u32> = (0..120).map(|window| window / 7 % 3).collect();
+    let names: Vec<String> = numbers.iter().map(|number| format!("phase {number}")).collect();
+    let values: Vec<f64> =
+        (0..120).map(|window| 1.0 + f64::from(window % 5) + f64::from(window / 7 % 3)).collect();
+    let figures = |of: fn(&[u32], &[f64]) -> Result<f64, phase_detect::Error>| of(&numbers, &values).unwrap();
+    let named = |of: fn(&[String], &[f64]) -> Result<f64, phase_detect::Error>| of(&names, &values).unwrap();
+    assert_eq!(figures(per_phase_variation), named(per_phase_variation));
+    assert_eq!(figures(corrected_variation), named(corrected_variation));
+    assert_eq!(figures(metrics::per_phase_error), named(metrics::per_phase_error));
+    assert_eq!(figures(metrics::stability), named(metrics::stability));
+    assert_eq!(adjusted_rand_index(&numbers, &names).unwrap(), 1.0);
+    assert_eq!(metrics::phases_for_coverage(&names, 0.9).unwrap(), 3);
+    assert_eq!(metrics::mean_run_length(&names).unwrap(), metrics::mean_run_length(&numbers).unwrap());
+    let predicted: Vec<Option<String>> = names.iter().cloned().map(Some).collect();
+    assert_eq!(metrics::profile_once(&names, &predicted, 1).unwrap(), [1, 8, 15]);
+    let reconstructed = metrics::reconstruct_from_phases(&names, &values, &[1, 8, 15]).unwrap();
+    assert_eq!(reconstructed, metrics::reconstruct_from_phases(&numbers, &values, &[1, 8, 15]).unwrap());
+    assert_eq!(metrics::statistics(&names, &values).unwrap()[2].phase, "phase 2");
+    let centres = [("phase 0", [1.0, 0.0]), ("phase 1", [0.5, 0.5]), ("phase 2", [0.0, 1.0])]
+        .map(|(name, centre)| (name.to_owned(), centre.to_vec()))
+        .into();
+    let transitions =
+        metrics::transitions(&[&names], &centres, metrics::TransitionConfig::default()).unwrap();
+    assert!(transitions.keys().all(|name| names.contains(name)));
+    let distinct = metrics::distinct_code(&[("A".to_owned(), vec![("f".to_owned(), 1.0)])], 1);
+    assert_eq!(distinct["A"][0].block, "f");
+}

@@ -47,14 +47,14 @@ pub struct PhasedMeasurements<P> {
     pub stretches: Vec<Stretch<P>>,
 }
 
-impl<P: Copy + Eq + Hash> PhasedMeasurements<P> {
+impl<P: Clone + Eq + Hash> PhasedMeasurements<P> {
     /// The phases, in the order they were first seen.
     #[must_use]
     pub fn phases(&self) -> Vec<P> {
         let mut seen = Vec::new();
-        for phase in self.stretches.iter().filter_map(|stretch| stretch.phase) {
-            if !seen.contains(&phase) {
-                seen.push(phase);
+        for phase in self.stretches.iter().filter_map(|stretch| stretch.phase.as_ref()) {
+            if !seen.contains(phase) {
+                seen.push(phase.clone());
             }
         }
         seen
@@ -64,7 +64,7 @@ impl<P: Copy + Eq + Hash> PhasedMeasurements<P> {
     pub fn intervals_of(&self, phase: P) -> impl Iterator<Item = Interval> + '_ {
         self.stretches
             .iter()
-            .filter(move |stretch| stretch.phase == Some(phase))
+            .filter(move |stretch| stretch.phase.as_ref() == Some(&phase))
             .filter_map(|stretch| self.all.intervals.get(stretch.interval?).copied())
     }
 
@@ -85,7 +85,7 @@ impl<P: Copy + Eq + Hash> PhasedMeasurements<P> {
 ///
 /// # Errors
 /// Those of the testbed.
-pub fn measure_phases<T: Testbed, P: Copy + Eq + Hash>(
+pub fn measure_phases<T: Testbed, P: Clone + Eq + Hash>(
     testbed: &mut T,
     plan: &Plan,
     mut classify: impl FnMut(&Reading) -> PhaseReport<P>,
@@ -98,27 +98,31 @@ pub fn measure_phases<T: Testbed, P: Copy + Eq + Hash>(
             if places.complete(plan.cycles) {
                 return Ok(Next::Continue);
             }
-            let stolen = plan.stolen[places.wanted(expected)];
+            let stolen = plan.stolen[places.wanted(expected.as_ref())];
             let next = session.change_to(stolen, |reading| {
                 let report = classify(reading);
+                stretches.push(Stretch {
+                    work: reading.target.work,
+                    phase: report.was.clone(),
+                    interval: None,
+                });
                 expected = report.next.or(report.was);
-                stretches.push(Stretch { work: reading.target.work, phase: report.was, interval: None });
             })?;
             if next == Next::Ended {
                 return Ok(next);
             }
             let (interval, next) = session.interval(plan.interval)?;
             let report = classify(&interval.counts);
-            expected = report.next.or(report.was);
             let number = result.intervals.len();
             stretches.push(Stretch {
                 work: interval.counts.target.work,
-                phase: report.was,
+                phase: report.was.clone(),
                 interval: Some(number),
             });
             let size = plan.stolen.partition_point(|&s| s < interval.stolen);
-            let cycle = places.done(report.was, size);
+            let cycle = places.done(report.was.as_ref(), size);
             result.intervals.push(Interval { cycle, ..interval });
+            expected = report.next.or(report.was);
             if next == Next::Ended {
                 return Ok(next);
             }
@@ -134,14 +138,14 @@ struct Places<P> {
     nobody: usize,              // place of what belongs to no phase
 }
 
-impl<P: Copy + Eq> Places<P> {
+impl<P: Clone + Eq> Places<P> {
     fn new(plan: &Plan) -> Self {
         Self { sizes: plan.stolen.len(), phases: Vec::new(), nobody: 0 }
     }
 
     /// The size to measure next: the first of those that the phase was measured at least often.
-    fn wanted(&self, phase: Option<P>) -> usize {
-        let Some((_, counts)) = self.phases.iter().find(|(p, _)| Some(*p) == phase) else {
+    fn wanted(&self, phase: Option<&P>) -> usize {
+        let Some((_, counts)) = self.phases.iter().find(|(p, _)| Some(p) == phase) else {
             return self.nobody;
         };
         let least = counts.iter().min().copied().unwrap_or(0);
@@ -149,13 +153,13 @@ impl<P: Copy + Eq> Places<P> {
     }
 
     /// Counts an interval and answers how many there were before it.
-    fn done(&mut self, phase: Option<P>, size: usize) -> u64 {
+    fn done(&mut self, phase: Option<&P>, size: usize) -> u64 {
         let Some(phase) = phase else {
             self.nobody = (self.nobody + 1) % self.sizes;
             return 0;
         };
-        let place = self.phases.iter().position(|(p, _)| *p == phase).unwrap_or_else(|| {
-            self.phases.push((phase, vec![0; self.sizes]));
+        let place = self.phases.iter().position(|(p, _)| p == phase).unwrap_or_else(|| {
+            self.phases.push((phase.clone(), vec![0; self.sizes]));
             self.phases.len() - 1
         });
         let count = &mut self.phases[place].1[size];

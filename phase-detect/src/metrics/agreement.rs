@@ -17,10 +17,10 @@ use crate::Error;
 ///
 /// # References
 /// Hubert, Arabie, *Comparing partitions*, Journal of Classification 2, 1985.
-pub fn adjusted_rand_index<P: Copy + Ord, Q: Copy + Ord>(a: &[P], b: &[Q]) -> Result<f64, Error> {
+pub fn adjusted_rand_index<P: Ord, Q: Ord>(a: &[P], b: &[Q]) -> Result<f64, Error> {
     check_lengths("labels", a.len(), b.len())?;
-    let both = pairs(a.iter().copied().zip(b.iter().copied()));
-    let (in_a, in_b) = (pairs(a.iter().copied()), pairs(b.iter().copied()));
+    let both = pairs(a.iter().zip(b));
+    let (in_a, in_b) = (pairs(a.iter()), pairs(b.iter()));
     let all = choose2(a.len() as u64);
     let expected = if all == 0.0 { 0.0 } else { in_a * in_b / all };
     let most = f64::midpoint(in_a, in_b);

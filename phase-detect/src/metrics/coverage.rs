@@ -14,7 +14,7 @@ use crate::Error;
 ///
 /// # References
 /// Paper II, II.4.2, figure II.4.
-pub fn phases_for_coverage<P: Copy + Ord>(labels: &[P], share: f64) -> Result<usize, Error> {
+pub fn phases_for_coverage<P: Ord>(labels: &[P], share: f64) -> Result<usize, Error> {
     check_lengths("labels", labels.len(), labels.len())?;
     if !(0.0..=1.0).contains(&share) {
         return Err(Error::Parameter {
@@ -23,8 +23,8 @@ pub fn phases_for_coverage<P: Copy + Ord>(labels: &[P], share: f64) -> Result<us
             limit: "it is a share of the windows, from 0 to 1",
         });
     }
-    let mut counts: BTreeMap<P, usize> = BTreeMap::new();
-    for &label in labels {
+    let mut counts: BTreeMap<&P, usize> = BTreeMap::new();
+    for label in labels {
         *counts.entry(label).or_default() += 1;
     }
     let mut sizes: Vec<usize> = counts.into_values().collect();
@@ -50,7 +50,7 @@ pub fn phases_for_coverage<P: Copy + Ord>(labels: &[P], share: f64) -> Result<us
 ///
 /// # References
 /// Sembrant, thesis 2012, 2.5.1, figure 2.2.
-pub fn mean_run_length<P: Copy + Ord>(labels: &[P]) -> Result<f64, Error> {
+pub fn mean_run_length<P: Ord>(labels: &[P]) -> Result<f64, Error> {
     check_lengths("labels", labels.len(), labels.len())?;
     let changes = labels.windows(2).filter(|pair| pair[0] != pair[1]).count();
     Ok(labels.len() as f64 / (changes + 1) as f64)

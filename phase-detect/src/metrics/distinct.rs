@@ -39,13 +39,13 @@ pub struct DistinctCode<B> {
 /// ```
 pub fn distinct_code<P, B>(phases: &[(P, Vec<(B, f64)>)], most: usize) -> BTreeMap<P, Vec<DistinctCode<B>>>
 where
-    P: Copy + Ord,
-    B: Copy + Ord + Hash,
+    P: Clone + Ord,
+    B: Clone + Ord + Hash,
 {
     let weight = |blocks: &[(B, f64)]| blocks.iter().map(|&(_, weight)| weight).sum::<f64>();
-    let mut overall: HashMap<B, f64> = HashMap::new();
-    for &(block, weight) in phases.iter().flat_map(|(_, blocks)| blocks) {
-        *overall.entry(block).or_default() += weight;
+    let mut overall: HashMap<&B, f64> = HashMap::new();
+    for (block, weight) in phases.iter().flat_map(|(_, blocks)| blocks) {
+        *overall.entry(block).or_default() += *weight;
     }
     let all: f64 = phases.iter().map(|(_, blocks)| weight(blocks)).sum();
     let share = |part: f64, of: f64| if of > 0.0 { (part / of).clamp(0.0, 1.0) } else { 0.0 };
@@ -53,10 +53,10 @@ where
         let own = weight(blocks);
         let mut blocks: Vec<DistinctCode<B>> = blocks
             .iter()
-            .map(|&(block, weight)| DistinctCode {
-                block,
-                share: share(weight, own),
-                elsewhere: share(overall[&block] - weight, all - own),
+            .map(|(block, weight)| DistinctCode {
+                block: block.clone(),
+                share: share(*weight, own),
+                elsewhere: share(overall[block] - weight, all - own),
             })
             .collect();
         let more = |code: &DistinctCode<B>| code.share - code.elsewhere;
@@ -64,7 +64,7 @@ where
         blocks.truncate(most);
         blocks
     };
-    phases.iter().map(|(phase, blocks)| (*phase, of_phase(blocks))).collect()
+    phases.iter().map(|(phase, blocks)| (phase.clone(), of_phase(blocks))).collect()
 }
 
 #[cfg(test)]

@@ -19,18 +19,18 @@ use crate::Error;
 ///
 /// # References
 /// Paper I, I.7.1.
-pub fn profile_once<P: Copy + Ord>(
+pub fn profile_once<P: Ord>(
     labels: &[P],
     predicted: &[Option<P>],
     seen_before: usize,
 ) -> Result<Vec<usize>, Error> {
     check_lengths("predictions", labels.len(), predicted.len())?;
-    let mut seen: BTreeMap<P, usize> = BTreeMap::new();
-    let mut profiled: BTreeSet<P> = BTreeSet::new();
+    let mut seen: BTreeMap<&P, usize> = BTreeMap::new();
+    let mut profiled: BTreeSet<&P> = BTreeSet::new();
     let mut windows = Vec::new();
-    for (window, (&label, prediction)) in labels.iter().zip(predicted).enumerate() {
-        let wanted = prediction.filter(|p| !profiled.contains(p));
-        if wanted.is_some_and(|p| seen.get(&p).copied().unwrap_or(0) >= seen_before) {
+    for (window, (label, prediction)) in labels.iter().zip(predicted).enumerate() {
+        let wanted = prediction.as_ref().filter(|p| !profiled.contains(p));
+        if wanted.is_some_and(|p| seen.get(p).copied().unwrap_or(0) >= seen_before) {
             windows.push(window);
             profiled.insert(label);
         }
@@ -48,7 +48,7 @@ pub fn profile_once<P: Copy + Ord>(
 ///
 /// # References
 /// Paper I, I.7.1, figures I.12 and I.13.
-pub fn reconstruct_from_phases<P: Copy + Ord>(
+pub fn reconstruct_from_phases<P: Ord>(
     labels: &[P],
     values: &[f64],
     measured: &[usize],
@@ -66,11 +66,7 @@ pub fn reconstruct_from_phases<P: Copy + Ord>(
 ///
 /// # References
 /// Paper I, I.7.1, figure I.11.
-pub fn estimate_from_phases<P: Copy + Ord>(
-    labels: &[P],
-    values: &[f64],
-    measured: &[usize],
-) -> Result<f64, Error> {
+pub fn estimate_from_phases<P: Ord>(labels: &[P], values: &[f64], measured: &[usize]) -> Result<f64, Error> {
     let phases = phase_values(labels, values, measured)?;
     Ok(mean_of_known(labels, &phases))
 }
@@ -111,17 +107,17 @@ fn check_measured(windows: usize, measured: &[usize]) -> Result<(), Error> {
 }
 
 /// Median of the measured windows of each phase.
-fn phase_values<P: Copy + Ord>(
-    labels: &[P],
+fn phase_values<'a, P: Ord>(
+    labels: &'a [P],
     values: &[f64],
     measured: &[usize],
-) -> Result<BTreeMap<P, f64>, Error> {
+) -> Result<BTreeMap<&'a P, f64>, Error> {
     check_lengths("values", labels.len(), values.len())?;
     check_values(values)?;
     check_measured(labels.len(), measured)?;
-    let mut samples: BTreeMap<P, Vec<f64>> = BTreeMap::new();
+    let mut samples: BTreeMap<&P, Vec<f64>> = BTreeMap::new();
     for &window in measured {
-        samples.entry(labels[window]).or_default().push(values[window]);
+        samples.entry(&labels[window]).or_default().push(values[window]);
     }
     Ok(samples.into_iter().map(|(phase, values)| (phase, median(values))).collect())
 }
@@ -131,7 +127,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
-fn mean_of_known<P: Copy + Ord>(labels: &[P], phases: &BTreeMap<P, f64>) -> f64 {
+fn mean_of_known<P: Ord>(labels: &[P], phases: &BTreeMap<&P, f64>) -> f64 {
     let known: Vec<f64> = labels.iter().filter_map(|l| phases.get(l).copied()).collect();
     known.iter().sum::<f64>() / known.len().max(1) as f64
 }

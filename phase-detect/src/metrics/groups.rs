@@ -40,12 +40,12 @@ impl<P> PhaseStatistics<P> {
 /// # Errors
 /// [`Error::Windows`] unless there is one value per label, [`Error::NoWindows`] without any, [`Error::BadValue`] for a
 /// negative value or one that is not finite.
-pub fn statistics<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<Vec<PhaseStatistics<P>>, Error> {
+pub fn statistics<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<Vec<PhaseStatistics<P>>, Error> {
     check_lengths("values", labels.len(), values.len())?;
     check_values(values)?;
-    let mut groups: BTreeMap<P, Vec<f64>> = BTreeMap::new();
-    for (&label, &value) in labels.iter().zip(values) {
+    let mut groups: BTreeMap<&P, Vec<f64>> = BTreeMap::new();
+    for (label, &value) in labels.iter().zip(values) {
         groups.entry(label).or_default().push(value);
     }
-    Ok(groups.into_iter().map(|(phase, values)| PhaseStatistics::new(phase, &values)).collect())
+    Ok(groups.into_iter().map(|(phase, values)| PhaseStatistics::new(phase.clone(), &values)).collect())
 }

@@ -56,7 +56,7 @@ impl Stab {
     /// # Errors
     /// As [`statistics`](super::statistics); [`Error::Parameter`] if z, the error or the interval is not positive
     /// and finite, or the fewest windows are negative or not finite.
-    pub fn of<P: Copy + Ord>(&self, labels: &[P], values: &[f64], interval: f64) -> Result<f64, Error> {
+    pub fn of<P: Clone + Ord>(&self, labels: &[P], values: &[f64], interval: f64) -> Result<f64, Error> {
         positive("interval", interval)?;
         let windows: f64 = self.baseline(labels, values)?;
         Ok(windows * interval / NORMAL_INSTRUCTIONS)
@@ -66,7 +66,7 @@ impl Stab {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub fn baseline<P: Copy + Ord>(&self, labels: &[P], values: &[f64]) -> Result<f64, Error> {
+    pub fn baseline<P: Clone + Ord>(&self, labels: &[P], values: &[f64]) -> Result<f64, Error> {
         if !(0.0..f64::INFINITY).contains(&self.fewest) {
             let limit = "it must be finite and not negative";
             return Err(Error::Parameter { name: "fewest", value: self.fewest, limit });

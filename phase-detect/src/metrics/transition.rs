@@ -66,14 +66,14 @@ pub enum Transition<P> {
 /// assert_eq!(found.into_iter().collect::<Vec<_>>(), [('x', Transition::Mixture('a', 'b'))]);
 /// # Ok::<(), phase_detect::Error>(())
 /// ```
-pub fn transitions<P: Copy + Ord>(
+pub fn transitions<P: Clone + Ord>(
     threads: &[&[P]],
     centres: &BTreeMap<P, Vec<f64>>,
     config: TransitionConfig,
 ) -> Result<BTreeMap<P, Transition<P>>, Error> {
     check(threads, centres, config)?;
     let clusters = Clusters::of(threads);
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<&P, Transition<P>> = BTreeMap::new();
     let all: usize = clusters.windows.values().sum();
     for (&label, &windows) in &clusters.windows {
         if windows < config.windows && (windows as f64) < config.share * all as f64 {
@@ -81,21 +81,21 @@ pub fn transitions<P: Copy + Ord>(
         }
     }
     // The smallest first: what is a transition itself is no end of another.
-    let mut order: Vec<(usize, P)> = clusters.windows.iter().map(|(&label, &n)| (n, label)).collect();
+    let mut order: Vec<(usize, &P)> = clusters.windows.iter().map(|(&label, &n)| (n, label)).collect();
     order.sort_unstable();
     for (windows, label) in order {
-        if found.contains_key(&label) {
+        if found.contains_key(label) {
             continue;
         }
-        let larger = |other: P| clusters.windows[&other] > windows && !found.contains_key(&other);
+        let larger = |other: &P| clusters.windows[other] > windows && !found.contains_key(other);
         if let Some((a, b)) = clusters.mixture(label, larger, centres, config.tolerance) {
-            found.insert(label, Transition::Mixture(a, b));
+            found.insert(label, Transition::Mixture(a.clone(), b.clone()));
         }
     }
-    Ok(found)
+    Ok(found.into_iter().map(|(label, transition)| (label.clone(), transition)).collect())
 }
 
-fn check<P: Copy + Ord>(
+fn check<P: Ord>(
     threads: &[&[P]],
     centres: &BTreeMap<P, Vec<f64>>,
     config: TransitionConfig,
@@ -120,20 +120,20 @@ fn check<P: Copy + Ord>(
 const NEIGHBOURS: usize = 8;
 
 /// Windows of each cluster, and what lies beside them.
-struct Clusters<P> {
-    windows: BTreeMap<P, usize>,
+struct Clusters<'a, P> {
+    windows: BTreeMap<&'a P, usize>,
     /// The labels right before and after each window of a cluster.
-    beside: BTreeMap<P, Vec<[Option<P>; 2]>>,
+    beside: BTreeMap<&'a P, Vec<[Option<&'a P>; 2]>>,
 }
 
-impl<P: Copy + Ord> Clusters<P> {
-    fn of(threads: &[&[P]]) -> Self {
+impl<'a, P: Ord> Clusters<'a, P> {
+    fn of(threads: &[&'a [P]]) -> Self {
         let (mut windows, mut beside) = (BTreeMap::new(), BTreeMap::new());
         for labels in threads {
-            for (at, &label) in labels.iter().enumerate() {
+            for (at, label) in labels.iter().enumerate() {
                 *windows.entry(label).or_default() += 1;
-                let before = at.checked_sub(1).map(|at| labels[at]);
-                let after = labels.get(at + 1).copied();
+                let before = at.checked_sub(1).map(|at| &labels[at]);
+                let after = labels.get(at + 1);
                 beside.entry(label).or_insert_with(Vec::new).push([before, after]);
             }
         }
@@ -143,25 +143,25 @@ impl<P: Copy + Ord> Clusters<P> {
     /// The two larger phases that `label` is a mixture of.
     fn mixture(
         &self,
-        label: P,
-        larger: impl Fn(P) -> bool,
+        label: &'a P,
+        larger: impl Fn(&P) -> bool,
         centres: &BTreeMap<P, Vec<f64>>,
         tolerance: f64,
-    ) -> Option<(P, P)> {
-        let own = centres.get(&label)?;
-        let mut neighbours: BTreeMap<P, usize> = BTreeMap::new();
-        for other in self.beside[&label].iter().flatten().flatten() {
-            if *other != label && larger(*other) && centres.contains_key(other) {
-                *neighbours.entry(*other).or_default() += 1;
+    ) -> Option<(&'a P, &'a P)> {
+        let own = centres.get(label)?;
+        let mut neighbours: BTreeMap<&P, usize> = BTreeMap::new();
+        for other in self.beside[label].iter().copied().flatten().flatten() {
+            if other != label && larger(other) && centres.contains_key(other) {
+                *neighbours.entry(other).or_default() += 1;
             }
         }
-        let mut neighbours: Vec<(usize, P)> = neighbours.into_iter().map(|(p, n)| (n, p)).collect();
-        neighbours.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut neighbours: Vec<(usize, &P)> = neighbours.into_iter().map(|(p, n)| (n, p)).collect();
+        neighbours.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         neighbours.truncate(NEIGHBOURS);
-        let mut best: Option<(f64, (P, P))> = None;
+        let mut best: Option<(f64, (&P, &P))> = None;
         for (at, &(_, a)) in neighbours.iter().enumerate() {
             for &(_, b) in &neighbours[at + 1..] {
-                let distance = from_line(own, &centres[&a], &centres[&b]);
+                let distance = from_line(own, &centres[a], &centres[b]);
                 let nearer = distance <= tolerance && best.is_none_or(|(nearest, _)| distance < nearest);
                 if nearer && self.at_borders(label, a, b) {
                     best = Some((distance, (a.min(b), a.max(b))));
@@ -172,9 +172,9 @@ impl<P: Copy + Ord> Clusters<P> {
     }
 
     /// Whether at least half of the windows touch one of the two phases.
-    fn at_borders(&self, label: P, a: P, b: P) -> bool {
-        let beside = &self.beside[&label];
-        let touching = |pair: &&[Option<P>; 2]| pair.iter().flatten().any(|&p| p == a || p == b);
+    fn at_borders(&self, label: &P, a: &P, b: &P) -> bool {
+        let beside = &self.beside[label];
+        let touching = |pair: &&[Option<&P>; 2]| pair.iter().flatten().any(|&p| p == a || p == b);
         2 * beside.iter().filter(touching).count() >= beside.len()
     }
 }

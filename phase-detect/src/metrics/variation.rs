@@ -19,7 +19,7 @@ fn weighted<P>(phases: &[PhaseStatistics<P>], f: impl Fn(&PhaseStatistics<P>) ->
 ///
 /// # References
 /// Paper I, I.5.1; Huffmire, Sherwood, PACT 2006, equation 2.
-pub fn per_phase_variation<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
+pub fn per_phase_variation<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
     Ok(weighted(&statistics(labels, values)?, PhaseStatistics::variation))
 }
 
@@ -46,11 +46,11 @@ pub fn whole_program_variation(values: &[f64]) -> Result<f64, Error> {
 ///
 /// # References
 /// Paper I, I.5.1.
-pub fn corrected_variation<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
+pub fn corrected_variation<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
     let whole = whole_program_variation(values)?;
     let alone = |i: usize| (i == 0 || labels[i - 1] != labels[i]) && labels.get(i + 1) != Some(&labels[i]);
-    let corrected: Vec<Option<P>> =
-        labels.iter().enumerate().map(|(i, &label)| (!alone(i)).then_some(label)).collect();
+    let corrected: Vec<Option<&P>> =
+        labels.iter().enumerate().map(|(i, label)| (!alone(i)).then_some(label)).collect();
     let phases = statistics(&corrected, values)?;
     Ok(weighted(&phases, |p| if p.phase.is_some() { p.variation() } else { whole }))
 }
@@ -63,7 +63,7 @@ pub fn corrected_variation<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Resul
 ///
 /// # Errors
 /// As [`statistics`].
-pub fn stability<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
+pub fn stability<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
     Ok(1.0 - per_phase_variation(labels, values)?)
 }
 
@@ -78,7 +78,7 @@ pub fn stability<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Err
 ///
 /// # References
 /// Huffmire, Sherwood, *Wavelet-Based Phase Classification*, PACT 2006, equation 3.
-pub fn weighted_standard_deviation<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
+pub fn weighted_standard_deviation<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
     Ok(weighted(&statistics(labels, values)?, |p| p.standard_deviation))
 }
 
@@ -93,7 +93,7 @@ pub fn weighted_standard_deviation<P: Copy + Ord>(labels: &[P], values: &[f64]) 
 ///
 /// # References
 /// Paper II, II.4.1, figure II.3.
-pub fn per_phase_error<P: Copy + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
+pub fn per_phase_error<P: Clone + Ord>(labels: &[P], values: &[f64]) -> Result<f64, Error> {
     let phases = statistics(labels, values)?;
     let means: Vec<f64> = labels
         .iter()

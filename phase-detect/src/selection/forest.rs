@@ -56,7 +56,7 @@ impl Default for ForestConfig {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",
-    serde(try_from = "Saved<P>", bound(deserialize = "P: Copy + Ord + serde::Deserialize<'de>"))
+    serde(try_from = "Saved<P>", bound(deserialize = "P: Clone + Ord + serde::Deserialize<'de>"))
 )]
 pub struct Forest<P> {
     // the classes, ascending; not empty
@@ -77,7 +77,7 @@ struct Saved<P> {
 }
 
 #[cfg(feature = "serde")]
-impl<P: Copy + Ord> TryFrom<Saved<P>> for Forest<P> {
+impl<P: Clone + Ord> TryFrom<Saved<P>> for Forest<P> {
     type Error = Error;
 
     fn try_from(Saved { classes, trees, importance, accuracy }: Saved<P>) -> Result<Self, Error> {
@@ -105,7 +105,7 @@ impl ForestConfig {
     ///
     /// # Cost
     /// Trees x depth x features per split x windows x log windows.
-    pub fn grow<P: Copy + Ord>(&self, columns: &[Vec<f64>], classes: &[P]) -> Result<Forest<P>, Error> {
+    pub fn grow<P: Clone + Ord>(&self, columns: &[Vec<f64>], classes: &[P]) -> Result<Forest<P>, Error> {
         self.check()?;
         if columns.is_empty() {
             return Err(Error::NoEntries);
@@ -212,7 +212,7 @@ fn winner(votes: &[u32]) -> usize {
     best
 }
 
-impl<P: Copy> Forest<P> {
+impl<P: Clone> Forest<P> {
     /// The Gini importance of each feature; they sum to 1, or are all 0 if nothing could be split.
     ///
     /// # Formula
@@ -242,6 +242,6 @@ impl<P: Copy> Forest<P> {
         for tree in &self.trees {
             votes[tree.predict(|f| features[f]) as usize] += 1;
         }
-        Ok(self.classes[winner(&votes)])
+        Ok(self.classes[winner(&votes)].clone())
     }
 }

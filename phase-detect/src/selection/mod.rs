@@ -100,7 +100,7 @@ impl CounterSelection {
     ///
     /// # References
     /// The POP detector paper, section III and table I.
-    pub fn select<P: Copy + Ord>(
+    pub fn select<P: Clone + Ord>(
         &self,
         base: &[Signature],
         others: &[&[Signature]],
