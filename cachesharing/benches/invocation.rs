@@ -75,7 +75,7 @@ fn invocation(c: &mut Criterion) {
                 let mut sharing = Sharing::default();
                 c.bench_function(&format!("{name}/{count} programs/{label}"), |b| {
                     b.iter(|| {
-                        share(&model, &cache, black_box(curves), probes, &mut sharing);
+                        share(&model, &cache, black_box(curves), probes, &mut sharing).unwrap();
                         sharing.residual()
                     });
                 });

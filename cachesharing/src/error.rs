@@ -162,10 +162,12 @@ pub enum Error {
     },
 }
 
-/// Accepts finite values above 0.
+/// Accepts finite values above 0, of a size whose products with others are finite too.
 pub(crate) fn above_zero(what: &'static str, value: f64) -> Result<f64, Error> {
-    if value.is_finite() && value > 0.0 {
+    if (1e-24..=1e24).contains(&value) {
         Ok(value)
+    } else if value.is_finite() && value > 0.0 {
+        Err(Error::Value { what, value, remedy: "a number from 1e-24 to 1e24" })
     } else {
         Err(Error::Value { what, value, remedy: "a finite number above 0" })
     }

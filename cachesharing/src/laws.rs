@@ -57,10 +57,10 @@ pub fn sharing_model<M: SharingModel + ?Sized>(model: &M, seed: u64) -> Result<(
             }
         };
         let (mut sharing, mut again, mut back) = Default::default();
-        share(model, &cache, &list, Probes::Cliffs, &mut sharing);
-        share(model, &cache, &list, Probes::Cliffs, &mut again);
+        share(model, &cache, &list, Probes::Cliffs, &mut sharing)?;
+        share(model, &cache, &list, Probes::Cliffs, &mut again)?;
         let reversed: Vec<&CacheCurve> = list.iter().rev().copied().collect();
-        share(model, &cache, &reversed, Probes::Cliffs, &mut back);
+        share(model, &cache, &reversed, Probes::Cliffs, &mut back)?;
         let (sharing, again, back): (Sharing, Sharing, Sharing) = (sharing, again, back);
         let bytes: f64 = sharing.shares().iter().map(|s| s.bytes).sum();
         check("shares add up to the cache", bytes / CACHE as f64, 1.0, SHARES)?;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::error::Error;
-use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel, share};
+use crate::{CacheCurve, Probes, Program, SharedCache, Sharing, SharingModel};
 
 /// How ways are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,12 +76,12 @@ impl Partition {
 ///
 /// # Errors
 /// [`Error::Value`] unless the cache has 1 to 64 ways; [`Error::Count`] without programs, or for more programs than ways
-/// if each is to have its own; [`Error::MixedLineSizes`].
+/// if each is to have its own; [`Error::MixedUnits`] and [`Error::MixedLineSizes`] for programs that count differently.
 ///
 /// # Cost
 /// Of n programs and w ways, n w^2 for partitions of their own; clusters need n^2 w solutions of the model and
 /// n^4 w^2 steps.
-pub fn partition<P: Copy + Eq + Hash, M: SharingModel + ?Sized>(
+pub fn partition<P: Clone + Eq + Hash, M: SharingModel + ?Sized>(
     cache: &SharedCache,
     programs: &[&Program<P>],
     model: &M,
@@ -103,6 +103,7 @@ pub fn partition<P: Copy + Eq + Hash, M: SharingModel + ?Sized>(
             remedy: "at most one for each way, or clusters",
         });
     }
+    crate::program::of_one_unit(programs)?;
     let averages = programs.iter().map(|program| program.average()).collect::<Result<Vec<_>, _>>()?;
     let cache = SharedCache::new(cache.bytes() as u64)?.with_ways(ways)?;
     let mut costs = Costs { cache, ways, programs, averages, model, known: HashMap::new() };
@@ -125,7 +126,7 @@ struct Costs<'a, P, M: ?Sized> {
     known: HashMap<Vec<usize>, Vec<Vec<f64>>>, // by ways less 1, slowdowns of the members
 }
 
-impl<P: Copy + Eq + Hash, M: SharingModel + ?Sized> Costs<'_, P, M> {
+impl<P: Clone + Eq + Hash, M: SharingModel + ?Sized> Costs<'_, P, M> {
     fn of(&mut self, group: &[usize]) -> &[Vec<f64>] {
         if !self.known.contains_key(group) {
             let costs = (1..=self.ways).map(|ways| self.slowdowns(group, ways)).collect();
@@ -142,7 +143,13 @@ impl<P: Copy + Eq + Hash, M: SharingModel + ?Sized> Costs<'_, P, M> {
         }
         let curves: Vec<&CacheCurve> = group.iter().map(|&i| &self.averages[i]).collect();
         let mut sharing = Sharing::default();
-        share(self.model, &self.cache.resized(part), &curves, Probes::Starts, &mut sharing);
+        crate::sharing::share_alike(
+            self.model,
+            &self.cache.resized(part),
+            &curves,
+            Probes::Starts,
+            &mut sharing,
+        );
         let states = sharing.solutions() as f64;
         let cpi = |i: usize| {
             let others = sharing.other_solutions().map(|shares| shares[i].cpi);

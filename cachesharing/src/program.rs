@@ -75,14 +75,15 @@ pub(crate) struct PlacedWindow {
     pub curve: Option<usize>, // < curves
 }
 
-impl<P: Copy + Eq + Hash> Program<P> {
+impl<P: Clone + Eq + Hash> Program<P> {
     /// A program of `windows`, with a curve for each phase that `phases` names.
     ///
     /// A phase without a curve gets the average of those of its windows that have one, weighted by work.
     ///
     /// # Errors
     /// [`Error::NoWindows`]; [`Error::NoCurve`] for a window without curve whose phase has none either;
-    /// [`Error::PhaseTwice`]; [`Error::Value`] for work that is not above 0; [`Error::MixedLineSizes`].
+    /// [`Error::PhaseTwice`]; [`Error::Value`] for work that is not above 0; [`Error::MixedLineSizes`] for curves of
+    /// different line sizes.
     pub fn new(
         name: impl Into<String>,
         phases: impl IntoIterator<Item = (P, CacheCurve)>,
@@ -93,7 +94,7 @@ impl<P: Copy + Eq + Hash> Program<P> {
         let mut ids: Vec<P> = Vec::new();
         let mut given: Vec<Option<CacheCurve>> = Vec::new();
         for (index, (phase, curve)) in phases.into_iter().enumerate() {
-            if numbers.insert(phase, index).is_some() {
+            if numbers.insert(phase.clone(), index).is_some() {
                 return Err(Error::PhaseTwice { program: name, index });
             }
             ids.push(phase);
@@ -103,8 +104,8 @@ impl<P: Copy + Eq + Hash> Program<P> {
         let mut curves = Vec::new();
         for Window { work, phase, curve } in windows {
             above_zero("the work of a window", work)?;
-            let phase = *numbers.entry(phase).or_insert_with(|| {
-                ids.push(phase);
+            let phase = *numbers.entry(phase).or_insert_with_key(|phase| {
+                ids.push(phase.clone());
                 given.push(None);
                 ids.len() - 1
             });
@@ -117,6 +118,7 @@ impl<P: Copy + Eq + Hash> Program<P> {
         if placed.is_empty() {
             return Err(Error::NoWindows { program: name });
         }
+        of_one_line_size(given.iter().flatten().chain(&curves))?;
         let phases = ids
             .into_iter()
             .zip(given)
@@ -134,7 +136,7 @@ impl<P: Copy + Eq + Hash> Program<P> {
     /// # Errors
     /// [`Error::Value`] for work that is not above 0.
     pub fn steady(name: impl Into<String>, phase: P, curve: CacheCurve, work: f64) -> Result<Self, Error> {
-        Self::new(name, [(phase, curve)], [Window::of_phase(work, phase)])
+        Self::new(name, [(phase.clone(), curve)], [Window::of_phase(work, phase)])
     }
 }
 
@@ -213,6 +215,23 @@ impl<P> Program<P> {
     fn curve_of(&self, window: &PlacedWindow) -> &CacheCurve {
         window.curve.map_or(&self.phases[window.phase].1, |curve| &self.curves[curve])
     }
+}
+
+/// Checks that curves count lines of one size.
+pub(crate) fn of_one_line_size<'a>(curves: impl IntoIterator<Item = &'a CacheCurve>) -> Result<(), Error> {
+    let mut sizes = curves.into_iter().map(CacheCurve::line_size);
+    let Some(left) = sizes.next() else { return Ok(()) };
+    sizes.find(|&right| right != left).map_or(Ok(()), |right| Err(Error::MixedLineSizes { left, right }))
+}
+
+/// Checks that programs count work, time and lines alike.
+pub(crate) fn of_one_unit<P>(programs: &[&Program<P>]) -> Result<(), Error> {
+    let Some(first) = programs.first() else { return Ok(()) };
+    let name = |p: &Program<P>| format!("{:?} per {}", p.units.time, p.units.work);
+    if let Some(other) = programs.iter().find(|other| other.units != first.units) {
+        return Err(Error::MixedUnits { left: name(first), right: name(other) });
+    }
+    of_one_line_size(programs.iter().flat_map(|program| program.phases.iter().map(|(_, curve)| curve)))
 }
 
 fn phase_average(

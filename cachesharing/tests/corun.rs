@@ -195,7 +195,7 @@ fn the_model_is_asked_once_for_each_set_of_phases_that_meet() {
         let (x, y) = (curve(&a, entry.phases[0]), curve(&b, entry.phases[1]));
         let mut sharing = Sharing::default();
         let cache = SharedCache::new(CACHE).unwrap();
-        cachesharing::share(&EvictionAge::default(), &cache, &[&x, &y], Probes::One, &mut sharing);
+        cachesharing::share(&EvictionAge::default(), &cache, &[&x, &y], Probes::One, &mut sharing).unwrap();
         assert_eq!(entry.sharing.shares(), sharing.shares());
     }
 }

@@ -109,6 +109,22 @@ fn bad_files_are_refused() {
                     "points": [{"bytes": 4096, "cpi": 1.5, "miss_ratio": 0.1}],
                     "reuse": {"way_bytes": 256, "variances": [0.5], "reuses": [[0, -1.0, 1.0]]}}"#;
     assert!(matches!(read(times), Err(Error::Value { what: "a reuse time in accesses", .. })));
+    // Numbers that are finite and whose products are not: they gave shares of the cache that were no number.
+    let one = |point: &str, work: &str| {
+        let windows = format!(r#""windows": [{{"work": {work}}}, {{"work": 1.0}}]"#);
+        let head = r#"{"format": "cache-curve", "version": 1, "line_size": 64, "mix": 0.3"#;
+        let last = r#"{"bytes": 8192, "cpi": 1.5, "miss_ratio": 0.1, "hit_rate": 0.01}"#;
+        read(&format!(r#"{head}, "points": [{point}, {last}], {windows}}}"#))
+    };
+    let usual = r#"{"bytes": 4096, "cpi": 2.0, "miss_ratio": 0.2, "hit_rate": 0.01}"#;
+    assert!(one(usual, "1e18").is_ok());
+    assert!(matches!(one(usual, "1e300"), Err(Error::Value { what: "the work of a window", .. })));
+    let hits = r#"{"bytes": 4096, "cpi": 4294967296, "miss_ratio": 0.2, "hit_rate": 64}"#;
+    assert!(matches!(one(hits, "1"), Err(Error::Point { what: "a miss ratio", bytes: 0, .. })));
+    let fast = r#"{"bytes": 4096, "cpi": 1e-320, "miss_ratio": 0.2}"#;
+    assert!(matches!(one(fast, "1"), Err(Error::Point { what: "a CPI", bytes: 4096, .. })));
+    let apart = r#"{"bytes": 4096, "cpi": 1e12, "miss_ratio": 0.2}"#;
+    assert!(matches!(one(apart, "1"), Err(Error::Point { what: "a CPI", .. })));
     let untrusted = r#"{"format": "cache-curve", "version": 1, "line_size": 64,
                         "points": [{"bytes": 4096, "cpi": 1.5, "miss_ratio": 0.1, "trusted": false}]}"#;
     assert!(matches!(read(untrusted), Err(Error::NoPoints)));

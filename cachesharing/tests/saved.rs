@@ -90,6 +90,12 @@ fn predictions_and_decisions_come_back() {
         let error = refused(&trajectory, from, to);
         assert!(error.contains(problem), "{error}");
     }
+    // A saved run longer than its bins could ever count: each took memory without end.
+    let mut long = serde_json::to_value(&trajectory).unwrap();
+    long["times"][0] = 1e18.into();
+    let long: Trajectory = serde_json::from_value(long).unwrap();
+    assert!(matches!(long.over_time(0, 1e5), Err(cachesharing::Error::Count { what: "bins", .. })));
+    assert!(matches!(long.over_work(0, 1e5), Err(cachesharing::Error::Count { what: "bins", .. })));
     let varies = variability(&run, &offsets, threads).unwrap();
     assert!(refused(&varies, "\"slowdowns\":[", "\"slowdowns\":[9.0,").contains("ranges of runs"));
     let demand = BandwidthDistribution::new([(2.0, 1.0), (8.0, 2.0)]);

@@ -57,7 +57,7 @@ fn predicted(lines: [u64; 2], ways: Option<u32>) -> [f64; 2] {
     }
     let curves = lines.map(|lines| uniform(1.0, MIX, (lines * LINE) as f64, CACHE));
     let mut sharing = Sharing::default();
-    share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::One, &mut sharing);
+    share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::One, &mut sharing).unwrap();
     assert!(sharing.converged(), "{}", sharing.residual());
     [sharing.shares()[0].cpi, sharing.shares()[1].cpi]
 }
@@ -109,7 +109,8 @@ fn a_walk_that_fits_in_some_sets_stands_on_a_cliff() {
         [scan(1.0, MIX, (walk * LINE) as f64, CACHE), uniform(1.0, MIX, (table * LINE) as f64, CACHE)];
     let flagged = |cache: SharedCache| {
         let mut sharing = Sharing::default();
-        share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::Cliffs, &mut sharing);
+        share(&EvictionAge::default(), &cache, &[&curves[0], &curves[1]], Probes::Cliffs, &mut sharing)
+            .unwrap();
         (sharing.shares()[0].on_cliff, sharing.shares()[0].cpi_range)
     };
     let cache = SharedCache::new(CACHE).unwrap();
@@ -125,7 +126,7 @@ fn whoever_is_alone_has_the_whole() {
         [uniform(0.4, MIX, 2.0 * CACHE as f64, CACHE), stream(0.2, MIX, CACHE), scan(0.3, MIX, 3000.0, CACHE)]
     {
         let mut sharing = Sharing::default();
-        share(&EvictionAge::default(), &cache, &[&curve], Probes::Cliffs, &mut sharing);
+        share(&EvictionAge::default(), &cache, &[&curve], Probes::Cliffs, &mut sharing).unwrap();
         assert!((sharing.shares()[0].bytes / CACHE as f64 - 1.0).abs() < 1e-6);
         assert!((sharing.shares()[0].cpi / curve.cpi(CACHE as f64) - 1.0).abs() < 1e-6);
     }
@@ -200,7 +201,7 @@ fn knowing_when_lines_are_used_again_comes_nearest_to_the_truth() {
     let cache = SharedCache::new(CACHE).unwrap().with_ways(WAYS as u32).unwrap();
     let errors = |curves: &[CacheCurve], i: usize, j: usize, truth: [f64; 2]| {
         let mut sharing = Sharing::default();
-        share(&EvictionAge::default(), &cache, &[&curves[i], &curves[j]], Probes::One, &mut sharing);
+        share(&EvictionAge::default(), &cache, &[&curves[i], &curves[j]], Probes::One, &mut sharing).unwrap();
         assert!(sharing.converged(), "{i} {j}: {}", sharing.residual());
         [0, 1].map(|k| (sharing.shares()[k].cpi / truth[k] - 1.0).abs())
     };

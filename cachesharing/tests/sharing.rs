@@ -17,7 +17,7 @@ const CACHE: u64 = 2048 * LINE;
 
 fn solved(model: &dyn SharingModel, curves: &[&CacheCurve], probes: Probes) -> Sharing {
     let mut sharing = Sharing::default();
-    share(model, &SharedCache::new(CACHE).unwrap(), curves, probes, &mut sharing);
+    share(model, &SharedCache::new(CACHE).unwrap(), curves, probes, &mut sharing).unwrap();
     sharing
 }
 
@@ -256,7 +256,7 @@ fn memory_too_slow_for_all_slows_them_down_to_its_pace() {
             let limit = MemoryLimit::new(0.6 * demand).unwrap().with_waiting(waiting);
             let cache = SharedCache::new(CACHE).unwrap().with_memory(limit);
             let mut limited = Sharing::default();
-            share(model, &cache, &both, Probes::One, &mut limited);
+            share(model, &cache, &both, Probes::One, &mut limited).unwrap();
             let received: f64 = limited.shares().iter().map(|s| s.bandwidth).sum();
             // Half a percent: the partition model's own tolerance, twice over.
             assert!((received / (0.6 * demand) - 1.0).abs() < 5e-3, "{waiting:?} {received} of {demand}");

@@ -70,7 +70,7 @@ impl Outcome {
     }
 }
 
-impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
+impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// Runs the programs, each interferer beginning after the given fraction of its work, and shows each step.
     ///
     /// `offsets[i]` belongs to program i; the target begins at its beginning if none is given for it, and so do

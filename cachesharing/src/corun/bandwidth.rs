@@ -58,7 +58,7 @@ impl BandwidthDistribution {
     #[must_use]
     pub fn of_run<P, M>(run: &super::CoRun<'_, P, M>, offsets: &[f64], until: Until) -> Self
     where
-        P: Copy + Eq + std::hash::Hash,
+        P: Clone + Eq + std::hash::Hash,
         M: crate::SharingModel,
     {
         let mut demands = Vec::new();

@@ -177,7 +177,7 @@ impl<'r> Follower<'r> {
     }
 }
 
-impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
+impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// [`run`](Self::run) for a model whose lines leave at an age, in the cache and from the start of `variant`; and the
     /// time of the pass before, for an end of a range.
     pub(super) fn follow(

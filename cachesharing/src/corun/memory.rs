@@ -55,7 +55,7 @@ impl Memory {
     }
 }
 
-impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
+impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// The co-phase matrix as far as the runs so far needed it, in the order of the phases' numbers. Empty for the
     /// window methods, which remember nothing.
     #[must_use]
@@ -65,7 +65,7 @@ impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let mut entries: Vec<(&Vec<usize>, &Arc<Sharing>)> = solutions.iter().collect();
         entries.sort_unstable_by_key(|&(curves, _)| curves);
         let phase = |(program, &curve): (usize, &usize)| {
-            self.programs[program].phases()[self.timelines[program].phase_of(curve)].0
+            self.programs[program].phases()[self.timelines[program].phase_of(curve)].0.clone()
         };
         let entry = |(curves, sharing): (&Vec<usize>, &Arc<Sharing>)| CoPhase {
             phases: curves.iter().enumerate().map(phase).collect(),

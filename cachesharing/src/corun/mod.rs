@@ -69,27 +69,24 @@ pub struct CoRun<'a, P, M> {
     memories: Option<[Memory; 3]>, // where phases are remembered: of this cache, a larger and a smaller one
 }
 
-impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
+impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
     /// Prepares `programs` for sharing `cache`.
     ///
     /// # Errors
-    /// [`Error::Count`] without programs; [`Error::MixedUnits`]; [`Error::NotMeasured`] for a curve that ends
-    /// below the whole cache, unless settings allow it; [`Error::OtherSets`] for reuse times that were counted in sets of
-    /// another cache, if this one has sets; [`Error::MixedLineSizes`] where curves that are to be averaged differ.
+    /// [`Error::Count`] without programs; [`Error::MixedUnits`] and [`Error::MixedLineSizes`] for programs that count work,
+    /// time or lines differently; [`Error::NotMeasured`] for a curve that ends below the whole cache, unless settings
+    /// allow it; [`Error::OtherSets`] for reuse times that were counted in sets of another cache, if this one has sets.
     pub fn new(
         cache: SharedCache,
         programs: &[&'a Program<P>],
         model: M,
         settings: Settings,
     ) -> Result<Self, Error> {
-        let Some(first) = programs.first() else {
+        if programs.is_empty() {
             return Err(Error::Count { what: "programs", count: 0, remedy: "at least one" });
-        };
+        }
+        crate::program::of_one_unit(programs)?;
         for other in programs {
-            if other.units() != first.units() {
-                let name = |p: &Program<P>| format!("{:?} per {}", p.units().time, p.units().work);
-                return Err(Error::MixedUnits { left: name(first), right: name(other) });
-            }
             if !settings.extrapolate {
                 timeline::check_measured(other, cache.bytes())?;
             }
@@ -157,10 +154,10 @@ impl<'a, P: Copy + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             for (i, slot) in array.iter_mut().enumerate().take(count) {
                 *slot = curve(i);
             }
-            crate::share_from(&self.model, cache, &array[..count], held, probes, sharing);
+            crate::sharing::share_alike_from(&self.model, cache, &array[..count], held, probes, sharing);
         } else {
             let list: Vec<_> = (0..count).map(curve).collect();
-            crate::share_from(&self.model, cache, &list, held, probes, sharing);
+            crate::sharing::share_alike_from(&self.model, cache, &list, held, probes, sharing);
         }
     }
 }

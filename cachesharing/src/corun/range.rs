@@ -156,7 +156,7 @@ impl Variant {
     }
 }
 
-impl<P: Copy + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
+impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// The slowdown of the target's pass from these offsets, as in [`run`](Self::run), with its range.
     ///
     /// With [`Probes::One`] only the run itself is made, and its range is the number. Else, if shares are followed over

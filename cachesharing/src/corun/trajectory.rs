@@ -101,9 +101,12 @@ impl TrajectoryBin {
     }
 }
 
+/// A narrow bin on a long run must not take all of the memory.
+const BINS_AT_MOST: usize = 1 << 22;
+
 impl Trajectory {
     /// Records a run.
-    pub fn record<P: Copy + Eq + Hash, M: SharingModel>(
+    pub fn record<P: Clone + Eq + Hash, M: SharingModel>(
         run: &CoRun<'_, P, M>,
         offsets: &[f64],
         until: Until,
@@ -143,7 +146,8 @@ impl Trajectory {
     /// One program over time, in bins of `width`; the last may be shorter.
     ///
     /// # Errors
-    /// [`Error::Value`] unless `width` is finite and above 0; [`Error::Index`] if there is no such program.
+    /// [`Error::Value`] unless `width` is finite and above 0; [`Error::Index`] if there is no such program;
+    /// [`Error::Count`] for more than 4,194,304 bins.
     pub fn over_time(&self, program: usize, width: f64) -> Result<Vec<TrajectoryBin>, Error> {
         self.bins(program, width, |_| 1.0)
     }
@@ -167,6 +171,13 @@ impl Trajectory {
         above_zero("the width of a bin", width)?;
         if program >= self.programs {
             return Err(Error::Index { what: "program", index: program, count: self.programs });
+        }
+        let steps = self.times.iter().enumerate();
+        let axis: f64 =
+            steps.filter_map(|(step, time)| self.point(step, program).map(|point| time * speed(point))).sum();
+        if axis > width * BINS_AT_MOST as f64 {
+            let count = (axis / width) as usize;
+            return Err(Error::Count { what: "bins", count, remedy: "at most 4,194,304: make them wider" });
         }
         let mut bins: Vec<TrajectoryBin> = Vec::new();
         let mut bin = TrajectoryBin::default();

@@ -91,7 +91,8 @@ impl CacheCurve {
     /// # Errors
     /// [`Error::NoPoints`]; [`Error::LineSize`]; [`Error::Sizes`] unless the sizes rise strictly from above 0;
     /// [`Error::Point`] for a CPI that is not above 0, or a ratio or rate that is negative, or any of them not
-    /// finite; [`Error::Value`] for the mix.
+    /// finite, or more than 1e9 misses or hits an access, or CPIs more than 1e9 times apart; [`Error::Value`] for the
+    /// mix.
     ///
     /// # Cost
     /// Linear in the points.
@@ -103,6 +104,7 @@ impl CacheCurve {
         }
         let reaching = knots::reaching(&points, mix);
         let knots = knots::of(&points, mix, reaching);
+        check_range(&knots)?;
         let filling = Filling::new(&knots, mix, line_size);
         let hull = hull::of_hits(&knots);
         Ok(Self { line_size, mix, points, reaching, knots, filling, hull, returns: None })
@@ -271,8 +273,8 @@ fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
             return Err(Error::Sizes { bytes, before });
         }
         before = bytes;
-        if !(point.cpi.is_finite() && point.cpi > 0.0) {
-            let remedy = "a finite number above 0";
+        if !(1e-24..=1e24).contains(&point.cpi) {
+            let remedy = "a finite number above 0, from 1e-24 to 1e24";
             return Err(Error::Point { what: "a CPI", value: point.cpi, bytes, remedy });
         }
         let others = [
@@ -283,6 +285,25 @@ fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
         for (what, value) in others {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(Error::Point { what, value, bytes, remedy: "a finite number, 0 or more" });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what no cache does, and what solving would lose in rounding: the time without any cache follows from the hits.
+fn check_range(knots: &[Knot]) -> Result<(), Error> {
+    const MOST: f64 = 1e9;
+    let least = knots.iter().map(|knot| knot.cpi).fold(f64::INFINITY, f64::min);
+    for knot in knots {
+        for (what, value, most, remedy) in [
+            ("a miss ratio", knot.misses, MOST, "at most 1e9 an access"),
+            ("a fetch ratio", knot.fetches, MOST, "at most 1e9 an access"),
+            ("a hit ratio", knot.hits, MOST, "at most 1e9 an access: hit_rate * cpi / mix"),
+            ("a CPI", knot.cpi, MOST * least, "at most 1e9 times the lowest of the curve"),
+        ] {
+            if !(value <= most) {
+                return Err(Error::Point { what, value, bytes: knot.bytes as u64, remedy });
             }
         }
     }

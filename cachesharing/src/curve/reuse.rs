@@ -50,8 +50,8 @@ impl ReuseTimes {
         if way_bytes == 0 {
             return Err(Error::Count { what: "bytes of a way", count: 0, remedy: "a line for each set" });
         }
-        if let Some(&value) = variances.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-            let remedy = "a finite number, 0 or more";
+        if let Some(&value) = variances.iter().find(|v| !(0.0..=1e24).contains(*v)) {
+            let remedy = "a number from 0 to 1e24";
             return Err(Error::Value { what: "a variance of lines in a set", value, remedy });
         }
         let reuses: Vec<SetReuse> = reuses.into_iter().collect();

@@ -34,7 +34,7 @@ pub struct Culprit<P> {
 ///
 /// # Cost
 /// That of the runs, on one thread, and a hash lookup a step.
-pub fn culprits<P: Copy + Eq + Hash, M: SharingModel>(
+pub fn culprits<P: Clone + Eq + Hash, M: SharingModel>(
     run: &CoRun<'_, P, M>,
     offsets: &Offsets,
 ) -> Result<Vec<Culprit<P>>, Error> {
@@ -58,7 +58,7 @@ pub fn culprits<P: Copy + Eq + Hash, M: SharingModel>(
         });
         total += outcome.time;
     }
-    let phase = |program: usize, number: usize| run.programs()[program].phases()[number].0;
+    let phase = |program: usize, number: usize| run.programs()[program].phases()[number].0.clone();
     let mut culprits: Vec<Culprit<P>> = met
         .into_iter()
         .map(|(phases, (together, apart))| Culprit {

@@ -54,7 +54,7 @@ pub fn co_schedule<P, M>(
     threads: NonZeroUsize,
 ) -> Result<CoSchedule, Error>
 where
-    P: Copy + Eq + Hash + Sync,
+    P: Clone + Eq + Hash + Sync,
     M: SharingModel + ?Sized,
 {
     if programs.is_empty() {

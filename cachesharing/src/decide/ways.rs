@@ -31,7 +31,7 @@ pub struct WaySensitivity {
 /// [`Error::Value`] unless both sizes are finite and above 0.
 pub fn way_sensitivity<P>(program: &Program<P>, bytes: f64, way: f64) -> Result<WaySensitivity, Error>
 where
-    P: Copy + Eq + std::hash::Hash,
+    P: Clone + Eq + std::hash::Hash,
 {
     above_zero("a cache size", bytes)?;
     above_zero("the size of a way", way)?;

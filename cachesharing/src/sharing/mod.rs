@@ -18,8 +18,8 @@ pub use age::EvictionAge;
 pub(crate) use co_runners::{any_reuse_times, meet};
 pub(crate) use held::{flow, shares_of};
 pub use partition::LruPartition;
-pub(crate) use probes::margin;
 pub use probes::{Probes, Share, Sharing, share, share_from};
+pub(crate) use probes::{margin, share_alike, share_alike_from};
 pub use random::Random;
 pub use solution::{Allocation, Solution};
 
@@ -45,7 +45,8 @@ pub enum Start {
 /// Implementations must not fail: they leave in `solution` the best division they found and its residual.
 pub trait SharingModel: Send + Sync {
     /// Finds how `curves` divide `cache`, beginning at `start`, and leaves it in `solution`, whose previous
-    /// contents say nothing but where to begin from [`Start::Held`]. Curve i gets allocation i.
+    /// contents say nothing but where to begin from [`Start::Held`]. Curve i gets allocation i. All are of one line size:
+    /// [`share`] checks that.
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution);
 
     /// Whether lines leave the cache once they were not used for a time common to all programs: what programs hold is

@@ -2,8 +2,10 @@
 //! little smaller and a little larger.
 
 use super::{Allocation, SharingModel, Solution, Start};
+use crate::error::Error;
 #[cfg(feature = "serde")]
-use crate::error::{Error, above_zero, finite};
+use crate::error::{above_zero, finite};
+use crate::program::of_one_line_size;
 use crate::{CacheCurve, SharedCache};
 
 /// How thoroughly other stable states are searched.
@@ -207,10 +209,26 @@ impl Sharing {
 /// The answer proper is the one found from the slow start: programs that start at about the same time warm up
 /// together. An empty list of curves leaves an empty answer.
 ///
+/// # Errors
+/// [`Error::MixedLineSizes`] for curves of different line sizes.
+///
 /// # Cost
 /// One solution of the model for [`Probes::One`]; of n programs, n + 2 for [`Probes::Starts`] and n + 6 for
 /// [`Probes::Cliffs`]; of more than 8 programs, 2 and 6.
 pub fn share<M: SharingModel + ?Sized>(
+    model: &M,
+    cache: &SharedCache,
+    curves: &[&CacheCurve],
+    probes: Probes,
+    sharing: &mut Sharing,
+) -> Result<(), Error> {
+    of_one_line_size(curves.iter().copied())?;
+    share_alike(model, cache, curves, probes, sharing);
+    Ok(())
+}
+
+/// [`share`], of curves that are known to be of one line size.
+pub(crate) fn share_alike<M: SharingModel + ?Sized>(
     model: &M,
     cache: &SharedCache,
     curves: &[&CacheCurve],
@@ -222,7 +240,24 @@ pub fn share<M: SharingModel + ?Sized>(
 
 /// The same for programs that held `bytes` of the cache until now: of several stable states, the answer proper is the
 /// one that this leads to. Programs beyond the end of `bytes` held nothing.
+///
+/// # Errors
+/// As [`share`].
 pub fn share_from<M: SharingModel + ?Sized>(
+    model: &M,
+    cache: &SharedCache,
+    curves: &[&CacheCurve],
+    bytes: &[f64],
+    probes: Probes,
+    sharing: &mut Sharing,
+) -> Result<(), Error> {
+    of_one_line_size(curves.iter().copied())?;
+    share_alike_from(model, cache, curves, bytes, probes, sharing);
+    Ok(())
+}
+
+/// [`share_from`], of curves that are known to be of one line size.
+pub(crate) fn share_alike_from<M: SharingModel + ?Sized>(
     model: &M,
     cache: &SharedCache,
     curves: &[&CacheCurve],

@@ -108,7 +108,7 @@ pub fn variability<P, M>(
     threads: NonZeroUsize,
 ) -> Result<Variability, Error>
 where
-    P: Copy + Eq + Hash + Sync,
+    P: Clone + Eq + Hash + Sync,
     M: SharingModel,
 {
     let (count, programs) = (offsets.count(), run.programs().len());

@@ -151,7 +151,7 @@ fn group(
     let mut sharing = Sharing::default();
     // What does the same throughout has settled.
     let model = if args.model() == Model::Age { Model::Settled } else { args.model() };
-    share(&sharing_model(model), &ground.cache()?, &curves, Probes::Cliffs, &mut sharing);
+    share(&sharing_model(model), &ground.cache()?, &curves, Probes::Cliffs, &mut sharing)?;
     let offsets = Offsets::random(number + 1, args.common.seed).of_run(number, set.len());
     let counted = reference::steady(ground, &played, &offsets, &speeds)?;
     let each = set.iter().zip(sharing.shares()).zip(counted);
