@@ -136,10 +136,29 @@ fn damaged_states_are_refused() {
         ("\"threshold\":0.1", "\"threshold\":4.0"),
         ("\"capacity\":4096", "\"capacity\":1"),
         ("\"clock\":2", "\"clock\":1"),
+        // counts that would overflow, and what no mean of frequencies is
+        ("\"clock\":2", "\"clock\":18446744073709551615"),
+        ("\"members\":1", "\"members\":18446744073709551615"),
+        ("[0.75,0.25]", "[1e300,0.25]"),
+        ("[0.75,0.25]", "[-0.75,0.25]"),
     ] {
         assert!(good.contains(from), "{from} not in {good}");
         let damaged = good.replace(from, to);
         assert!(serde_json::from_str::<LeaderFollower>(&damaged).is_err(), "{from} -> {to} was accepted");
+    }
+    let empty =
+        serde_json::to_string(&LeaderFollower::new(LeaderFollowerConfig::default()).unwrap()).unwrap();
+    assert!(serde_json::from_str::<LeaderFollower>(&empty).is_ok());
+    let wide = empty.replace("\"entries\":0", "\"entries\":18446744073709551615");
+    assert!(wide != empty && serde_json::from_str::<LeaderFollower>(&wide).is_err());
+    let frozen = serde_json::to_string(&clusterer.freeze().unwrap()).unwrap();
+    for (from, to) in [("\"scale\":", "\"scale\":-"), ("\"id\":1", "\"id\":0"), ("[0.75,0.25]", "[3.0,0.25]")]
+    {
+        assert!(frozen.contains(from), "{from} not in {frozen}");
+        assert!(
+            serde_json::from_str::<Frozen>(&frozen.replace(from, to)).is_err(),
+            "{from} -> {to} was accepted"
+        );
     }
     let mut next = Ppm::default();
     (0..40).for_each(|t| next.observe(PhaseId::new(t / 3 % 4)));

@@ -109,8 +109,15 @@ impl TryFrom<Saved> for Frozen {
         if saved.shape.len == 0 || saved.phases.iter().any(|p| p.centre.len() != saved.shape.len) {
             return damaged("a centre does not have the stated number of entries");
         }
-        if !saved.phases.iter().flat_map(|p| &p.centre).chain([&saved.scale]).all(|v| v.is_finite()) {
-            return damaged("a centre or the scale is not finite");
+        if !(saved.scale.is_finite() && saved.scale > 0.0) {
+            return damaged("the scale is not a finite number above 0");
+        }
+        if !saved.phases.iter().all(|p| super::can_be_centre(saved.shape.kind, &p.centre)) {
+            return damaged("a centre has an entry that is not finite, or is no frequency");
+        }
+        let ids: std::collections::BTreeSet<PhaseId> = saved.phases.iter().map(|p| p.id).collect();
+        if ids.len() < saved.phases.len() {
+            return damaged("a phase number occurs twice");
         }
         Ok(Self { distance: saved.distance, scale: saved.scale, shape: saved.shape, phases: saved.phases })
     }

@@ -195,6 +195,10 @@ impl TryFrom<Saved> for LeaderFollower {
                 what: "the capacity of the configuration is not that of the table",
             });
         }
+        if !saved.table.phases().all(|(_, _, centre)| super::can_be_centre(SignatureKind::Frequency, centre))
+        {
+            return Err(Error::SavedState { what: "a centre has an entry that is no frequency" });
+        }
         Ok(Self { config: saved.config, table: saved.table })
     }
 }

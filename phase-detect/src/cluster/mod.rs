@@ -22,6 +22,15 @@ pub use pop::{Pop, PopConfig};
 
 use crate::{Error, PhaseId, Signature, SignatureKind};
 
+/// Whether signatures of this kind can have this mean: what a saved centre must be.
+#[cfg(feature = "serde")]
+fn can_be_centre(kind: SignatureKind, values: &[f64]) -> bool {
+    values.iter().all(|value| match kind {
+        SignatureKind::Frequency => (0.0..=1.0 + 1e-6).contains(value),
+        SignatureKind::Raw => value.is_finite(),
+    })
+}
+
 /// Assigns windows to phases by their signatures.
 ///
 /// Both operations refuse a signature of the wrong kind or length with a typed error, for a distance between such

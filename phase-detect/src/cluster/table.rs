@@ -131,6 +131,9 @@ impl Table {
 pub(crate) mod saved {
     use super::{Centres, Error, PhaseId};
 
+    /// Counts go on from what was saved, and must not overflow.
+    const WINDOWS_AT_MOST: u64 = 1 << 60;
+
     #[derive(serde::Serialize, serde::Deserialize)]
     pub(crate) struct Table {
         capacity: Option<usize>,
@@ -171,6 +174,12 @@ pub(crate) mod saved {
             let damaged = |what| Err(Error::SavedState { what });
             if saved.capacity == Some(0) || saved.capacity.is_some_and(|c| saved.phases.len() > c) {
                 return damaged("it holds more phases than its capacity");
+            }
+            if saved.phases.is_empty() && saved.entries != 0 {
+                return damaged("a table without phases states a number of entries");
+            }
+            if saved.clock > WINDOWS_AT_MOST || saved.phases.iter().any(|p| p.members > WINDOWS_AT_MOST) {
+                return damaged("more windows are counted than any run has");
             }
             let mut table = super::Table::new(saved.capacity);
             table.centres = Centres::new(saved.entries);
