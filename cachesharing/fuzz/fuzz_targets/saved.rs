@@ -1,0 +1,65 @@
+//! Saved predictions and decisions: no panic, and what is accepted answers questions.
+
+#![no_main]
+
+use cachesharing::partition::Partition;
+use cachesharing::{
+    BandwidthDistribution, CoPhase, CoSchedule, Culprit, Objective, Outcome, Pairing, SlowdownDistribution, Trajectory,
+    Variability, WaySensitivity,
+};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+#[path = "../../../reuse-sampler/fuzz/json.rs"]
+mod json;
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    json::mutate(data, size, max_size, seed)
+});
+
+/// What is read is written and read again.
+fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
+    let value: T = serde_json::from_slice(input).ok()?;
+    let again = serde_json::to_string(&value).expect("what was read can be written");
+    serde_json::from_str::<T>(&again).expect("what was written can be read");
+    Some(value)
+}
+
+fn check(distribution: &SlowdownDistribution) {
+    assert!(distribution.least() <= distribution.quantile(0.5) && distribution.quantile(0.5) <= distribution.most());
+    assert!(distribution.least().is_finite() && distribution.most().is_finite() && !distribution.mean().is_nan());
+    let _ = (distribution.mean_interval(0.95), distribution.quantile_interval(0.5, 0.95));
+}
+
+fuzz_target!(|input: &[u8]| {
+    read::<SlowdownDistribution>(input).iter().for_each(check);
+    read::<Variability>(input).iter().for_each(|variability| {
+        check(&variability.distribution);
+        let _ = variability.range();
+    });
+    if let Some(schedule) = read::<CoSchedule>(input) {
+        let _ = (schedule.means(), schedule.slowdown(0, 1));
+        if schedule.names().len() <= 12 {
+            for objective in [Objective::Total, Objective::Worst] {
+                let (best, worst) = (schedule.best_pairing(objective), schedule.worst_pairing(objective));
+                assert_eq!(best.pairs.len(), worst.pairs.len());
+            }
+        }
+    }
+    if let Some(trajectory) = read::<Trajectory>(input) {
+        for program in 0..trajectory.programs().min(4) {
+            let _ = (trajectory.over_time(program, trajectory.time() / 8.0), trajectory.over_work(program, 1e5));
+            let _ = trajectory.phases(program).count();
+        }
+    }
+    if let Some(distribution) = read::<BandwidthDistribution>(input) {
+        assert!(!distribution.mean().is_nan() && distribution.fraction_above(-1.0) <= 1.0 + 1e-9);
+        let _ = (distribution.exceeded_during(0.5), distribution.curve().count());
+    }
+    read::<Partition>(input).iter().for_each(|partition| {
+        let _ = (partition.total(), partition.worst());
+    });
+    let _ = (read::<Outcome>(input), read::<Pairing>(input), read::<WaySensitivity>(input));
+    let _ = (read::<Vec<Culprit<u64>>>(input), read::<Vec<CoPhase<u64>>>(input));
+});

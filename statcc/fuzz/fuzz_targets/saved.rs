@@ -1,0 +1,62 @@
+//! Saved models, online curves and predictions: no panic, and what is accepted answers as a model does.
+
+#![no_main]
+
+use std::fmt::Debug;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use reuse_sampler::{CacheLines, CacheModel, Grouped, SetAssociative};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use statcache::StatCache;
+use statcc::walk::Walked;
+use statcc::{CpiModel, LinearLatency, Prediction, Sensitivity};
+use statstack::{OnlineCurve, StatStack};
+
+#[path = "../../../reuse-sampler/fuzz/json.rs"]
+mod json;
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    json::mutate(data, size, max_size, seed)
+});
+
+const SIZES: [CacheLines; 5] =
+    [CacheLines(1), CacheLines(100), CacheLines(512), CacheLines(1 << 15), CacheLines(u64::MAX)];
+
+/// What is read is written and read again.
+fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
+    let value: T = serde_json::from_slice(input).ok()?;
+    let again = serde_json::to_string(&value).expect("what was read can be written");
+    serde_json::from_str::<T>(&again).expect("what was written can be read");
+    Some(value)
+}
+
+fn model<M: CacheModel + Serialize + DeserializeOwned + Debug>(input: &[u8]) {
+    let Some(model) = read::<M>(input) else { return };
+    for size in SIZES {
+        let ratio = model.miss_ratio(size);
+        assert!((0.0..=1.0 + 1e-9).contains(&ratio), "a miss ratio of {ratio} at {size:?}");
+        assert!(model.standard_error(size) >= 0.0);
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    model::<StatStack>(input);
+    model::<StatCache>(input);
+    model::<Grouped<StatStack>>(input);
+    model::<SetAssociative<StatStack>>(input);
+    if let Some(mut curve) = read::<OnlineCurve>(input) {
+        (0..200_u64).for_each(|key| curve.observe(&(key % 30)));
+        if let Ok(curve) = curve.curve(&SIZES) {
+            assert!(curve.points.iter().all(|point| (0.0..=1.0 + 1e-9).contains(&point.1)), "{curve:?}");
+        }
+        let _ = curve.recent_curve(100, &SIZES);
+    }
+    if let Some(cpi) = read::<LinearLatency>(input) {
+        assert!(cpi.cpi(0.1) > 0.0 && cpi.cpi(0.5) >= (1.0 - 1e-9) * cpi.cpi(0.1));
+    }
+    if let Some(prediction) = read::<Prediction>(input) {
+        let _ = (prediction.is_certain(), prediction.programs());
+    }
+    let _ = (read::<Vec<Sensitivity>>(input), read::<Walked>(input));
+});
