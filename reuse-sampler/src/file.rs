@@ -38,6 +38,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error as ThisError;
 
+pub use crate::Scope;
 use crate::{LineSize, ReuseProfile};
 
 /// What `format` says.
@@ -85,29 +86,6 @@ pub enum FileError {
         /// What the parser found.
         problem: String,
     },
-}
-
-/// Within what distances are counted and reuses found, where a program has several threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Scope {
-    /// Each thread by itself: profiles describe a private cache for each, without what other threads invalidate.
-    #[default]
-    Private,
-    /// All threads of the process in the order of their accesses: profiles describe one cache for all.
-    Shared,
-}
-
-impl Scope {
-    /// Its name in the file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Shared => "shared",
-        }
-    }
 }
 
 /// A phase of a run.
@@ -221,6 +199,10 @@ impl TryFrom<Stored> for PhaseProfile {
         let mut profile = Self::new(program, LineSize::B64);
         (profile.incomplete, profile.line_size, profile.scope) = (incomplete, line_size, scope);
         (profile.phases, profile.windows, profile.sections) = (phases, windows, sections);
+        // Profiles of files that were written before profiles knew it are of the file's scope.
+        for phase in &mut profile.phases {
+            phase.profile.adopt(scope);
+        }
         profile.check()?;
         Ok(profile)
     }
@@ -341,7 +323,7 @@ impl PhaseProfile {
     /// Checks what reading and writing check: whoever fills a profile from elsewhere learns of mistakes at once.
     ///
     /// # Errors
-    /// [`FileError::Inconsistent`] for profiles at another line size than the file's, phases of one name, windows or loans
+    /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name, windows or loans
     /// of phases that are not there, and shares or accesses per instruction that are no such number.
     pub fn check(&self) -> Result<(), FileError> {
         let broken =
@@ -356,6 +338,9 @@ impl PhaseProfile {
             }
             if phase.profile.line_size().bytes() != self.line_size {
                 return broken("phase", &phase.phase, "whose profile has another line size than the file");
+            }
+            if phase.profile.scope() != self.scope {
+                return broken("phase", &phase.phase, "whose profile is of another scope than the file");
             }
             let number = |value: f64| value.is_finite() && value >= 0.0;
             if phase.code.iter().any(|&(_, share)| !number(share)) {

@@ -4,7 +4,7 @@
 
 use quickcheck::quickcheck;
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow, Scope};
-use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+use reuse_sampler::{Clock, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 /// As version 1 was written first. Never changed: files live longer than programs.
 const FIRST: &str = include_str!("data/phase-profile-v1.json");
@@ -76,13 +76,35 @@ fn serde_alone_checks_what_reading_checks() {
 
 #[test]
 fn the_scope_is_kept_and_private_where_it_is_missing() {
-    let mut profile = example(LineSize::B64, 3);
-    profile.scope = Scope::Shared;
-    let text = stored(&profile);
+    // As it was written before profiles had a scope of their own.
+    let text = stored(&example(LineSize::B64, 3)).replace("\"private\"", "\"shared\"");
     assert!(text.contains("\"scope\":\"shared\""), "{text}");
     assert_eq!(read(&text).unwrap().scope, Scope::Shared);
     assert!(matches!(read(&text.replacen("shared", "numa", 1)), Err(FileError::Syntax(_))));
     assert_eq!(read(FIRST).unwrap().scope, Scope::Private);
+}
+
+#[test]
+fn a_profile_of_all_threads_is_none_of_each_thread() {
+    let shared = |file: Scope, phase: Scope| {
+        let mut profile = PhaseProfile::new("p", LineSize::B64);
+        profile.scope = file;
+        let reuse = ReuseProfile::with_units(LineSize::B64, Clock::Accesses, phase);
+        profile.phases = vec![ProfiledPhase::new("A", reuse)];
+        profile
+    };
+    let (own, all) = (Scope::Private, Scope::Shared);
+    for (file, phase) in [(own, all), (all, own)] {
+        let error = shared(file, phase).write(std::io::sink()).unwrap_err().to_string();
+        assert_eq!(error, "phase \"A\", whose profile is of another scope than the file");
+    }
+    let profile = shared(all, all);
+    let text = stored(&profile);
+    assert_eq!(read(&text).unwrap(), profile);
+    // Profiles did not say so before files of all threads had other readers: those are what the file says.
+    let before = text.replace("\"clock\":\"Accesses\",\"scope\":\"shared\"", "\"clock\":\"Accesses\"");
+    assert!(before != text && read(&before).unwrap() == profile);
+    assert!(read(&text.replacen("\"scope\":\"shared\"", "\"scope\":\"private\"", 1)).is_err());
 }
 
 #[test]

@@ -5,8 +5,8 @@
 use quickcheck::quickcheck;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{
-    Access, Clock, Error, GroupedProfiles, LineSize, ReusePlan, ReuseProfile, Sampler, SamplerError, Window,
-    WindowPlan,
+    Access, Clock, Error, GroupedProfiles, LineSize, ReusePlan, ReuseProfile, Sampler, SamplerError, Scope,
+    ThreadId, Window, WindowPlan,
 };
 
 fn line_size(log: u8) -> LineSize {
@@ -54,6 +54,46 @@ quickcheck! {
         let added = profile.merge(&ReuseProfile::new(merged));
         added.is_ok() == (merged == recorded && !time)
     }
+}
+
+/// What each thread does by itself, and what all do together, of the same run.
+#[test]
+fn threads_and_the_process_do_not_mix() {
+    let events = (0..4_000).flat_map(|i: u64| {
+        let access = Event::Access(Access::load(64 * (i * i % 97), 8));
+        [Event::Thread(ThreadId((i / 10 % 2) as u32)), access]
+    });
+    let options = ReplayOptions::windows_of(WindowLength::Accesses(500)).coherent();
+    let mut sampler = ReplaySampler::new(events, options).unwrap();
+    let (own, all) = (Scope::Private, Scope::Shared);
+    let empty = |scope| ReuseProfile::with_units(LineSize::B64, Clock::Accesses, scope);
+    let mut profiles = [empty(own), empty(all)];
+    let mut groups = [own, all].map(|scope| GroupedProfiles::with_scope(LineSize::B64, scope));
+    let mut seen = 0;
+    while let Some(window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every)).unwrap() {
+        for window in [Some(&window), window.process.as_deref()].into_iter().flatten() {
+            seen += usize::from(window.scope == all);
+            for arrivals in window.arrivals.iter().flat_map(|arrivals| [&arrivals.loads, &arrivals.stores]) {
+                assert_eq!(arrivals.scope(), window.scope);
+            }
+            for (profile, group) in profiles.iter_mut().zip(&mut groups) {
+                let (left, right) = (profile.scope(), window.scope);
+                let expected = if left == right { Ok(()) } else { Err(Error::MixedScopes { left, right }) };
+                let before = profile.clone();
+                assert_eq!(profile.record_window(window), expected);
+                assert!(expected.is_ok() || *profile == before);
+                assert_eq!(group.add(window, ()), expected);
+            }
+        }
+    }
+    assert!(seen > 1, "no window of the process");
+    let [mut private, shared] = profiles;
+    let error = private.merge(&shared).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot put together what was observed of each thread by itself and of all threads together: keep them apart"
+    );
+    assert_eq!(groups[1].all().scope(), all);
 }
 
 #[test]

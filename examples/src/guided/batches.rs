@@ -1,6 +1,6 @@
 //! The profiled windows of a phase, in batches: what is redrawn to see how much the phase's curve owes to chance.
 
-use reuse_sampler::{Error, LineSize, ReuseProfile};
+use reuse_sampler::{Error, ReuseProfile};
 
 /// Most batches that are kept; when there would be more, neighbours are merged.
 const MOST: u64 = 40;
@@ -8,7 +8,7 @@ const MOST: u64 = 40;
 /// Profiles of about equally many profiled windows each.
 #[derive(Clone, Debug)]
 pub struct Batches {
-    line_size: LineSize,
+    empty: ReuseProfile,
     windows_each: u32, // binary logarithm of the windows in a batch
     windows: u64,
     batches: Vec<Batch>, // at most MOST
@@ -22,9 +22,9 @@ struct Batch {
 }
 
 impl Batches {
-    /// None yet.
-    pub const fn new(line_size: LineSize) -> Self {
-        Self { line_size, windows_each: 0, windows: 0, batches: Vec::new() }
+    /// None yet, each to begin as `empty`.
+    pub const fn new(empty: ReuseProfile) -> Self {
+        Self { empty, windows_each: 0, windows: 0, batches: Vec::new() }
     }
 
     /// Makes room for one more profiled window, which stands for so many, and returns its number.
@@ -50,8 +50,7 @@ impl Batches {
         }
         let batch = (window >> self.windows_each) as usize;
         if self.batches.len() <= batch {
-            let profile = ReuseProfile::new(self.line_size);
-            self.batches.push(Batch { profile, windows: 0.0, stands_for: 0.0 });
+            self.batches.push(Batch { profile: self.empty.clone(), windows: 0.0, stands_for: 0.0 });
         }
         let batch = &mut self.batches[batch];
         batch.windows += 1.0;
@@ -70,7 +69,7 @@ impl Batches {
     /// As [`begin`](Self::begin).
     pub fn weighed(&self) -> Result<Vec<ReuseProfile>, Error> {
         let weighed = |batch: &Batch| {
-            let mut profile = ReuseProfile::new(self.line_size);
+            let mut profile = self.empty.clone();
             profile.merge_weighted(&batch.profile, batch.stands_for / batch.windows).map(|()| profile)
         };
         self.batches.iter().map(weighed).collect()
@@ -79,13 +78,13 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
-    use reuse_sampler::{Outcome, ReuseDistance};
+    use reuse_sampler::{LineSize, Outcome, ReuseDistance};
 
     use super::*;
 
     #[test]
     fn windows_are_kept_in_order_and_batches_stay_few() {
-        let mut batches = Batches::new(LineSize::B64);
+        let mut batches = Batches::new(ReuseProfile::new(LineSize::B64));
         for at in 0..1000 {
             let window = batches.begin(1.0).unwrap();
             assert_eq!(window, at);
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn samples_weigh_what_their_windows_stand_for() {
-        let mut batches = Batches::new(LineSize::B64);
+        let mut batches = Batches::new(ReuseProfile::new(LineSize::B64));
         for stands_for in [1.0, 4.0] {
             let window = batches.begin(stands_for).unwrap();
             batches.of(window).record(Outcome::Dangling, 10);

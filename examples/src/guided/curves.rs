@@ -398,7 +398,7 @@ mod tests {
 
     /// A phase whose lines come back after `distance` accesses.
     fn phase(number: u32, distance: Option<u64>, nearest: u32) -> PhaseRecord {
-        let mut record = PhaseRecord::new(PhaseId::new(number), LineSize::B64);
+        let mut record = PhaseRecord::new(PhaseId::new(number), &ReuseProfile::new(LineSize::B64));
         if let Some(distance) = distance {
             record.profile.record(Outcome::Reused(ReuseDistance(distance)), 1000);
         }

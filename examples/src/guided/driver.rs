@@ -10,8 +10,8 @@ use phase_detect::{
     PhaseId, Ppm,
 };
 use reuse_sampler::{
-    CacheLines, LineSize, OpenSamples, ReusePlan, ReuseProfile, Sampler, ThreadId, Window, WindowIndex,
-    WindowPlan,
+    CacheLines, Clock, LineSize, OpenSamples, ReusePlan, ReuseProfile, Sampler, Scope, ThreadId, Window,
+    WindowIndex, WindowPlan,
 };
 
 use super::{GuidedRun, PhaseRecord, WindowRecord};
@@ -32,6 +32,8 @@ pub struct GuidedOptions {
     pub line_size: LineSize,
     /// The largest cache of interest: samples that miss there whenever they end are not followed.
     pub largest: CacheLines,
+    /// Whether the windows are those of each thread, or those of all threads together.
+    pub scope: Scope,
 }
 
 impl Default for GuidedOptions {
@@ -43,7 +45,14 @@ impl Default for GuidedOptions {
             entries: DEFAULT_ENTRIES,
             line_size: LineSize::B64,
             largest: CacheLines(u64::MAX),
+            scope: Scope::Private,
         }
+    }
+}
+
+impl GuidedOptions {
+    fn empty(&self) -> ReuseProfile {
+        ReuseProfile::with_units(self.line_size, Clock::Accesses, self.scope)
     }
 }
 
@@ -186,8 +195,8 @@ impl PhaseGuide {
             self.predictions.0 += u64::from(predicted == settled);
             self.predictions.1 += 1;
         }
-        let line_size = self.options.line_size;
-        let record = phase_record(&mut self.phases, phase, line_size);
+        let empty = self.options.empty();
+        let record = phase_record(&mut self.phases, phase, &empty);
         record.windows += 1;
         record.profiled += u64::from(profiled);
         let beginning = profiled && (self.windows.len() as u64) < self.options.guide.profile_first;
@@ -214,12 +223,12 @@ impl PhaseGuide {
         // A sample belongs to the phase of the window that started it.
         for (started_in, outcome, count, weight) in window.outcomes() {
             let owner = self.owners.get(&started_in).copied().unwrap_or(own);
-            let record = phase_record(&mut self.phases, owner.phase, line_size);
+            let record = phase_record(&mut self.phases, owner.phase, &empty);
             add(record, owner, |profile| profile.record_many(outcome, count, weight))?;
         }
         for overlap in &window.overlaps {
             let owner = self.owners.get(&overlap.started_in).copied().unwrap_or(own);
-            let record = phase_record(&mut self.phases, owner.phase, line_size);
+            let record = phase_record(&mut self.phases, owner.phase, &empty);
             add(record, owner, |profile| profile.record_overlap(overlap))?;
         }
         self.profiled += usize::from(profiled);
@@ -273,9 +282,13 @@ fn add(
     Ok(())
 }
 
-fn phase_record(phases: &mut Vec<PhaseRecord>, phase: PhaseId, line_size: LineSize) -> &mut PhaseRecord {
+fn phase_record<'a>(
+    phases: &'a mut Vec<PhaseRecord>,
+    phase: PhaseId,
+    empty: &ReuseProfile,
+) -> &'a mut PhaseRecord {
     while phases.len() <= phase.index() {
-        phases.push(PhaseRecord::new(PhaseId::new(phases.len() as u32), line_size));
+        phases.push(PhaseRecord::new(PhaseId::new(phases.len() as u32), empty));
     }
     &mut phases[phase.index()]
 }

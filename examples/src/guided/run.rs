@@ -67,15 +67,15 @@ pub struct PhaseRecord {
 }
 
 impl PhaseRecord {
-    pub(super) fn new(phase: PhaseId, line_size: LineSize) -> Self {
+    pub(super) fn new(phase: PhaseId, empty: &ReuseProfile) -> Self {
         Self {
             phase,
             windows: 0,
             profiled: 0,
             instructions: 0,
-            profile: ReuseProfile::new(line_size),
-            batches: Batches::new(line_size),
-            beginning: Beginning { windows: 0, weight: 0.0, batches: Batches::new(line_size) },
+            profile: empty.clone(),
+            batches: Batches::new(empty.clone()),
+            beginning: Beginning { windows: 0, weight: 0.0, batches: Batches::new(empty.clone()) },
             counted: (0, 0),
             repeated: 0,
             code: HashMap::new(),
@@ -119,8 +119,10 @@ impl PhaseRecord {
         if self.covered() == 0.0 || self.profiled == self.windows {
             return Ok(());
         }
+        let empty =
+            ReuseProfile::with_units(self.profile.line_size(), self.profile.clock(), self.profile.scope());
         let merged = |batches: &Batches| {
-            let mut all = ReuseProfile::new(self.profile.line_size());
+            let mut all = empty.clone();
             batches.weighed()?.iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
         };
         let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);

@@ -13,7 +13,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    CacheLines, CacheModel, Clock, Error, Evaluator, LineSize, Reuse, ReuseProfile, Window, WindowIndex,
+    CacheLines, CacheModel, Clock, Error, Evaluator, LineSize, Reuse, ReuseProfile, Scope, Window,
+    WindowIndex,
 };
 
 /// Reuse profiles by group: every sample goes to the group of the window that *started* it, whichever window
@@ -33,7 +34,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct GroupedProfiles<K> {
-    line_size: LineSize,
+    empty: ReuseProfile,
     group_of: HashMap<WindowIndex, K>,
     profiles: BTreeMap<K, ReuseProfile>,
     strays: ReuseProfile,
@@ -43,28 +44,29 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
     /// No groups yet.
     #[must_use]
     pub fn new(line_size: LineSize) -> Self {
-        Self {
-            line_size,
-            group_of: HashMap::new(),
-            profiles: BTreeMap::new(),
-            strays: ReuseProfile::new(line_size),
-        }
+        Self::with_scope(line_size, Scope::Private)
+    }
+
+    /// No groups yet, for windows of `scope`: those of a thread, or [those of all threads together](Window::process).
+    #[must_use]
+    pub fn with_scope(line_size: LineSize, scope: Scope) -> Self {
+        let empty = ReuseProfile::with_units(line_size, Clock::Accesses, scope);
+        Self { group_of: HashMap::new(), profiles: BTreeMap::new(), strays: empty.clone(), empty }
     }
 
     /// Puts `window` into group `key`, and what it reports into the groups of the windows that started it.
     /// Windows are added in the order in which the sampler returned them.
     ///
     /// # Errors
-    /// [`Error::WindowTwice`] if a window of this number was added before, [`Error::MixedLineSizes`] if it was observed at
-    /// another line size; nothing is recorded then. Distances by another clock than accesses count as not known.
+    /// [`Error::WindowTwice`] if a window of this number was added before, [`Error::MixedLineSizes`] or
+    /// [`Error::MixedScopes`] if it was observed at another line size, or of other threads; nothing is recorded then. Distances by another clock than accesses count as not known.
     pub fn add(&mut self, window: &Window, key: K) -> Result<(), Error> {
-        if window.line_size != self.line_size {
-            return Err(Error::mixed_line_sizes(self.line_size, window.line_size));
-        }
+        // Of the clock, each outcome says itself whether it is known by accesses.
+        self.empty.check(window.line_size, Clock::Accesses, window.scope)?;
         if self.group_of.contains_key(&window.index) {
             return Err(Error::WindowTwice { index: window.index.0 });
         }
-        let own = self.profiles.entry(key.clone()).or_insert_with(|| ReuseProfile::new(self.line_size));
+        let own = self.profiles.entry(key.clone()).or_insert_with(|| self.empty.clone());
         own.add_accesses(window.accesses.get().unwrap_or(0));
         self.group_of.insert(window.index, key);
         // Outcomes come by the window that started them: one look-up serves all of a window's.
@@ -109,7 +111,7 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
     pub fn all(&self) -> ReuseProfile {
         let mut all = self.strays.clone();
         for profile in self.profiles.values() {
-            // All have the line size and clock given at construction.
+            // All have the line size, clock and scope given at construction.
             let merged = all.merge(profile);
             debug_assert!(merged.is_ok());
         }

@@ -2,7 +2,7 @@
 
 use thiserror::Error as ThisError;
 
-use crate::{Clock, LineSize};
+use crate::{Clock, LineSize, Scope};
 
 /// A value that a type of the vocabulary refuses.
 #[derive(Debug, Clone, PartialEq, ThisError)]
@@ -86,6 +86,14 @@ pub enum Error {
         left: Clock,
         /// Clock of the other profile.
         right: Clock,
+    },
+    /// Two profiles of which one is of each thread by itself and one of all threads together.
+    #[error("cannot put together what was observed of {left} and of {right}: keep them apart")]
+    MixedScopes {
+        /// Scope of the profile merged into.
+        left: Scope,
+        /// Scope of the other profile or window.
+        right: Scope,
     },
     /// A model for no group of windows at all.
     #[error("no group of windows has a sample: record at least one")]

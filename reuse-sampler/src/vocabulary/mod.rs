@@ -33,7 +33,7 @@ pub use plan::{Hierarchy, ReusePlan, SampleGap, WindowPlan};
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
 pub use process::{Children, ProcessRecord};
-pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, StackEstimate};
+pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, Scope, StackEstimate};
 pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
 pub use sampler::{Sampler, SamplerError};
 pub use sets::{

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Clock, LineSize, Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, ThreadId, WindowIndex,
+    Clock, LineSize, Outcome, ReuseCount, ReuseOverlap, ReuseProfile, ReuseSample, Scope, ThreadId,
+    WindowIndex,
 };
 
 /// Number of memory accesses in a window, and how it is known.
@@ -118,6 +119,9 @@ pub struct Window {
     /// Line size at which its accesses are counted and its reuse is observed; the default where neither is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub line_size: LineSize,
+    /// Whether accesses and reuse are those of the thread, or those of all threads together.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Scope::is_private"))]
+    pub scope: Scope,
     /// Instructions executed; 0 if the source does not count instructions.
     pub instructions: u64,
     /// Memory accesses made, an access that straddles lines counted once per line.
@@ -177,6 +181,7 @@ impl Window {
             index,
             thread,
             line_size,
+            scope: Scope::Private,
             instructions: 0,
             accesses: AccessCount::Unknown,
             code: Vec::new(),

@@ -4,7 +4,7 @@
 //! many, neighbours are merged in pairs, so that memory stays bounded and the parts stay equally long. At the end
 //! they are merged into the number of parts asked for, which then differ in length by a few percent.
 
-use reuse_sampler::{AccessKind, Arrivals, Error, LineSize, Outcome, ReuseProfile, Window};
+use reuse_sampler::{AccessKind, Arrivals, Clock, Error, LineSize, Outcome, ReuseProfile, Scope, Window};
 
 /// Profiles kept per part that is asked for, at least; twice as many at most.
 const PER_PART: usize = 24;
@@ -20,8 +20,8 @@ pub struct Part {
 }
 
 impl Part {
-    fn new(line_size: LineSize) -> Self {
-        let empty = || ReuseProfile::new(line_size);
+    fn new(line_size: LineSize, scope: Scope) -> Self {
+        let empty = || ReuseProfile::with_units(line_size, Clock::Accesses, scope);
         Self { profile: empty(), arrivals: Arrivals { loads: empty(), stores: empty() } }
     }
 
@@ -41,6 +41,7 @@ impl Part {
 pub struct Bursts {
     parts: usize, // >= 1
     line_size: LineSize,
+    scope: Scope,
     windows_each: u32,    // binary logarithm of the windows in each stretch
     stretches: Vec<Part>, // at most 2 * PER_PART * parts
     samples: u64,
@@ -49,12 +50,18 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Nothing yet, to be divided into `parts` parts (0 is taken as 1).
+    /// Nothing yet, of windows of a thread, to be divided into `parts` parts (0 is taken as 1).
     pub fn new(parts: usize, line_size: LineSize) -> Self {
+        Self::with_scope(parts, line_size, Scope::Private)
+    }
+
+    /// The same of windows of `scope`.
+    pub fn with_scope(parts: usize, line_size: LineSize, scope: Scope) -> Self {
         let parts = parts.max(1);
         Self {
             parts,
             line_size,
+            scope,
             windows_each: 0,
             stretches: Vec::new(),
             samples: 0,
@@ -107,7 +114,7 @@ impl Bursts {
         }
         let stretch = (index >> self.windows_each) as usize;
         if self.stretches.len() <= stretch {
-            self.stretches.resize(stretch + 1, Part::new(self.line_size));
+            self.stretches.resize(stretch + 1, Part::new(self.line_size, self.scope));
         }
         Ok(&mut self.stretches[stretch])
     }

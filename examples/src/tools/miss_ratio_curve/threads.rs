@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reuse_sampler::{CacheLines, Error, LineSize, ThreadId, Window};
+use reuse_sampler::{CacheLines, Error, LineSize, Scope, ThreadId, Window};
 
 use super::bursts::{Bursts, Part};
 use super::coherence::{ByOthers, Coherence, ThreadCurve, ThreadPoint};
@@ -24,8 +24,8 @@ pub struct Threads {
 impl Threads {
     /// Nothing yet; the run of each thread is to be divided into `parts`.
     pub fn new(parts: usize, line_size: LineSize) -> Self {
-        let empty = Bursts::new(parts, line_size);
-        Self { process: empty.clone(), empty, apart: BTreeMap::new(), further: None }
+        let process = Bursts::with_scope(parts, line_size, Scope::Shared);
+        Self { process, empty: Bursts::new(parts, line_size), apart: BTreeMap::new(), further: None }
     }
 
     /// Adds a window. Answers the number of accesses so far.

@@ -128,6 +128,7 @@ fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
         },
         threshold: args.threshold(sampled),
         line_size,
+        scope: args.scope.in_files(),
         ..GuidedOptions::default()
     })
 }

@@ -6,7 +6,7 @@ use super::sampler::ReplayOptions;
 use super::threads::{End, ThreadState};
 use crate::engine::touches::Touches;
 use crate::engine::tracker::Mode;
-use crate::{Access, AccessKind, ThreadId, Window, WindowIndex};
+use crate::{Access, AccessKind, Scope, ThreadId, Window, WindowIndex};
 
 /// Bits of a mask of threads.
 const CLASSES: u32 = 32;
@@ -118,7 +118,12 @@ impl Process {
     /// Ends the segment, if anything happened in it.
     pub fn end(&mut self, how: End, options: &ReplayOptions) -> Option<Box<Window>> {
         let idle = self.state.is_idle();
-        let segment = self.state.end(how, options.window, options.line_size);
+        let mut segment = self.state.end(how, options.window, options.line_size);
+        segment.scope = Scope::Shared;
+        if let Some(arrivals) = &mut segment.arrivals {
+            arrivals.loads.adopt(Scope::Shared);
+            arrivals.stores.adopt(Scope::Shared);
+        }
         self.begun = false;
         (!idle || segment.outcomes().next().is_some()).then(|| Box::new(segment))
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::overlap::Sums;
-use super::{Clock, ReuseProfile, add, occupied};
+use super::{Clock, ReuseProfile, Scope, add, occupied};
 use crate::engine::bins;
 use crate::{Error, LineSize};
 
@@ -18,6 +18,8 @@ pub(super) struct Stored {
     version: u32,
     line_size: u32,
     clock: Clock,
+    #[serde(default, skip_serializing_if = "Scope::is_private")]
+    scope: Scope,
     samples: u64,
     accesses: u64,
     reused: Bins,
@@ -38,6 +40,7 @@ impl From<ReuseProfile> for Stored {
             version: VERSION,
             line_size: profile.line_size.bytes(),
             clock: profile.clock,
+            scope: profile.scope,
             samples: profile.samples,
             accesses: profile.accesses,
             reused: bins(&profile.reused),
@@ -56,7 +59,7 @@ impl TryFrom<Stored> for ReuseProfile {
         if stored.version != VERSION {
             return Err(Error::FormatVersion { found: stored.version, known: VERSION });
         }
-        let mut profile = Self::with_clock(LineSize::new(stored.line_size)?, stored.clock);
+        let mut profile = Self::with_units(LineSize::new(stored.line_size)?, stored.clock, stored.scope);
         profile.reused = read_bins("reused", &stored.reused)?;
         profile.invalidated = read_bins("invalidated", &stored.invalidated)?;
         profile.censored = read_bins("censored", &stored.censored)?;

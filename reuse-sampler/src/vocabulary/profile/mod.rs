@@ -38,6 +38,47 @@ impl fmt::Display for Clock {
     }
 }
 
+/// Within what distances are counted and reuses found, where a program has several threads. Profiles of different scopes
+/// cannot be merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Scope {
+    /// Each thread by itself: profiles describe a private cache for each, without what other threads invalidate.
+    #[default]
+    Private,
+    /// All threads of the process in the order of their accesses: profiles describe one cache for all.
+    Shared,
+}
+
+impl Scope {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// Whether it need not be written: what is read without a scope is private.
+    #[cfg(feature = "serde")]
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks
+    pub(crate) const fn is_private(&self) -> bool {
+        matches!(self, Self::Private)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Private => "each thread by itself",
+            Self::Shared => "all threads together",
+        })
+    }
+}
+
 /// Histogram of reuse samples: how many accesses are reused after how many others, how many never, and how
 /// many were lost sight of.
 ///
@@ -47,7 +88,7 @@ impl fmt::Display for Clock {
 ///
 /// # Laws
 /// [`merge`](Self::merge) is associative and commutative (all counts are integers) and the
-/// [empty](Self::new) profile of the same line size and clock is its unit, so that profiles of windows can be
+/// [empty](Self::new) profile of the same line size, clock and scope is its unit, so that profiles of windows can be
 /// combined into those of phases and of the program in any order.
 ///
 /// # Cost
@@ -88,6 +129,7 @@ assert!(serde_json::from_str::<ReuseProfile>(&saved.replace("\"line_size\":64", 
 pub struct ReuseProfile {
     line_size: LineSize,
     clock: Clock,
+    scope: Scope,
     reused: Vec<u64>,      // weight by bin, at most BINS long, last entry not 0
     invalidated: Vec<u64>, // weight by bin, at most BINS long, last entry not 0
     censored: Vec<u64>,    // weight by bin of `at_least`, at most BINS long, last entry not 0
@@ -98,18 +140,25 @@ pub struct ReuseProfile {
 }
 
 impl ReuseProfile {
-    /// An empty profile of distances counted in accesses.
+    /// An empty profile of each thread by itself, of distances counted in accesses.
     #[must_use]
     pub const fn new(line_size: LineSize) -> Self {
         Self::with_clock(line_size, Clock::Accesses)
     }
 
-    /// An empty profile of distances counted by `clock`.
+    /// An empty profile of each thread by itself, of distances counted by `clock`.
     #[must_use]
     pub const fn with_clock(line_size: LineSize, clock: Clock) -> Self {
+        Self::with_units(line_size, clock, Scope::Private)
+    }
+
+    /// An empty profile of `scope`, of distances counted by `clock`.
+    #[must_use]
+    pub const fn with_units(line_size: LineSize, clock: Clock, scope: Scope) -> Self {
         Self {
             line_size,
             clock,
+            scope,
             reused: Vec::new(),
             invalidated: Vec::new(),
             censored: Vec::new(),
@@ -117,6 +166,14 @@ impl ReuseProfile {
             samples: 0,
             accesses: 0,
             overlaps: Vec::new(),
+        }
+    }
+
+    /// Takes what was recorded without a scope for what it is.
+    #[cfg(any(feature = "replay", feature = "file"))]
+    pub(crate) const fn adopt(&mut self, scope: Scope) {
+        if matches!(self.scope, Scope::Private) {
+            self.scope = scope;
         }
     }
 
@@ -161,10 +218,10 @@ impl ReuseProfile {
     /// apart, [`GroupedProfiles`](crate::GroupedProfiles) records each in the profile of the window that started it.
     ///
     /// # Errors
-    /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if the window was not observed as the profile is recorded;
-    /// nothing is added then.
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] if the window was not observed as the
+    /// profile is recorded; nothing is added then.
     pub fn record_window(&mut self, window: &Window) -> Result<(), Error> {
-        self.check(window.line_size, window.clock)?;
+        self.check(window.line_size, window.clock, window.scope)?;
         for (_, outcome, count, weight) in window.outcomes() {
             self.record_many(outcome, count, weight);
         }
@@ -176,14 +233,22 @@ impl ReuseProfile {
     }
 
     /// Whether what was observed so can be added.
-    fn check(&self, line_size: LineSize, clock: Clock) -> Result<(), Error> {
+    pub(crate) fn check(&self, line_size: LineSize, clock: Clock, scope: Scope) -> Result<(), Error> {
         if self.line_size != line_size {
             return Err(Error::mixed_line_sizes(self.line_size, line_size));
         }
         if self.clock != clock {
             return Err(Error::MixedClocks { left: self.clock, right: clock });
         }
+        if self.scope != scope {
+            return Err(Error::MixedScopes { left: self.scope, right: scope });
+        }
         Ok(())
+    }
+
+    /// Whether what `other` holds can be added.
+    pub(crate) fn check_alike(&self, other: &Self) -> Result<(), Error> {
+        self.check(other.line_size, other.clock, other.scope)
     }
 
     /// Says that the profile stands for `accesses` more accesses of the program.
@@ -194,10 +259,10 @@ impl ReuseProfile {
     /// Adds all of `other`.
     ///
     /// # Errors
-    /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if `other` was not recorded alike; `self` is then
-    /// unchanged.
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] if `other` was not recorded alike;
+    /// `self` is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        self.check(other.line_size, other.clock)?;
+        self.check_alike(other)?;
         add_all(&mut self.reused, &other.reused);
         add_all(&mut self.invalidated, &other.invalidated);
         add_all(&mut self.censored, &other.censored);
@@ -249,6 +314,12 @@ impl ReuseProfile {
     #[must_use]
     pub const fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// Whether it is of each thread by itself, or of all threads together.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// Number of samples recorded.
@@ -377,6 +448,7 @@ impl fmt::Debug for ReuseProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReuseProfile")
             .field("line_size", &self.line_size.bytes())
+            .field("scope", &self.scope)
             .field("clock", &self.clock)
             .field("samples", &self.samples)
             .field("accesses", &self.accesses)
