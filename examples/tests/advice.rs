@@ -41,7 +41,7 @@ fn advise(events: &[Event]) -> (Vec<Advice<Site>>, Strides) {
     }
     let model = StatStack::fit(&profile).unwrap();
     let levels = LEVELS.map(|(bytes, _)| CacheLines(bytes / 64));
-    let advice = spots.advise(&model, &levels, LineSize::B64, |site| strides.of(site.0));
+    let advice = spots.advise(&model, &levels, |site| strides.of(site.0));
     (advice, strides)
 }
 

@@ -6,7 +6,7 @@ use statcc::walk::{
     ProfiledWindow, Replacement, SetAssociativeCache, SetDispersion, SetDispersionCounter, Until,
     WindowedProgram, outlook, walk,
 };
-use statcc::{LineSize, LinearLatency, Outcome, ReuseDistance, ReuseProfile};
+use statcc::{Error, LineSize, LinearLatency, Outcome, ReuseDistance, ReuseProfile};
 
 const WINDOW: u64 = 20_000;
 const WINDOWS: u64 = 16;
@@ -43,8 +43,8 @@ fn beside_streams(lines: u64, streams: usize) -> (f64, statcc::Outlook) {
     let programs: Vec<&WindowedProgram> =
         std::iter::once(&target).chain(std::iter::repeat_n(&stream, streams)).collect();
     let cache = SetAssociativeCache::new(64, 16).unwrap();
-    let walked = walk(&programs, cache, Replacement::Lru, Until::Ended(0), &[]);
-    let ranges = outlook(&programs, cache, Replacement::Lru, Until::Ended(0), &walked);
+    let walked = walk(&programs, cache, Replacement::Lru, Until::Ended(0), &[]).unwrap();
+    let ranges = outlook(&programs, cache, Replacement::Lru, Until::Ended(0), &walked).unwrap();
     (walked[0].cpi(), ranges[0])
 }
 
@@ -88,7 +88,7 @@ fn what_was_counted_alone_does_not_outlast_the_hits_that_it_was_of() {
     let stream = loops(WINDOW * WINDOWS, 130.0);
     let cpi = |programs: &[&WindowedProgram]| {
         let cache = SetAssociativeCache::new(64, 16).unwrap();
-        walk(programs, cache, Replacement::Lru, Until::Ended(0), &[])[0].cpi()
+        walk(programs, cache, Replacement::Lru, Until::Ended(0), &[]).unwrap()[0].cpi()
     };
     let (modelled, missing) = (cpi(&[&target]), cpi(&[&target, &stream, &stream]));
     let target = counted(target);
@@ -100,4 +100,24 @@ fn what_was_counted_alone_does_not_outlast_the_hits_that_it_was_of() {
     );
     let beside = cpi(&[&target, &stream, &stream]);
     assert!(missing > 125.0 && (beside / missing - 1.0).abs() < 0.01, "{beside} {missing}");
+}
+
+/// Lines of different sizes share no cache.
+#[test]
+fn line_sizes_do_not_mix() {
+    let window = |bytes: u32| {
+        let mut profile = ReuseProfile::new(LineSize::new(bytes).unwrap());
+        profile.record(Outcome::Reused(ReuseDistance(10)), WINDOW);
+        ProfiledWindow::new(&profile, LinearLatency::new(1.0, 1.0, &[], 10.0, 130.0).unwrap()).unwrap()
+    };
+    let program = |bytes: [u32; 2]| {
+        WindowedProgram::new(1.0, WINDOW, 2 * WINDOW, even(), bytes.map(window).to_vec(), Vec::new())
+    };
+    let mixed = Error::MixedLineSizes { left: 64, right: 128 };
+    assert_eq!(program([64, 128]).unwrap_err(), mixed);
+    let programs = [program([64, 64]).unwrap(), program([128, 128]).unwrap()];
+    let (programs, cache) = ([&programs[0], &programs[1]], SetAssociativeCache::new(64, 16).unwrap());
+    assert_eq!(walk(&programs, cache, Replacement::Lru, Until::FirstEnded, &[]).unwrap_err(), mixed);
+    assert_eq!(outlook(&programs, cache, Replacement::Lru, Until::FirstEnded, &[]).unwrap_err(), mixed);
+    assert!(walk(&programs[..1], cache, Replacement::Lru, Until::FirstEnded, &[]).is_ok());
 }

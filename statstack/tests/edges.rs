@@ -55,7 +55,7 @@ fn lines_that_another_thread_takes_miss_at_every_size() {
         for (lines, expected) in [(2, 1.0), (8, 0.125), (1 << 30, 0.125)] {
             let found = model.miss_ratio(CacheLines(lines));
             assert!((found - expected).abs() < 1e-12, "{lines}: {found}");
-            assert!((model.miss_ratio_of(&profile, CacheLines(lines)) - expected).abs() < 1e-12);
+            assert!((model.miss_ratio_of(&profile, CacheLines(lines)).unwrap() - expected).abs() < 1e-12);
         }
     }
     // Seven lines, and for three of seven accesses an eighth.

@@ -5,7 +5,10 @@
 mod common;
 
 use common::{Random, profile_of};
-use reuse_sampler::{CacheLines, CacheModel, Grouped, Reuse, ReuseDistance, ReuseProfile};
+use reuse_sampler::{
+    CacheLines, CacheModel, Clock, Error, Grouped, Reuse, ReuseDistance, ReuseProfile,
+    differences_within_phase,
+};
 use statstack::StatStack;
 
 /// LRU keeps nothing of a cyclic scan over more lines than it has, and everything otherwise.
@@ -88,6 +91,19 @@ fn another_profile_is_judged_by_the_fitted_stream() {
     near.record_many(reuse_sampler::Outcome::Reused(ReuseDistance(90)), 10, 1);
     let scan: Vec<u64> = (0..10_000).map(|i| i % 100).collect();
     let model = StatStack::fit(&profile_of(&scan)).unwrap();
-    assert_eq!(model.miss_ratio_of(&near, CacheLines(50)), 0.25);
-    assert_eq!(model.miss_ratio_of(&near, CacheLines(91)), 0.0);
+    assert_eq!(model.miss_ratio_of(&near, CacheLines(50)).unwrap(), 0.25);
+    assert_eq!(model.miss_ratio_of(&near, CacheLines(91)).unwrap(), 0.0);
+    // Of other lines, or by another clock, it says nothing.
+    let of = |bytes, clock| ReuseProfile::with_clock(reuse_sampler::LineSize::new(bytes).unwrap(), clock);
+    let refused = |other: &ReuseProfile| model.miss_ratio_of(other, CacheLines(50)).unwrap_err();
+    let mixed = Error::MixedLineSizes { left: 64, right: 128 };
+    assert_eq!(refused(&of(128, Clock::Accesses)), mixed);
+    let clocks = Error::MixedClocks { left: Clock::Accesses, right: Clock::Instructions };
+    assert_eq!(refused(&of(64, Clock::Instructions)).to_string(), clocks.to_string());
+    let windows = [&near, &of(128, Clock::Accesses)];
+    assert!(differences_within_phase(&windows[..1], &model, &[CacheLines(50)]).is_ok());
+    let mut other = of(128, Clock::Accesses);
+    other.record(reuse_sampler::Outcome::Dangling, 1);
+    let differences = differences_within_phase(&[&near, &other], &model, &[CacheLines(50)]);
+    assert_eq!(differences.unwrap_err(), mixed);
 }

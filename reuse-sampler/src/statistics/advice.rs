@@ -93,7 +93,7 @@ impl<M: CacheModel> Level<'_, M> {
 
 impl<K: Ord + Clone> HotSpots<K> {
     /// What could be done at each site about misses in a hierarchy of caches of these sizes, the smallest first. `model` is
-    /// of all accesses; `stride` gives the most frequent stride of a site.
+    /// of all accesses, of the line size that the samples were taken at; `stride` gives the most frequent stride of a site.
     ///
     /// # Formula
     /// - Prefetch: the share of the most frequent stride, to the power of the executions ahead, is at least 0.9. It removes
@@ -122,7 +122,6 @@ impl<K: Ord + Clone> HotSpots<K> {
         &self,
         model: &impl CacheModel,
         levels: &[CacheLines],
-        line_size: LineSize,
         stride: impl Fn(&K) -> Option<Stride>,
     ) -> Vec<Advice<K>> {
         let mut all = Bins::new();
@@ -148,7 +147,7 @@ impl<K: Ord + Clone> HotSpots<K> {
             let mut found = Vec::new();
             let regular = |site: &K| stride(site).filter(Stride::is_regular);
             if let Some(stride) = regular(site) {
-                found.extend(prefetched(tally, &levels, &own, &all, &stride, line_size));
+                found.extend(prefetched(tally, &levels, &own, &all, &stride, model.line_size()));
                 let strided = |other: &K| regular(other).is_some_and(|other| other.bytes == stride.bytes);
                 let in_loop = |other: &K| loops.get(other) == loops.get(site);
                 found.extend(rearranged(tally, &levels, &own, in_loop, strided));

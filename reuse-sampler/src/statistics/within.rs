@@ -1,6 +1,6 @@
 //! How the windows of one phase differ from the mean of the phase.
 
-use crate::{CacheLines, CacheModel, ReuseProfile};
+use crate::{CacheLines, CacheModel, Error, ReuseProfile};
 
 /// By how much each of `windows`, which belong to one phase, is estimated to miss more than the phase on average, at each
 /// of `sizes`. `model` is fitted to the whole phase.
@@ -14,32 +14,33 @@ use crate::{CacheLines, CacheModel, ReuseProfile};
 /// differ. The variance of the differences is what the scatter exceeds chance by (DerSimonian and Laird's moments); each
 /// difference is shrunk by variance / (variance + chance), so that a window of few samples gets the phase's curve.
 ///
+/// # Errors
+/// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for a window that does not count as the model.
+///
 /// # Cost
 /// One pass over the bins of each window and size.
 ///
 /// # References
 /// DerSimonian and Laird, *Meta-Analysis in Clinical Trials*, Controlled Clinical Trials 7 (1986).
-#[must_use]
 pub fn differences_within_phase(
     windows: &[&ReuseProfile],
     model: &impl CacheModel,
     sizes: &[CacheLines],
-) -> Vec<Vec<f64>> {
+) -> Result<Vec<Vec<f64>>, Error> {
     let mut found = vec![Vec::with_capacity(sizes.len()); windows.len()];
     for &size in sizes {
         let sampled = windows.iter().filter(|window| !window.is_empty());
-        let shares: Vec<Share> = sampled
-            .map(|window| Share {
-                misses: model.miss_ratio_of(window, size),
-                samples: window.samples() as f64,
-            })
-            .collect();
+        let share = |window: &&ReuseProfile| {
+            let misses = model.miss_ratio_of(window, size)?;
+            Ok(Share { misses, samples: window.samples() as f64 })
+        };
+        let shares = sampled.map(share).collect::<Result<Vec<Share>, Error>>()?;
         let mut differences = believed(&shares).into_iter();
         for (of_window, window) in found.iter_mut().zip(windows) {
             of_window.push(if window.is_empty() { 0.0 } else { differences.next().unwrap_or(0.0) });
         }
     }
-    found
+    Ok(found)
 }
 
 /// What misses of a window's samples.
@@ -102,7 +103,7 @@ mod tests {
 
     fn error(windows: &[ReuseProfile], truth: impl Fn(usize) -> f64) -> f64 {
         let windows: Vec<&ReuseProfile> = windows.iter().collect();
-        let found = differences_within_phase(&windows, &Plain, &[CacheLines(64)]);
+        let found = differences_within_phase(&windows, &Plain, &[CacheLines(64)]).unwrap();
         let off = |(at, difference): (usize, &Vec<f64>)| (difference[0] - truth(at)).powi(2);
         (found.iter().enumerate().map(off).sum::<f64>() / found.len() as f64).sqrt()
     }
@@ -123,9 +124,9 @@ mod tests {
     fn one_window_and_windows_without_samples_do_not_differ() {
         let sizes = [CacheLines(64), CacheLines(128)];
         let windows = phase(2, |_| 0.5, 1);
-        assert_eq!(differences_within_phase(&[&windows[0]], &Plain, &sizes), [[0.0, 0.0]]);
+        assert_eq!(differences_within_phase(&[&windows[0]], &Plain, &sizes).unwrap(), [[0.0, 0.0]]);
         let empty = ReuseProfile::new(LineSize::B64);
-        let found = differences_within_phase(&[&windows[0], &empty, &windows[1]], &Plain, &sizes);
+        let found = differences_within_phase(&[&windows[0], &empty, &windows[1]], &Plain, &sizes).unwrap();
         assert_eq!((found.len(), &found[1]), (3, &vec![0.0, 0.0]));
         assert!(found.iter().flatten().all(|difference| difference.is_finite()));
     }

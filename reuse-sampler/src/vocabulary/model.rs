@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{CacheLines, LineSize, Reuse, ReuseDistance, ReuseDistribution, ReuseProfile};
+use crate::{CacheLines, Clock, Error, LineSize, Reuse, ReuseDistance, ReuseDistribution, ReuseProfile};
 
 /// What a cache of a given size does to one access, and to all of them.
 ///
@@ -50,8 +50,12 @@ pub trait CacheModel {
     /// Fraction of *another* profile's accesses that miss, if they are made in the stream this model was
     /// fitted to: loads only, one instruction, one program of several. What the other profile leaves
     /// unresolved counts as a miss; an empty one gives 0.
-    fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> f64 {
-        self.at(size).miss_ratio(&other.distribution())
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if `other` does not count lines or distances as the model's profile.
+    fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> Result<f64, Error> {
+        ReuseProfile::with_units(self.line_size(), Clock::Accesses, other.scope()).check_alike(other)?;
+        Ok(self.at(size).miss_ratio(&other.distribution()))
     }
 }
 
@@ -80,7 +84,7 @@ macro_rules! through_pointer {
             fn curve_into(&self, curve: &mut MissRatioCurve) {
                 (**self).curve_into(curve);
             }
-            fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> f64 {
+            fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> Result<f64, Error> {
                 (**self).miss_ratio_of(other, size)
             }
         }

@@ -119,6 +119,9 @@ impl Walked {
 /// Walks `programs` through time in a shared `cache`, from empty caches until `until`. Where `cpi_errors` gives a factor
 /// for each program, they compete at CPIs that are wrong by it.
 ///
+/// # Errors
+/// [`Error::MixedLineSizes`] for programs profiled at different line sizes.
+///
 /// # Accuracy
 /// See the crate's front page: mean error of the CPI 0.63 % over pairs of embedded programs.
 ///
@@ -128,15 +131,15 @@ impl Walked {
 ///
 /// # References
 /// The equations of a step: Eklöv, thesis, Paper II (`StatCC`), equations 1 to 3.
-#[must_use]
 pub fn walk(
     programs: &[&WindowedProgram],
     cache: SetAssociativeCache,
     replacement: Replacement,
     until: Until,
     cpi_errors: &[f64],
-) -> Vec<Walked> {
-    run(Timeline::new(programs, cache, replacement, cpi_errors), until)
+) -> Result<Vec<Walked>, Error> {
+    program::of_one_line_size(programs.iter().map(|program| program.line_size()))?;
+    Ok(run(Timeline::new(programs, cache, replacement, cpi_errors), until))
 }
 
 fn run(mut timeline: Timeline<'_>, until: Until) -> Vec<Walked> {
@@ -166,16 +169,19 @@ const CLIFF: f64 = 2.0 * UNFLAGGED;
 /// cache, and earlier in the larger one, than the mean speed of a window says. A range that is not flagged
 /// ([`Outlook::cliff`]) is at most 3 % either way, the error measured; one that is flagged includes that error.
 ///
+/// # Errors
+/// As [`walk`].
+///
 /// # Cost
 /// Two [walks](walk), four where those agree.
-#[must_use]
 pub fn outlook(
     programs: &[&WindowedProgram],
     cache: SetAssociativeCache,
     replacement: Replacement,
     until: Until,
     walked: &[Walked],
-) -> Vec<Outlook> {
+) -> Result<Vec<Outlook>, Error> {
+    program::of_one_line_size(programs.iter().map(|program| program.line_size()))?;
     let margin = MARGIN.hypot((cache.ways as f64).recip()).min(0.5);
     let mut ranges: Vec<(f64, f64)> = walked.iter().map(|walked| (walked.cpi(), walked.cpi())).collect();
     let is_wide = |&(low, high): &(f64, f64)| high > low * (1.0 + WIDE);
@@ -205,5 +211,5 @@ pub fn outlook(
         };
         Outlook { lowest_cpi, highest_cpi, cliff }
     };
-    walked.iter().zip(&ranges).map(outlook).collect()
+    Ok(walked.iter().zip(&ranges).map(outlook).collect())
 }

@@ -1,6 +1,6 @@
 //! A program in windows, as it was profiled alone.
 
-use reuse_sampler::SetDispersion;
+use reuse_sampler::{LineSize, SetDispersion};
 
 use super::timeline::alone;
 use super::{ProfiledWindow, Replacement, SetAssociativeCache};
@@ -12,6 +12,7 @@ use crate::{Error, WindowCpi, cpi};
 /// of the pass before.
 #[derive(Clone, Debug)]
 pub struct WindowedProgram {
+    line_size: LineSize,
     mix: f64,
     window: u64,   // accesses in each window but the last, at least 1
     accesses: u64, // in a pass, at least 1
@@ -21,13 +22,28 @@ pub struct WindowedProgram {
     later: Vec<ProfiledWindow>, // of every later one, as many
 }
 
+/// The line size that all have.
+pub(super) fn of_one_line_size(sizes: impl IntoIterator<Item = LineSize>) -> Result<LineSize, Error> {
+    let mut sizes = sizes.into_iter();
+    let first = sizes.next().unwrap_or_default();
+    sizes
+        .find(|&other| other != first)
+        .map_or(Ok(first), |other| Err(Error::MixedLineSizes { left: first.bytes(), right: other.bytes() }))
+}
+
 impl WindowedProgram {
+    /// Line size it was profiled at.
+    pub(super) const fn line_size(&self) -> LineSize {
+        self.line_size
+    }
+
     /// A program of `accesses` accesses a pass, `accesses_per_instruction` of them per instruction, in windows of
     /// `window` accesses (the last may be shorter): `first` of its first pass and `later` of all others, or none if
     /// only the first pass is walked. Its lines fall on the sets of the shared cache as `dispersion` says.
     ///
     /// # Errors
-    /// [`Error::Mix`]; [`Error::Windows`] unless the windows of a pass are as many as `window` and `accesses` say.
+    /// [`Error::Mix`]; [`Error::Windows`] unless the windows of a pass are as many as `window` and `accesses` say;
+    /// [`Error::MixedLineSizes`] for windows profiled at different line sizes.
     pub fn new(
         accesses_per_instruction: f64,
         window: u64,
@@ -44,8 +60,18 @@ impl WindowedProgram {
                 return Err(Error::Windows { windows, window, accesses });
             }
         }
+        let line_size = of_one_line_size(first.iter().chain(&later).map(ProfiledWindow::line_size))?;
         let lines = first.iter().map(ProfiledWindow::lines).sum();
-        Ok(Self { mix: accesses_per_instruction, window, accesses, lines, dispersion, first, later })
+        Ok(Self {
+            line_size,
+            mix: accesses_per_instruction,
+            window,
+            accesses,
+            lines,
+            dispersion,
+            first,
+            later,
+        })
     }
 
     /// The same, with predictions that start from the misses per access counted of the program alone with the whole

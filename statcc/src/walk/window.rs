@@ -1,12 +1,13 @@
 //! One window of a program: how far back its accesses reach, prepared for lookups in time.
 
-use reuse_sampler::{Clock, ReuseProfile};
+use reuse_sampler::{Clock, LineSize, ReuseProfile};
 
 use crate::{Error, WindowCpi};
 
 /// One window of a program, profiled alone.
 #[derive(Clone, Debug)]
 pub struct ProfiledWindow {
+    line_size: LineSize,
     steps: Vec<Step>, // by increasing distance
     endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
     lines: f64,       // first touched in it
@@ -60,7 +61,13 @@ impl ProfiledWindow {
             longer += step.here;
         }
         let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
-        Ok(Self { steps, endless, lines, cpi, beyond_private, hits: 1.0, correction: 0.0 })
+        let line_size = profile.line_size();
+        Ok(Self { line_size, steps, endless, lines, cpi, beyond_private, hits: 1.0, correction: 0.0 })
+    }
+
+    /// Line size it was profiled at.
+    pub(super) const fn line_size(&self) -> LineSize {
+        self.line_size
     }
 
     /// CPI as a function of the misses per access.

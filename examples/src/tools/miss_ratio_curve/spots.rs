@@ -95,7 +95,7 @@ impl Observer {
         let ranked = instructions.rank(&model.at(hierarchy.size));
         let stride = |site: &Instruction| self.strides.of(site.0);
         let mut tips: BTreeMap<Instruction, Vec<Tip>> = BTreeMap::new();
-        for advice in instructions.advise(model, &hierarchy.levels, self.line_size, stride) {
+        for advice in instructions.advise(model, &hierarchy.levels, stride) {
             let site = advice.site;
             let tip = Tip::from(advice);
             if tip.hint != "prefetch" || site.1 == AccessKind::Load {

@@ -123,7 +123,7 @@ impl Guided {
             None => average.clone(),
         };
         let mut course: Vec<Vec<f64>> = run.windows.iter().map(curve).collect();
-        add_differences(&mut course, &run, seen, &recording.sizes);
+        add_differences(&mut course, &run, seen, &recording.sizes)?;
         Ok(Estimate { windows: course, samples, profiled: run.profiled(), phases: run.phases.len() })
     }
 
@@ -220,7 +220,12 @@ fn profile_of(counts: &[(Outcome, u64)], line_size: LineSize) -> ReuseProfile {
 }
 
 /// Adds to the curve of each window's phase what is believed to be different in it.
-fn add_differences(course: &mut [Vec<f64>], run: &GuidedRun, mut seen: Seen, sizes: &[CacheLines]) {
+fn add_differences(
+    course: &mut [Vec<f64>],
+    run: &GuidedRun,
+    mut seen: Seen,
+    sizes: &[CacheLines],
+) -> Result<(), reuse_sampler::Error> {
     for record in &run.phases {
         let Ok(model) = StatStack::fit(&record.profile) else { continue };
         let of_phase =
@@ -232,7 +237,7 @@ fn add_differences(course: &mut [Vec<f64>], run: &GuidedRun, mut seen: Seen, siz
             .filter_map(|(at, index)| Some((at, profile_of(&seen.remove(index)?, run.line_size))));
         let (places, profiles): (Vec<usize>, Vec<ReuseProfile>) =
             profiled.filter(|(_, profile)| !profile.is_empty()).unzip();
-        let differences = differences_within_phase(&profiles.iter().collect::<Vec<_>>(), &model, sizes);
+        let differences = differences_within_phase(&profiles.iter().collect::<Vec<_>>(), &model, sizes)?;
         let differences: Vec<_> = places.into_iter().zip(differences).collect();
         for (&index, difference) in windows.iter().zip(between(&differences, windows.len(), sizes.len())) {
             for (miss_ratio, more) in course[index].iter_mut().zip(difference) {
@@ -240,6 +245,7 @@ fn add_differences(course: &mut [Vec<f64>], run: &GuidedRun, mut seen: Seen, siz
             }
         }
     }
+    Ok(())
 }
 
 /// A window of which only the code is known.

@@ -94,8 +94,8 @@ pub fn play(
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
     let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
     let (cache, replacement) = (cache(&machine.chip)?, model.replacement());
-    let predicted = walk::walk(&windowed, cache, replacement, walk::Until::AllEnded, &[]);
-    let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::AllEnded, &predicted);
+    let predicted = walk::walk(&windowed, cache, replacement, walk::Until::AllEnded, &[])?;
+    let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::AllEnded, &predicted)?;
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;
     let steady = steady::solve(&known, geometry.lines(), model.replacement())?;
     let together = subjects.iter().zip(predicted.iter().zip(&ranges)).zip(simulated).zip(steady);

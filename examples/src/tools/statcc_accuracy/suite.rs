@@ -251,7 +251,7 @@ impl Suite {
             let predicted = self.predict(&known, &[])?;
             let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
             let (cache, replacement) = (cache(&self.machine.chip)?, self.model.replacement());
-            let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted);
+            let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted)?;
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
             Ok(Some(Judged { steady, members: members.clone(), simulated, predicted, ranges }))
@@ -262,7 +262,7 @@ impl Suite {
     pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Result<Vec<Walked>, Failure> {
         let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
         let cache = cache(&self.machine.chip)?;
-        Ok(walk::walk(&windowed, cache, self.model.replacement(), walk::Until::FirstEnded, cpi_errors))
+        Ok(walk::walk(&windowed, cache, self.model.replacement(), walk::Until::FirstEnded, cpi_errors)?)
     }
 
     /// Mixes of different programs; each program is in about as many as any other.
