@@ -248,6 +248,23 @@ fn runs_of_one_program_on_other_data_do_not_differ() {
 }
 
 #[test]
+fn programs_that_have_no_code_in_common_are_named() {
+    let folder = Folder::new();
+    let one = folder.file("one.json", stored(0.02, 0.0));
+    let strange =
+        stored(0.09, 0.0).replace("sort (a.c:3)", "parse (b.c:1)").replace("product (a.c:9)", "emit (b.c:5)");
+    let other = folder.file("other.json", strange);
+    let said = |ended: &Ended| ended.out.contains("compare two programs, not a program with its change");
+    let ended = compare(&[&one, &other, "--sizes", "32KiB"]);
+    assert!(ended.status == 3 && said(&ended), "{}", ended.out);
+    assert!(ended.out.contains("Only 0.0 % of the instructions before and 0.0 % after"), "{}", ended.out);
+    // Half of it is the same.
+    let half = folder.file("half.json", stored(0.09, 0.0).replace("sort (a.c:3)", "parse (b.c:1)"));
+    assert!(!said(&compare(&[&one, &half, "--sizes", "32KiB"])));
+    assert!(!said(&compare(&[&one, &one, "--sizes", "32KiB"])));
+}
+
+#[test]
 fn what_cannot_be_compared_is_named() {
     let folder = Folder::new();
     let good = folder.file("good.json", stored(0.02, 0.0));

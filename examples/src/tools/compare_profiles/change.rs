@@ -194,6 +194,12 @@ impl Change {
         }
     }
 
+    /// Shares of the instructions before and after, in the first runs, that are in phases found on both sides.
+    pub fn matched(&self) -> (f64, f64) {
+        let both = self.phases.iter().filter(|phase| phase.before.is_some() && phase.after.is_some());
+        both.fold((0.0, 0.0), |sum, phase| (sum.0 + phase.share.0, sum.1 + phase.share.1))
+    }
+
     /// Of all levels: worse where any is, better only where all others are clear.
     pub fn verdict(&self) -> Verdict {
         let order = [Verdict::Worse, Verdict::Unclear, Verdict::Better];

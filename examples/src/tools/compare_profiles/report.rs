@@ -13,6 +13,8 @@ use crate::report::{HeatMap, Table, bytes, escape, percent};
 pub(super) const TITLE: &str = "Did the change help?";
 const PHASES_OF: &str = "Phases of the first run of each side, matched by their code:";
 
+/// Sides with less of their instructions in common code are different programs.
+const STRANGERS: f64 = 0.1;
 /// Phases shown; the others have less of the run.
 const ROWS: usize = 12;
 /// A share of instructions that may matter to miss ratios in points.
@@ -128,6 +130,16 @@ fn notes(change: &Change) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(more) = change.phases.len().checked_sub(ROWS).filter(|&more| more > 0) {
         notes.push(format!("{more} phases with less of the run are not shown."));
+    }
+    let (before, after) = change.matched();
+    let names_code = change.phases.iter().any(|phase| phase.code.is_some());
+    if names_code && before.min(after) < STRANGERS {
+        notes.push(format!(
+            "Only {} of the instructions before and {} after are in code that both sides execute: the figures of the whole run \
+             compare two programs, not a program with its change.",
+            percent(before),
+            percent(after)
+        ));
     }
     let (before, after) = change.borrowed;
     if before.max(after) > WORTH_SAYING {
