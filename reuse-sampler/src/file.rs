@@ -324,7 +324,8 @@ impl PhaseProfile {
     ///
     /// # Errors
     /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name, windows or loans
-    /// of phases that are not there, and shares or accesses per instruction that are no such number.
+    /// of phases that are not there, loans to oneself, more windows profiled than there are, and shares or accesses per
+    /// instruction that are no such number.
     pub fn check(&self) -> Result<(), FileError> {
         let broken =
             |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });
@@ -343,12 +344,14 @@ impl PhaseProfile {
                 return broken("phase", &phase.phase, "whose profile is of another scope than the file");
             }
             let number = |value: f64| value.is_finite() && value >= 0.0;
-            if phase.code.iter().any(|&(_, share)| !number(share)) {
-                return broken(
-                    "phase",
-                    &phase.phase,
-                    "whose code has a share that is not a number of 0 or more",
-                );
+            if phase.code.iter().any(|&(_, share)| !(0.0..=1.0 + 1e-9).contains(&share)) {
+                return broken("phase", &phase.phase, "whose code has a share that is no number from 0 to 1");
+            }
+            if phase.profiled > phase.windows {
+                return broken("phase", &phase.phase, "of which more windows were profiled than it has");
+            }
+            if phase.borrows_from.as_ref() == Some(&phase.phase) {
+                return broken("phase", &phase.phase, "which borrows from itself");
             }
             if phase.accesses_per_instruction.is_some_and(|mix| !number(mix)) {
                 return broken(

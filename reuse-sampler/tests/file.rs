@@ -149,6 +149,18 @@ fn contradictions_are_named() {
         "phase \"Z\", which the file does not have"
     );
     assert_eq!(broken(|p| p.phases[1].phase = "A".into()), "phase \"A\", of which there are several");
+    assert_eq!(
+        broken(|p| p.phases[0].profiled = 9),
+        "phase \"A\", of which more windows were profiled than it has"
+    );
+    assert_eq!(
+        broken(|p| p.phases[1].borrows_from = Some("B".into())),
+        "phase \"B\", which borrows from itself"
+    );
+    assert_eq!(
+        broken(|p| p.phases[0].code[0].1 = 75.0),
+        "phase \"A\", whose code has a share that is no number from 0 to 1"
+    );
     let other = LineSize::new(32).unwrap();
     let text = stored(&example(other, 3)).replacen("\"line_size\":32", "\"line_size\":64", 1);
     let message = read(&text).unwrap_err().to_string();

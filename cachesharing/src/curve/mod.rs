@@ -302,7 +302,7 @@ fn check_range(knots: &[Knot]) -> Result<(), Error> {
             ("a hit ratio", knot.hits, MOST, "at most 1e9 an access: hit_rate * cpi / mix"),
             ("a CPI", knot.cpi, MOST * least, "at most 1e9 times the lowest of the curve"),
         ] {
-            if !(value <= most) {
+            if !value.is_finite() || value > most {
                 return Err(Error::Point { what, value, bytes: knot.bytes as u64, remedy });
             }
         }
