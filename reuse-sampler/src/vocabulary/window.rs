@@ -111,6 +111,7 @@ impl Losses {
 /// What was seen of one thread between two window boundaries.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Window {
     /// Number of the window, unique over the run.
     pub index: WindowIndex,
