@@ -34,8 +34,8 @@
 //!   each a stop.
 //!   Where the processor chooses itself and reports the address, it is asked to, loads and stores alike: Intel from
 //!   Haswell on by its precise events, whose records have the counts of the interrupt and not of the access; AMD by
-//!   instruction-based sampling, which chooses among all operations, the kernel's too (`perf_event_paranoid` of 1 or
-//!   lower), in gaps of 144 at least, and does not report the counts. Distances of both are short by what the thread still
+//!   instruction-based sampling (Linux 6.2), which chooses among all operations, the kernel's too (`perf_event_paranoid` of 1
+//!   or lower), in gaps of 144 at least, and does not report the counts. Distances of both are short by what the thread still
 //!   does before it stops, and a line that it touches again before that is reported with its next reuse. Both were only ever
 //!   played to this crate by a simulated kernel.
 //!   Arm's statistical profiling cannot choose them: it is a trace, read long after, that stops nothing. What it reports comes
@@ -62,11 +62,12 @@
 //!
 //! # Too few counters, and others' cores
 //! Everything is counted in one group, which the kernel takes whole or not at all: instructions three times (windows, choices,
-//! code), loads and stores; where the processor chooses, loads and stores twice. Intel's processors from Haswell to Comet
+//! code), loads and stores; where the processor chooses, loads and stores twice. Intel's processors from Broadwell to Comet
 //! Lake with hyper-threading have one counter too few for the latter: then code samples are given up or, with
 //! [`PerfOptions::keep_code`], the processor's choice. What was given up is among the
-//! [`warnings`](PerfSampler::warnings). Processors with two counters (Silvermont, Knights Landing) cannot be used;
-//! [`auto`](crate::auto) then takes another backend, as it does where code samples would be lost.
+//! [`warnings`](PerfSampler::warnings). Processors with two counters (Silvermont, Knights Landing) cannot be used, nor can
+//! Sandy Bridge to Haswell with hyper-threading, of whose four counters the kernel leaves two where accesses are counted
+//! (erratum HSD29); [`auto`](crate::auto) then takes another backend, as it does where code samples would be lost.
 //! [`Capabilities::group`] says beforehand.
 //!
 //! Of a hybrid processor only the large cores are observed. While a thread is on others nothing is counted and no line

@@ -166,7 +166,14 @@ pub fn probe() -> Capabilities {
         });
         let precise = selectors.clone().and_then(|selectors| {
             selectors.iter().flatten().try_for_each(|selector| {
-                linux::can_open(&selector.opening()).map_err(|error| explain(&error))
+                let opening = selector.opening();
+                // One that others have taken can be opened, too.
+                let tried = if selector.apart {
+                    linux::counts_together(opening, &[])
+                } else {
+                    linux::can_open(&opening)
+                };
+                tried.map_err(|error| explain(&error))
             })
         });
         let branches = try_event(Source::INSTRUCTIONS, 0, true).map_err(|error| explain(&error));

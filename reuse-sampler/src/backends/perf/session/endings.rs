@@ -1,11 +1,13 @@
 //! How samples, windows, threads and observation itself come to an end.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
-use super::failures::{again, failed, is_gone, ok_if_gone, refused};
+use super::failures::{again, failed, held, is_gone, ok_if_gone, refused};
 use super::progress::{Moment, age};
 use super::thread::{State, Thread};
 use super::{End, Kernel, PATIENCE, Session};
+use crate::engine::tracker::Mode;
 use crate::perf::chunks::age_of;
 use crate::perf::kernel::{Notice, Stop, Tid};
 use crate::perf::registers::{Freed, Watched};
@@ -104,6 +106,7 @@ impl<K: Kernel> Session<K> {
             self.close_all(thread, end == End::Over);
         }
         self.read_counters(thread)?;
+        self.check_choice(thread)?;
         let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
         let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
         let edge = thread.progress.edge.take().filter(|_| end == End::Boundary);
@@ -114,6 +117,25 @@ impl<K: Kernel> Session<K> {
         self.counted += end_of.running.saturating_sub(began.running);
         self.warn_of_uncounted();
         self.ready.push_back((thread.tid, window));
+        Ok(())
+    }
+
+    /// Whether the processor could choose accesses: one event at a time on a core is all that it chooses for.
+    fn check_choice(&mut self, thread: &Thread) -> Result<(), SamplerError> {
+        let apart = self.abilities.selectors.map(|selector| selector.is_some_and(|selector| selector.apart));
+        let sampled = matches!(thread.selection.mode, Mode::Sample(_));
+        let events = thread.events.selectors.into_iter().zip(apart).filter(|(_, apart)| *apart && sampled);
+        for event in events.filter_map(|(event, _)| event) {
+            match again(|| self.kernel.read(event)) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(held(
+                        "what chooses accesses (instruction-based sampling)",
+                        "end other profilers",
+                    ));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 

@@ -37,6 +37,12 @@ pub(super) fn failed(operation: &'static str, object: impl Display, source: io::
     SamplerError::Io { operation, object: object.to_string(), source }
 }
 
+/// Events that are open and never counted: a pinned group answers so once it has found no room.
+pub(super) fn held(what: &str, remedy: &str) -> SamplerError {
+    let missing = format!("{what}, which something else holds ({remedy})");
+    SamplerError::Unsupported { backend: "perf", missing }
+}
+
 /// Why no event of a thread could be opened.
 pub(super) fn refused(kernel: &impl Kernel, error: &io::Error) -> SamplerError {
     SamplerError::Unsupported { backend: "perf", missing: kernel.circumstances().event(error, false) }

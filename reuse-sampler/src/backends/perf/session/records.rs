@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::failures::{again, failed, is_gone, ok_if_gone};
+use super::failures::{again, failed, held, is_gone, ok_if_gone};
 use super::progress::{Moment, age, distance};
 use super::thread::Thread;
 use super::{Event, Kernel, Session};
@@ -31,12 +31,8 @@ impl<K: Kernel> Session<K> {
             }
             Err(error) if is_gone(&error) => false,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(SamplerError::Unsupported {
-                    backend: "perf",
-                    missing: "the processor's counters, which something else holds (the NMI watchdog holds one: set \
-                              kernel.nmi_watchdog to 0; other profilers)"
-                        .into(),
-                });
+                let remedy = "the NMI watchdog holds one: set kernel.nmi_watchdog to 0; other profilers";
+                return Err(held("the processor's counters", remedy));
             }
             Err(error) => return Err(failed("read", "counters", error)),
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{EINVAL, ENOSPC, Sim, SimEvent, SimTrace};
+use super::{EINVAL, ENOSPC, OPERATIONS, Sim, SimEvent, SimTrace};
 use crate::perf::causes::Circumstances;
 use crate::perf::kernel::{
     Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
@@ -144,6 +144,13 @@ impl Kernel for Sim {
     fn read(&mut self, leader: Event) -> io::Result<Reading> {
         self.maybe_interrupted()?;
         assert!(self.events.contains_key(&leader.handle), "{leader:?} is not open");
+        let of = |event: &&SimEvent| event.leader == leader.handle;
+        let group: Vec<Opening> = self.events.values().filter(of).map(|event| event.opening).collect();
+        // A pinned group for which there is no room is in error from the first time on that it is to be counted.
+        let taken = self.operations_taken && group[0].source == OPERATIONS;
+        if taken || self.limits.is_some_and(|limits| !limits.count(&group)) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let running = self.clock - self.away;
         Ok(Reading { enabled: self.clock, running, values: self.group(leader.handle) })
     }

@@ -1,6 +1,6 @@
 //! The processor: instructions, what counts them, and what watches memory.
 
-use super::{LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, STRETCH, Sim, SimEvent};
+use super::{ACCESSES, LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES, STRETCH, Sim, SimEvent};
 use crate::AccessKind;
 use crate::perf::kernel::{Notice, Operand, Output, Source, Stop, Tid};
 use crate::perf::ring::{Sample, Traced, write};
@@ -182,9 +182,11 @@ impl Sim {
         for (&handle, event) in self.events.iter_mut().filter(|(_, e)| e.thread == tid && e.enabled && !away)
         {
             let step = match event.opening.source {
-                Source::INSTRUCTIONS | OPERATIONS => 1,
+                OPERATIONS => u64::from(!self.operations_taken),
+                Source::INSTRUCTIONS => 1,
                 LOADS | PRECISE_LOADS => loads,
                 STORES | PRECISE_STORES => operands.len() as u64 - loads,
+                ACCESSES => operands.len() as u64,
                 _ => 0,
             };
             event.count += step;

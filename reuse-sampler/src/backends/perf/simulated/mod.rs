@@ -28,7 +28,9 @@ const ENOSPC: i32 = 28;
 /// Events that count loads and stores.
 pub const LOADS: Source = Source::Counter { kind: 4, config: 0x81, config1: 0 };
 pub const STORES: Source = Source::Counter { kind: 4, config: 0x82, config1: 0 };
-/// The same, each with its address.
+/// An event that counts both.
+pub const ACCESSES: Source = Source::Counter { kind: 4, config: 0x85, config1: 0 };
+/// Loads and stores, each with its address.
 pub const PRECISE_LOADS: Source = Source::Counter { kind: 4, config: 0x83, config1: 0 };
 pub const PRECISE_STORES: Source = Source::Counter { kind: 4, config: 0x84, config1: 0 };
 /// Operations of any kind, by counters of their own; with the address of those that access memory.
@@ -147,6 +149,8 @@ pub struct Sim {
     pub faults: Faults,
     pub abilities: Abilities,
     pub limits: Option<Limits>,
+    /// Whether another profiler has what chooses operations.
+    pub operations_taken: bool,
     random: Random,
     threads: BTreeMap<Tid, SimThread>,
     events: BTreeMap<i32, SimEvent>,
@@ -201,6 +205,7 @@ impl Sim {
             faults: Faults::default(),
             abilities,
             limits: None,
+            operations_taken: false,
             random: Random::new(seed, 99),
             threads: BTreeMap::new(),
             events: BTreeMap::new(),
