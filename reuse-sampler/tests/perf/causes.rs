@@ -5,28 +5,28 @@
 //! skipped, with the reason.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::forbidden::{FOLDER, PROCESS, PROGRAM, STAND_IN};
+use crate::forbidden::{FOLDER, OWN, PROCESS, PROGRAM, STAND_IN};
 use crate::targets::TARGET;
 use crate::{Kept, TURN, child, nothing_to_test_with, sleeps, state, tracer};
+
+/// This program as `name`.
+fn observer(name: &str, variables: &[(&str, &str)]) -> Kept {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(TARGET, name).envs(variables.iter().copied());
+    Kept(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+}
 
 /// Runs this program as `name`, which must end by itself: what it wrote on standard error. `None`, and says why, where
 /// its cause cannot be made here.
 fn message_of(name: &str, variables: &[(&str, &str)]) -> Option<String> {
-    let mut observer = Kept(
-        Command::new(std::env::current_exe().unwrap())
-            .env(TARGET, name)
-            .envs(variables.iter().copied())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
+    let mut observer = observer(name, variables);
     let deadline = Instant::now() + Duration::from_secs(30);
     while observer.0.try_wait().unwrap().is_none() {
         assert!(Instant::now() < deadline, "{name}: it hangs");
@@ -141,6 +141,50 @@ fn events_forbidden_by_a_filter() {
     for errno in ["EPERM", "EACCES", "ENOSYS"] {
         let said = ["by a seccomp filter", "perf_event_open is", "--cap-add PERFMON"];
         check(&format!("despite events {errno}"), &[], &said);
+    }
+}
+
+/// Whatever call is refused, it is that one that is named.
+#[test]
+fn other_calls_forbidden_by_a_filter() {
+    on_a_machine_that_observes!();
+    for call in ["clone", "clone3", "execve", "ioctl", "pipe2", "wait4", "waitid"] {
+        for errno in ["EPERM", "EACCES", "ENOSYS"] {
+            if (call, errno) == ("clone3", "ENOSYS") {
+                continue; // as old kernels: the C library does without
+            }
+            let says = format!("{call} is forbidden by a seccomp filter");
+            check(&format!("despite {call} {errno}"), &[], &["by a seccomp filter", &says]);
+        }
+    }
+    // What observation does not need may be refused.
+    for call in ["kill", "personality", "pidfd_open", "prlimit", "process_vm_readv", "tgkill"] {
+        let Some(message) = message_of(&format!("despite {call} EPERM"), &[]) else { continue };
+        assert!(message.starts_with("it works"), "{call}: {message}");
+    }
+}
+
+/// A filter that kills whoever makes a call leaves no error to report: what was started is gone, and who was there lives.
+#[test]
+fn calls_that_a_filter_kills_for() {
+    on_a_machine_that_observes!();
+    const SIGSYS: i32 = 31;
+    let target = child("spin");
+    let process = target.0.id();
+    let number = process.to_string();
+    for call in ["ptrace", "events", "ioctl", "wait4", "pipe2"] {
+        let attaches = [(PROCESS, number.as_str())];
+        // Nothing is piped where nothing is started.
+        for variables in [&[][..], &attaches].into_iter().take(if call == "pipe2" { 1 } else { 2 }) {
+            let status = observer(&format!("despite {call} kills"), variables).0.wait().unwrap();
+            assert_eq!(status.signal(), Some(SIGSYS), "{call}: {status:?}");
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while tracer(process).is_none_or(|tracer| tracer != "0") {
+                assert!(Instant::now() < deadline, "it stays controlled");
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(state(process), Some('R'), "{call}");
+        }
     }
 }
 
@@ -302,6 +346,34 @@ fn processes_that_cannot_be_attached_to_run_on() {
             assert_eq!((state(thread), tracer(thread).as_deref()), (Some('S'), Some("0")), "{name}");
         }
     }
+}
+
+/// Whom a guard would save from the observer's death, and there can be none: said.
+#[test]
+fn programs_that_no_guard_controls() {
+    on_a_machine_that_observes!();
+    let danger = "warning: should this process be killed, SIGTRAP may kill the attached program";
+    let settings = Scratch::new("settings");
+    fs::create_dir_all(settings.0.join("yama")).unwrap();
+    for (name, text) in [
+        ("yama/ptrace_scope", "1"),
+        ("perf_event_paranoid", "2"),
+        ("osrelease", "6.1.0"),
+        ("perf_event_mlock_kb", "516"),
+    ] {
+        fs::write(settings.0.join(name), text).unwrap();
+    }
+    let own = [(OWN, ""), (STAND_IN, settings.text())];
+    let scope = "kernel.yama.ptrace_scope is 1, which keeps";
+    for (causes, why) in
+        [("despite settings, nobody", Some(scope)), ("despite nobody", None), ("despite settings", None)]
+    {
+        let Some(message) = message_of(causes, &own) else { continue };
+        assert!(message.contains("it works"), "{causes}: {message}");
+        assert_eq!(message.contains(danger), why.is_some(), "{causes}: {message}");
+        assert!(message.contains(why.unwrap_or_default()), "{causes}: {message}");
+    }
+    fs::remove_dir_all(&settings.0).unwrap();
 }
 
 fn is_roots(metadata: &fs::Metadata) -> bool {

@@ -20,6 +20,8 @@ use crate::{options, sparse};
 pub const STAND_IN: &str = "REUSE_SAMPLER_TEST_STAND_IN";
 /// Whom an observer attaches to.
 pub const PROCESS: &str = "REUSE_SAMPLER_TEST_PROCESS";
+/// Set where the observer attaches to what it has started.
+pub const OWN: &str = "REUSE_SAMPLER_TEST_OWN";
 /// Which program an observer starts, instead of one that sleeps.
 pub const PROGRAM: &str = "REUSE_SAMPLER_TEST_PROGRAM";
 
@@ -36,9 +38,9 @@ fn done(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// From now on the system call fails with `errno` in this thread and those it starts, by a seccomp filter as containers
-/// have them; not if its fifth argument is `except`.
-fn forbid_except(call: libc::c_long, errno: i32, except: u32) -> io::Result<()> {
+/// From now on the system call ends in `action` in this thread and those it starts, by a seccomp filter as containers have
+/// them; not if its fifth argument is `except`.
+fn forbid_except(call: libc::c_long, action: u32, except: u32) -> io::Result<()> {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let (load, equal) =
         (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
@@ -47,7 +49,7 @@ fn forbid_except(call: libc::c_long, errno: i32, except: u32) -> io::Result<()> 
         step(equal, 0, 3, call as u32),
         step(load, 0, 0, 16 + 4 * 8),
         step(equal, 1, 0, except),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, action),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -56,8 +58,39 @@ fn forbid_except(call: libc::c_long, errno: i32, except: u32) -> io::Result<()> 
     done(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER as usize, &raw const program) })
 }
 
-fn forbid(call: libc::c_long, errno: i32) -> io::Result<()> {
-    forbid_except(call, errno, 0x5A5A_5A5A)
+/// System calls that a filter may forbid.
+const CALLS: [(&str, libc::c_long); 16] = [
+    ("ptrace", libc::SYS_ptrace),
+    ("events", libc::SYS_perf_event_open),
+    ("clone", libc::SYS_clone),
+    ("clone3", libc::SYS_clone3),
+    ("execve", libc::SYS_execve),
+    ("ioctl", libc::SYS_ioctl),
+    ("kill", libc::SYS_kill),
+    ("personality", libc::SYS_personality),
+    ("pidfd_open", libc::SYS_pidfd_open),
+    ("pipe2", libc::SYS_pipe2),
+    ("prlimit", libc::SYS_prlimit64),
+    ("process_vm_readv", libc::SYS_process_vm_readv),
+    ("setitimer", libc::SYS_setitimer),
+    ("tgkill", libc::SYS_tgkill),
+    ("wait4", libc::SYS_wait4),
+    ("waitid", libc::SYS_waitid),
+];
+
+/// Forbids a call by its name and what becomes of it, as in `waitid ENOSYS`.
+fn forbid(call_and_action: &str) -> io::Result<()> {
+    let errno = |number: i32| libc::SECCOMP_RET_ERRNO | number as u32;
+    let (name, action) = call_and_action.split_once(' ').unwrap_or_default();
+    let action = match action {
+        "EPERM" => errno(libc::EPERM),
+        "EACCES" => errno(libc::EACCES),
+        "ENOSYS" => errno(libc::ENOSYS),
+        "kills" => libc::SECCOMP_RET_KILL_PROCESS,
+        _ => panic!("no cause {call_and_action:?}"),
+    };
+    let call = CALLS.iter().find(|(call, _)| *call == name);
+    forbid_except(call.unwrap_or_else(|| panic!("no call {name:?}")).1, action, 0x5A5A_5A5A)
 }
 
 fn no_new_privileges() -> io::Result<()> {
@@ -171,17 +204,13 @@ fn hold_rings() -> io::Result<()> {
 }
 
 fn restrict(cause: &str) -> io::Result<()> {
-    let (ptrace, events) = (libc::SYS_ptrace, libc::SYS_perf_event_open);
     match cause {
         "nothing" => Ok(()),
-        "ptrace EPERM" => forbid(ptrace, libc::EPERM),
-        "ptrace EACCES" => forbid(ptrace, libc::EACCES),
-        "ptrace ENOSYS" => forbid(ptrace, libc::ENOSYS),
-        "events EPERM" => forbid(events, libc::EPERM),
-        "events EACCES" => forbid(events, libc::EACCES),
-        "events ENOSYS" => forbid(events, libc::ENOSYS),
         // What the kernel itself refuses, it refuses after it has looked at the flags.
-        "kernel's events EACCES" => forbid_except(events, libc::EACCES, u32::MAX),
+        "kernel's events EACCES" => {
+            let action = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
+            forbid_except(libc::SYS_perf_event_open, action, u32::MAX)
+        }
         "paranoid" => paranoid_as_given(),
         "no new privileges" => no_new_privileges(),
         "nobody" => become_nobody(),
@@ -202,7 +231,10 @@ fn restrict(cause: &str) -> io::Result<()> {
         "no proc" => replace(Path::new("/proc"), Path::new("/dev")),
         "registers" => hold_registers(),
         "rings" => hold_rings(),
-        other => panic!("no cause {other:?}"),
+        "settings" => {
+            replace(Path::new("/proc/sys/kernel"), Path::new(&env::var_os(STAND_IN).unwrap_or_default()))
+        }
+        other => forbid(other),
     }
 }
 
@@ -218,7 +250,9 @@ pub fn observe_despite(causes: &str) {
     }
     let observe = || {
         let mut options = options();
-        let mut sampler = match (env::var(PROCESS), env::var(PROGRAM)) {
+        let mut own = env::var_os(OWN).and_then(|_| Command::new("sleep").arg("0.2").spawn().ok());
+        let process = own.as_ref().map_or_else(|| env::var(PROCESS), |child| Ok(child.id().to_string()));
+        let mut sampler = match (process, env::var(PROGRAM)) {
             (Ok(process), _) => PerfSampler::attach(process.parse().unwrap_or(0), &options)?,
             (_, Ok(program)) => {
                 options = options.env(TARGET, "many threads");
@@ -236,6 +270,8 @@ pub fn observe_despite(causes: &str) {
         for warning in sampler.warnings() {
             eprintln!("warning: {warning}");
         }
+        // Reaped already where its tracer is a thread of this process.
+        let _ = own.as_mut().map(std::process::Child::wait);
         Ok::<_, reuse_sampler::SamplerError>(windows)
     };
     match observe() {

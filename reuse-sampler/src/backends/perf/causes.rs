@@ -35,6 +35,8 @@ pub(super) struct Circumstances {
     pub no_events: bool,
     /// Whether `ptrace` is refused whatever it is asked for.
     pub no_ptrace: bool,
+    /// Another system call that a filter refuses whatever it is asked for, as far as that was tried.
+    pub forbidden: Option<&'static str>,
     /// Whether `paranoid` does not matter (`CAP_PERFMON` or `CAP_SYS_ADMIN` on the host).
     pub may_observe: bool,
     /// Whether any process may be controlled (`CAP_SYS_PTRACE` on the host).
@@ -102,9 +104,10 @@ impl Circumstances {
         match number {
             EPERM | EACCES | ENOSYS if self.no_events => self.unreachable(
                 "perf_event_open",
-                "--cap-add PERFMON",
+                Some("--cap-add PERFMON"),
                 "this kernel has no events (built without them, or emulated by a sandbox): run on Linux itself",
             ),
+            EPERM | EACCES | ENOSYS if self.forbidden.is_some() => self.exhausted(error),
             EPERM | EACCES if !own => "permission to observe this program, though others may be observed: its file \
                 is not readable, or it has privileges of its own (setuid, capabilities): make the file readable \
                 (chmod +r), or run as root"
@@ -138,6 +141,9 @@ impl Circumstances {
     /// The same, where something is used up that any call may need.
     pub fn exhausted(&self, error: &io::Error) -> String {
         match error.raw_os_error() {
+            Some(EPERM | EACCES | ENOSYS) if self.forbidden.is_some() => {
+                self.unreachable(self.forbidden.unwrap_or_default(), None, "")
+            }
             Some(EMFILE) => format!(
                 "file descriptors: this process may have {}, and each thread of the program takes about ten: raise \
                  the limit (ulimit -n)",
@@ -186,7 +192,7 @@ impl Circumstances {
         let why = match error.raw_os_error() {
             Some(EPERM | EACCES | ENOSYS) if self.no_ptrace => self.unreachable(
                 "ptrace",
-                "--cap-add SYS_PTRACE",
+                Some("--cap-add SYS_PTRACE"),
                 "this kernel has no ptrace (emulated by a sandbox?): run on Linux itself",
             ),
             Some(EPERM | EACCES) => match &subject.tracer {
@@ -229,13 +235,34 @@ impl Circumstances {
         format!("the program cannot be controlled: {why}")
     }
 
-    fn unreachable(&self, call: &str, container: &str, otherwise: &str) -> String {
+    /// Whether another process of this one's may control programs. It is nobody's forebear, whom alone `ptrace_scope` may let.
+    pub fn may_guard(&self) -> bool {
+        self.may_control || self.ptrace_scope.unwrap_or(0) == 0
+    }
+
+    /// What an attached program is in danger of where no guard controls it: since none may, or because of an error.
+    pub fn unguarded(&self, error: Option<&io::Error>) -> String {
+        let why = match error {
+            None => format!(
+                "kernel.yama.ptrace_scope is {}, which keeps any process that outlives this one from controlling it: set \
+                 that to 0, run as root, or grant CAP_SYS_PTRACE",
+                self.ptrace_scope.unwrap_or(1)
+            ),
+            Some(error) => {
+                format!("no process that outlives this one can be started: {}", self.exhausted(error))
+            }
+        };
+        format!("should this process be killed, SIGTRAP may kill the attached program: {why}")
+    }
+
+    fn unreachable(&self, call: &str, container: Option<&str>, otherwise: &str) -> String {
         if !self.filtered {
             return otherwise.to_owned();
         }
+        let container = container.map_or_else(String::new, |option| format!("{option} or "));
         format!(
             "{call} is forbidden by a seccomp filter, as containers and sandboxes set: start the container with \
-             {container} or --security-opt seccomp=unconfined (systemd: SystemCallFilter={call}), or run outside of it"
+             {container}--security-opt seccomp=unconfined (systemd: SystemCallFilter={call}), or run outside of it"
         )
     }
 }
@@ -254,6 +281,7 @@ mod tests {
         let here = Circumstances { linux: Some((6, 1)), paranoid: Some(2), ..Circumstances::default() };
         let old = Circumstances { linux: Some((4, 18)), ..here.clone() };
         let emulated = Circumstances { no_events: true, ..here.clone() };
+        let without_ioctl = Circumstances { filtered: true, forbidden: Some("ioctl"), ..here.clone() };
         let allowed = Circumstances { paranoid: Some(4), may_observe: true, ..here.clone() };
         for (number, here, own, says) in [
             (EINVAL, &old, true, "from version 5.13 on: this is 4.18"),
@@ -263,6 +291,8 @@ mod tests {
             (EACCES, &here, true, "security module"),
             (EACCES, &allowed, true, "security module"),
             (EPERM, &here, true, "security module"),
+            (EPERM, &without_ioctl, true, "ioctl is forbidden by a seccomp filter"),
+            (ENOSYS, &without_ioctl, false, "ioctl is forbidden by a seccomp filter"),
             (EACCES, &allowed, false, "chmod +r"),
             (ENOENT, &here, true, "virtual machines"),
             (ENODEV, &here, true, "virtual machines"),
@@ -302,6 +332,9 @@ mod tests {
             let text = here.control(&refusal(EPERM), subject, own);
             assert!(text.contains(says), "{here:?} {subject:?}: {text}");
         }
+        assert!([at(0), root(1), root(3)].iter().all(Circumstances::may_guard) && !at(1).may_guard());
+        assert!(at(1).unguarded(None).contains("ptrace_scope is 1"));
+        assert!(at(0).unguarded(Some(&refusal(EAGAIN))).contains("can be started: threads: this user"));
         let emulated = Circumstances { no_ptrace: true, ..at(0) };
         assert!(emulated.control(&refusal(ENOSYS), &same, true).contains("this kernel has no ptrace"));
     }

@@ -306,8 +306,8 @@ pub trait Kernel {
     fn may_access(&mut self, thread: Tid, pc: u64) -> io::Result<bool>;
     /// What the instruction at the thread's program counter does.
     fn operands(&mut self, thread: Tid, registers: &Registers) -> io::Result<Operands>;
-    /// What decides what its refusals mean.
-    fn circumstances(&self) -> Circumstances;
+    /// What decides what a refusal of its own means.
+    fn circumstances(&self, error: &io::Error) -> Circumstances;
     /// Nanoseconds since some moment.
     fn now(&mut self) -> u64;
 }

@@ -138,8 +138,9 @@
 //! was started ends. Should this process be killed, by `SIGKILL` too, a started program ends with it, and an attached one
 //! runs on: it is controlled by a guard, a process that shares this one's memory and lets the program go within a tenth
 //! of a second. 200 of 200 busy programs survived at a sample each 0.1 ms; without a guard 54 of 100. There is none where
-//! `kernel.yama.ptrace_scope` is 1 or more and this process has no `CAP_SYS_PTRACE`, and whoever kills all processes of a
-//! control group kills it too. System calls that report `EINTR` (`epoll_wait` among others) may do so once when a program is
+//! `kernel.yama.ptrace_scope` is 1 or more and this process has no `CAP_SYS_PTRACE` (what may be attached to there is what this
+//! process started, and whoever else controls that is not its forebear), nor where a filter or limit forbids one: then a
+//! [warning](PerfSampler::warnings) says so. Whoever kills all processes of a control group kills it too. System calls that report `EINTR` (`epoll_wait` among others) may do so once when a program is
 //! attached to or let go.
 //! A library cannot share `waitpid(-1)` with its program: wait for your own children by number.
 

@@ -89,7 +89,7 @@ impl Capabilities {
                      before Ice Lake have twice as many"
                 )
             } else {
-                Circumstances::here().event(&error, true)
+                Circumstances::behind(&error).event(&error, true)
             }
         });
         #[cfg(not(target_os = "linux"))]
@@ -200,7 +200,9 @@ pub fn probe() -> Capabilities {
             no_registers: None,
         };
         found.group = found.abilities(true, None, false).map(|(_, lost)| lost);
-        found.advise(&refused, &Circumstances::here());
+        let error = refused.any.as_ref().or(refused.stops.as_ref());
+        let here = error.map_or_else(Circumstances::here, Circumstances::behind);
+        found.advise(&refused, &here);
         found
     }
     #[cfg(not(target_os = "linux"))]

@@ -133,10 +133,16 @@ impl Run {
         // Its handler must be there before a guard is, which has its own from then on.
         let _ = linux::wake_signal();
         let observer = std::process::id();
-        // A guard is nobody's forebear, whom alone `ptrace_scope` may let control a program.
-        let may_guard = |here: Circumstances| here.may_control || here.ptrace_scope.unwrap_or(0) == 0;
-        let alone = matches!(target, Target::Process(_)) && may_guard(Circumstances::here());
-        let work = move || {
+        // Whoever cannot wait can neither reap nor guard what it has begun.
+        linux::can_wait().map_err(|(_, error)| not_taken(&target, &error))?;
+        let attaches = matches!(target, Target::Process(_));
+        let here = Circumstances::here();
+        let guarded = attaches && here.may_guard();
+        let work = move |no_guard: Option<io::Error>| {
+            if attaches && (!guarded || no_guard.is_some()) {
+                let here = no_guard.as_ref().map_or(here, Circumstances::behind);
+                lost.push(here.unguarded(no_guard.as_ref()));
+            }
             tracer_number.store(linux::own_number(), Ordering::SeqCst);
             let taken = match &target {
                 Target::Program(program) => linux::start(program),
@@ -154,8 +160,8 @@ impl Run {
         };
         let tracer = thread::Builder::new()
             .name("perf-trace".into())
-            .spawn(move || if alone { linux::guarded(work) } else { work() })
-            .map_err(|error| unsupported(Circumstances::here().exhausted(&error)))?;
+            .spawn(move || if guarded { linux::guarded(work) } else { work(None) })
+            .map_err(|error| unsupported(Circumstances::behind(&error).exhausted(&error)))?;
         match receive(&started, &tracer, || {}) {
             Some(Ok((process, clocks))) => Ok(Self {
                 commands: Some(commands),
@@ -349,6 +355,10 @@ fn not_taken(target: &Target, error: &io::Error) -> SamplerError {
     if let (Target::Program(_), Some(why)) = (target, error.get_ref()) {
         return SamplerError::Unsupported { backend: "perf", missing: why.to_string() };
     }
+    let here = Circumstances::behind(error);
+    if here.forbidden.is_some() {
+        return SamplerError::Unsupported { backend: "perf", missing: here.exhausted(error) };
+    }
     let problem = match error.kind() {
         io::ErrorKind::NotFound => match directory.filter(|directory| !directory.is_dir()) {
             Some(directory) => format!("there is no folder {} to run it in", directory.display()),
@@ -357,7 +367,7 @@ fn not_taken(target: &Target, error: &io::Error) -> SamplerError {
         io::ErrorKind::PermissionDenied => format!(
             "{error}: it is not executable (chmod +x), or lies in a file system that forbids that (noexec)"
         ),
-        _ => Circumstances::here().exhausted(error),
+        _ => here.exhausted(error),
     };
     SamplerError::Target { program, problem }
 }

@@ -34,6 +34,7 @@ impl Circumstances {
             filtered: status.field("Seccomp:").is_some_and(|mode| mode == "2"),
             no_events: no_events(),
             no_ptrace: trace::is_forbidden(),
+            forbidden: None,
             may_observe: has(SYS_ADMIN) || has(PERFMON),
             may_control: has(SYS_PTRACE),
             hidden: dumpable != 1,
@@ -42,6 +43,15 @@ impl Circumstances {
             locked: limit(Resource::RLIMIT_MEMLOCK) >> 10,
             rings: number("/proc/sys/kernel/perf_event_mlock_kb").map_or(0, |kib| kib as u64),
         }
+    }
+
+    /// Those of the calling thread, where a call was refused. Only then are others tried: a filter may kill whoever makes them.
+    pub fn behind(error: &io::Error) -> Self {
+        let mut here = Self::here();
+        if here.filtered && matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOSYS)) {
+            here.forbidden = forbidden_call();
+        }
+        here
     }
 }
 
@@ -86,6 +96,34 @@ fn no_events() -> bool {
     // SAFETY: the kernel does not get to look at the attributes.
     let answer = unsafe { libc::syscall(libc::SYS_perf_event_open, nothing, 0, -1, -1, libc::c_ulong::MAX) };
     answer < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
+}
+
+/// A system call that never reaches the kernel, which refuses arguments like these with an error of its own.
+fn forbidden_call() -> Option<&'static str> {
+    let (none, wrong) = (0_i64, -1_i64);
+    let nowhere = c"".as_ptr() as i64;
+    let calls = [
+        ("ioctl", libc::SYS_ioctl, [wrong, none, none], libc::EBADF),
+        ("pipe2", libc::SYS_pipe2, [none, wrong, none], libc::EINVAL),
+        // Handlers without the memory that they are in.
+        ("clone", libc::SYS_clone, [i64::from(libc::CLONE_SIGHAND), none, none], libc::EINVAL),
+        ("clone3", libc::SYS_clone3, [none, none, none], libc::EINVAL),
+        ("execve", libc::SYS_execve, [nowhere, none, none], libc::ENOENT),
+    ];
+    let refused = |call, [a, b, c]: [i64; 3], errno| {
+        // SAFETY: no argument is one that the kernel takes: it reads an empty text and writes nothing.
+        let answer = unsafe { libc::syscall(call, a, b, c, none, none) };
+        let error = io::Error::last_os_error().raw_os_error();
+        // Without `clone3` the C library takes `clone`.
+        answer < 0 && error != Some(errno) && !(call == libc::SYS_clone3 && error == Some(libc::ENOSYS))
+    };
+    let waits = trace::can_wait().err().map(|(call, _)| call);
+    waits.or_else(|| {
+        calls
+            .into_iter()
+            .find(|&(_, call, arguments, errno)| refused(call, arguments, errno))
+            .map(|call| call.0)
+    })
 }
 
 /// A limit of this process.

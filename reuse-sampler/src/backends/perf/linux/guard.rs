@@ -20,14 +20,14 @@ const STACK: usize = 8 << 20;
 /// Microseconds between two looks at whether the parent is there.
 const LOOK: i64 = 50_000;
 
-/// Does `work` in a process that shares this one's memory, and waits for its end. The calling thread does it where
-/// there can be no such process.
-pub(in crate::backends::perf) fn guarded<F: FnOnce()>(work: F) {
+/// Does `work` in a process that shares this one's memory, and waits for its end. Where there can be no such process, the
+/// calling thread does it, and is told why.
+pub(in crate::backends::perf) fn guarded<F: FnOnce(Option<io::Error>)>(work: F) {
     // SAFETY: zeroes are a valid value of a plain structure.
     let mut task = Task { work: Some(work), signals: unsafe { std::mem::zeroed() } };
-    if begin(&mut task).is_err() {
+    if let Err(error) = begin(&mut task) {
         if let Some(work) = task.work {
-            work();
+            work(Some(error));
         }
     }
 }
@@ -37,7 +37,7 @@ struct Task<F> {
     signals: libc::sigset_t, // that the calling thread blocks
 }
 
-fn begin<F: FnOnce()>(task: &mut Task<F>) -> io::Result<()> {
+fn begin<F: FnOnce(Option<io::Error>)>(task: &mut Task<F>) -> io::Result<()> {
     let (protection, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
@@ -68,7 +68,7 @@ fn begin<F: FnOnce()>(task: &mut Task<F>) -> io::Result<()> {
     result
 }
 
-extern "C" fn process<F: FnOnce()>(task: *mut libc::c_void) -> libc::c_int {
+extern "C" fn process<F: FnOnce(Option<io::Error>)>(task: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `begin` passes this, and does nothing with it before this process ends.
     let task = unsafe { &mut *task.cast::<Task<F>>() };
     // SAFETY: passes numbers, and values that live during the calls; the handler touches nothing. Handlers and the
@@ -86,7 +86,7 @@ extern "C" fn process<F: FnOnce()>(task: *mut libc::c_void) -> libc::c_int {
         libc::setitimer(libc::ITIMER_REAL, &raw const timer, null_mut());
     }
     let work = task.work.take();
-    let ended = catch_unwind(AssertUnwindSafe(|| work.map(|work| work())));
+    let ended = catch_unwind(AssertUnwindSafe(|| work.map(|work| work(None))));
     // SAFETY: ends this process alone, and nothing of the other's.
     unsafe { libc::_exit(i32::from(ended.is_err())) }
 }

@@ -39,7 +39,7 @@ use super::kernel::{
 use super::ring::Traced;
 pub(super) use crate::backends::blind::blind;
 
-pub(super) use self::trace::{own_number, wake, wake_signal};
+pub(super) use self::trace::{can_wait, own_number, wake, wake_signal};
 
 /// What a thread does as far as the tracer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -440,8 +440,8 @@ impl Kernel for Linux {
         Ok(decode::operands(code.bytes(), registers))
     }
 
-    fn circumstances(&self) -> Circumstances {
-        Circumstances::here()
+    fn circumstances(&self, error: &io::Error) -> Circumstances {
+        Circumstances::behind(error)
     }
 
     fn now(&mut self) -> u64 {

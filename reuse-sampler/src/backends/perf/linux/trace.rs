@@ -41,6 +41,22 @@ pub(super) fn watch_child(process: Tid) -> io::Result<()> {
     call(libc::PTRACE_SETOPTIONS, process, 0, (OPTIONS | libc::PTRACE_O_EXITKILL) as usize)
 }
 
+/// Whether the two calls that wait are answered by the kernel, which knows that this process is no child of its own; or which
+/// is not.
+pub(in crate::backends::perf) fn can_wait() -> Result<(), (&'static str, io::Error)> {
+    let own = std::process::id() as i32;
+    let check = |call, answer: i32| {
+        let error = io::Error::last_os_error();
+        let known = answer < 0 && error.raw_os_error() == Some(libc::ECHILD);
+        if known { Ok(()) } else { Err((call, error)) }
+    };
+    // SAFETY: passes numbers.
+    check("wait4", unsafe { libc::waitpid(own, null_mut(), libc::WNOHANG | libc::__WALL) })?;
+    let flags = libc::WEXITED | libc::WNOHANG;
+    // SAFETY: passes numbers; nothing is written where nothing has ended.
+    check("waitid", unsafe { libc::waitid(libc::P_PID, own as libc::id_t, null_mut(), flags) })
+}
+
 /// Waits until a child that is under control stands still (true) or is gone, which is left for others to learn.
 pub(super) fn stands_still(process: Tid) -> bool {
     loop {

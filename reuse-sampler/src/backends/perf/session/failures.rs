@@ -45,5 +45,5 @@ pub(super) fn held(what: &str, remedy: &str) -> SamplerError {
 
 /// Why no event of a thread could be opened.
 pub(super) fn refused(kernel: &impl Kernel, error: &io::Error) -> SamplerError {
-    SamplerError::Unsupported { backend: "perf", missing: kernel.circumstances().event(error, false) }
+    SamplerError::Unsupported { backend: "perf", missing: kernel.circumstances(error).event(error, false) }
 }

@@ -235,7 +235,7 @@ impl Kernel for Sim {
         Ok(Operands::Known((thread.program)(thread.at)))
     }
 
-    fn circumstances(&self) -> Circumstances {
+    fn circumstances(&self, _: &io::Error) -> Circumstances {
         Circumstances { linux: self.limits.map(|limits| limits.linux), ..Circumstances::default() }
     }
 
