@@ -414,12 +414,14 @@ fn stopping_censors_what_is_open_and_leaves_nothing_open() {
     assert!(!leaks.load(Ordering::SeqCst));
 }
 
-/// Ten thousand schedules of accidents. Whatever happens, the run ends, each sample that was started is reported once,
-/// no event stays open, every signal reaches the program, and windows have different numbers.
+/// Ten thousand schedules of accidents, or as many as an interpreter plays in minutes. Whatever happens, the run ends, each
+/// sample that was started is reported once, no event stays open, every signal reaches the program, and windows have
+/// different numbers.
 #[test]
 fn accidents_lose_no_sample_and_leak_nothing() {
     let (mut started, mut losses, mut late) = (0, 0, 0);
-    for seed in 0..10_000_u64 {
+    let (schedules, length, window) = if cfg!(miri) { (6, 400, 90) } else { (10_000, 2_500, 700) };
+    for seed in 0..schedules {
         let mut dice = Random::new(seed, 7);
         let mut rare = |often: usize| if dice.below(2) == 0 { 0 } else { often * (1 + dice.below(8)) };
         let faults = Faults {
@@ -450,7 +452,7 @@ fn accidents_lose_no_sample_and_leak_nothing() {
             profiler: (seed % 4 == 0).then_some(PROFILER),
             ..abilities()
         };
-        let mut sim = Sim::new(seed, abilities, random(1 + dice.below(400), seed), 2_500);
+        let mut sim = Sim::new(seed, abilities, random(1 + dice.below(400), seed), length);
         sim.recording = false;
         sim.available = dice.below(6).min(4);
         sim.faults = faults;
@@ -459,7 +461,8 @@ fn accidents_lose_no_sample_and_leak_nothing() {
         let interrupted = Arc::new(AtomicBool::new(false));
         let stop_after = if dice.below(4) == 0 { dice.below(8) } else { usize::MAX };
         let profile_every = abilities.profiler.map(|_| 20);
-        let settings = Settings { reclaim_random: dice.below(2) == 0, profile_every, ..settings(700, seed) };
+        let settings =
+            Settings { reclaim_random: dice.below(2) == 0, profile_every, ..settings(window, seed) };
         let mut session = Session::new(sim, settings, abilities, Arc::clone(&interrupted));
         let (mut told, mut numbers) = (0, Vec::new());
         let plans = [every(20.0), every(100.0), Mode::Watch, Mode::Off, Mode::Every];
@@ -488,5 +491,6 @@ fn accidents_lose_no_sample_and_leak_nothing() {
         assert!(!leaks.load(Ordering::SeqCst), "seed {seed} leaks");
     }
     // The schedules are worth something.
-    assert!(started > 200_000 && losses > 1_000 && late > 5_000, "{started} {losses} {late}");
+    let worth = if cfg!(miri) { started > 0 } else { started > 200_000 && losses > 1_000 && late > 5_000 };
+    assert!(worth, "{started} {losses} {late}");
 }
