@@ -90,6 +90,7 @@ impl Linux {
         linux.observer = observer;
         // Threads made meanwhile by threads already seized come by themselves; others are found in the next round.
         loop {
+            linux.leave_if_alone();
             let mut found = false;
             for entry in fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
                 let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
