@@ -11,7 +11,7 @@ pub struct Batches {
     empty: ReuseProfile,
     windows_each: u32, // binary logarithm of the windows in a batch
     windows: u64,
-    batches: Vec<Batch>, // at most MOST
+    kept: Vec<Batch>, // at most MOST
 }
 
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ struct Batch {
 impl Batches {
     /// None yet, each to begin as `empty`.
     pub const fn new(empty: ReuseProfile) -> Self {
-        Self { empty, windows_each: 0, windows: 0, batches: Vec::new() }
+        Self { empty, windows_each: 0, windows: 0, kept: Vec::new() }
     }
 
     /// Makes room for one more profiled window, which stands for so many, and returns its number.
@@ -36,7 +36,7 @@ impl Batches {
         self.windows += 1;
         while window >> self.windows_each >= MOST {
             let mut halved: Vec<Batch> = Vec::with_capacity(MOST as usize);
-            for pair in self.batches.chunks(2) {
+            for pair in self.kept.chunks(2) {
                 let mut both = pair[0].clone();
                 if let Some(second) = pair.get(1) {
                     both.profile.merge(&second.profile)?;
@@ -45,14 +45,14 @@ impl Batches {
                 }
                 halved.push(both);
             }
-            self.batches = halved;
+            self.kept = halved;
             self.windows_each += 1;
         }
         let batch = (window >> self.windows_each) as usize;
-        if self.batches.len() <= batch {
-            self.batches.push(Batch { profile: self.empty.clone(), windows: 0.0, stands_for: 0.0 });
+        if self.kept.len() <= batch {
+            self.kept.push(Batch { profile: self.empty.clone(), windows: 0.0, stands_for: 0.0 });
         }
-        let batch = &mut self.batches[batch];
+        let batch = &mut self.kept[batch];
         batch.windows += 1.0;
         batch.stands_for += stands_for;
         Ok(window)
@@ -60,7 +60,7 @@ impl Batches {
 
     /// The profile that profiled window number `window` goes to, one that has begun.
     pub fn of(&mut self, window: u64) -> &mut ReuseProfile {
-        &mut self.batches[(window >> self.windows_each) as usize].profile
+        &mut self.kept[(window >> self.windows_each) as usize].profile
     }
 
     /// The batches, in order, the samples of each weighed by how many windows one of its windows stands for.
@@ -72,7 +72,7 @@ impl Batches {
             let mut profile = self.empty.clone();
             profile.merge_weighted(&batch.profile, batch.stands_for / batch.windows).map(|()| profile)
         };
-        self.batches.iter().map(weighed).collect()
+        self.kept.iter().map(weighed).collect()
     }
 }
 

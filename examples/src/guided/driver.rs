@@ -217,19 +217,19 @@ impl PhaseGuide {
             record.counted.1 += window.instructions;
             record.repeated += repeated;
             if profiled {
-                add(record, own, |profile| profile.add_accesses(accesses))?;
+                add(record, own, |profile| profile.add_accesses(accesses));
             }
         }
         // A sample belongs to the phase of the window that started it.
         for (started_in, outcome, count, weight) in window.outcomes() {
             let owner = self.owners.get(&started_in).copied().unwrap_or(own);
             let record = phase_record(&mut self.phases, owner.phase, &empty);
-            add(record, owner, |profile| profile.record_many(outcome, count, weight))?;
+            add(record, owner, |profile| profile.record_many(outcome, count, weight));
         }
         for overlap in &window.overlaps {
             let owner = self.owners.get(&overlap.started_in).copied().unwrap_or(own);
             let record = phase_record(&mut self.phases, owner.phase, &empty);
-            add(record, owner, |profile| profile.record_overlap(overlap))?;
+            add(record, owner, |profile| profile.record_overlap(overlap));
         }
         self.profiled += usize::from(profiled);
         self.instructions += window.instructions;
@@ -270,16 +270,11 @@ pub fn run_guided(
 }
 
 /// Does the same to the phase's profile and to the batch of the window.
-fn add(
-    record: &mut PhaseRecord,
-    owner: Owner,
-    what: impl Fn(&mut ReuseProfile),
-) -> Result<(), reuse_sampler::Error> {
+fn add(record: &mut PhaseRecord, owner: Owner, what: impl Fn(&mut ReuseProfile)) {
     what(&mut record.profile);
     if let Some(window) = owner.profiled {
         what(record.batches(owner.beginning).of(window));
     }
-    Ok(())
 }
 
 fn phase_record<'a>(
