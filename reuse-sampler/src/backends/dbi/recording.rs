@@ -110,6 +110,20 @@ impl Group {
         let differs = |at: usize| addresses[at] ^ addresses[at].wrapping_add(self.widths[at].into());
         (0..GROUP).fold(0, |all, at| all | differs(at)) >> shift
     }
+
+    /// Of the operands at `addresses` that have a second line, whether it is `held`, and how many accesses are made to it.
+    /// More lines stop.
+    #[cold]
+    fn beyond(self, addresses: &[u64; GROUP], shift: u32, held: impl Fn(u64) -> u64) -> (u64, u64) {
+        (0..GROUP).fold((0, 0), |(stop, further), at| {
+            let last = addresses[at].wrapping_add(self.widths[at].into());
+            match (last >> shift).wrapping_sub(addresses[at] >> shift) {
+                0 => (stop, further),
+                1 => (stop | held(last), further + 1 + u64::from(self.kinds[at] == Kind::Update)),
+                _ => (1, further),
+            }
+        })
+    }
 }
 
 impl Forms {
@@ -127,14 +141,14 @@ impl Forms {
 
     /// Goes through the blocks that `words` begin with, up to one for which `each` is not 0 or to which there is more, or to
     /// the last few. `each` is given the addresses of the operands of a group, which may be fewer, what is known of them, and
-    /// the number of operands before. Nor are more than `most` accesses gone through. Returns the rest, and the numbers of
-    /// operands and of accesses.
+    /// the number of operands before; it returns how many further accesses they make, too. Nor are more than `most` accesses
+    /// gone through. Returns the rest, and the numbers of operands and of accesses.
     #[inline(always)]
     #[allow(clippy::inline_always)] // for the compiler to know `each`
     fn walk<'a>(
         &self,
         words: &'a [AtomicU64],
-        mut each: impl FnMut(&[u64; GROUP], &Group, usize) -> u64,
+        mut each: impl FnMut(&[u64; GROUP], &Group, usize) -> (u64, u64),
         most: u64,
     ) -> (&'a [AtomicU64], usize, u64) {
         let (mut rest, mut operands, mut updates) = (words, 0, 0);
@@ -142,7 +156,8 @@ impl Forms {
             let header = header.load(Relaxed);
             let own = (header >> NUMBER_BITS) as usize;
             let Some(form) = self.blocks.get(number_of(header)) else { break };
-            let mut stop = each(&first.each_ref().map(|word| word.load(Relaxed)), &form.group, operands);
+            let (mut stop, mut further) =
+                each(&first.each_ref().map(|word| word.load(Relaxed)), &form.group, operands);
             if own > GROUP {
                 let groups = self.more.get(form.more as usize..).unwrap_or_default();
                 let others = rest.get(1 + GROUP..1 + own.next_multiple_of(GROUP)).filter(|_| own != OTHER);
@@ -150,10 +165,11 @@ impl Forms {
                 let mut before = operands;
                 for (words, group) in others.chunks_exact(GROUP).zip(groups) {
                     before += GROUP;
-                    stop |= each(&std::array::from_fn(|at| words[at].load(Relaxed)), group, before);
+                    let more = each(&std::array::from_fn(|at| words[at].load(Relaxed)), group, before);
+                    (stop, further) = (stop | more.0, further + more.1);
                 }
             }
-            let after = updates + u64::from(form.updates);
+            let after = updates + u64::from(form.updates) + further;
             if stop != 0 || (operands + own) as u64 + after > most {
                 break;
             }
@@ -197,11 +213,11 @@ impl Lines<'_> {
             let put = |addresses: &[u64; GROUP], group: &Group, before: usize| {
                 let to = before..before + GROUP;
                 let (Some(lines), Some(kinds)) = (lines.get_mut(to.clone()), kinds.get_mut(to)) else {
-                    return 1;
+                    return (1, 0);
                 };
                 lines.copy_from_slice(&addresses.map(|address| address >> shift));
                 kinds.copy_from_slice(&group.kinds);
-                group.straddles(addresses, shift)
+                (group.straddles(addresses, shift), 0)
             };
             let (after, operands, accesses) = forms.walk(rest, put, u64::MAX);
             self.tracker.took(operands);
@@ -218,8 +234,13 @@ impl Lines<'_> {
     fn pass<'a>(&mut self, words: &'a [AtomicU64], forms: &Forms) -> &'a [AtomicU64] {
         let (watched, shift, most) = (self.tracker.watched(), self.shift, self.tracker.starts_none_in());
         let look = |addresses: &[u64; GROUP], group: &Group, _| {
-            let held = |address: &u64| u64::from(watched.may_be(address >> shift));
-            addresses.iter().fold(group.straddles(addresses, shift), |all, address| all | held(address))
+            let held = |address: u64| u64::from(watched.may_be(address >> shift));
+            let stop = addresses.iter().fold(0, |all, &address| all | held(address));
+            if group.straddles(addresses, shift) == 0 {
+                return (stop, 0);
+            }
+            let (more, further) = group.beyond(addresses, shift, held);
+            (stop | more, further)
         };
         let (rest, operands, accesses) = forms.walk(words, look, most);
         self.tracker.pass(accesses);
