@@ -25,7 +25,7 @@ use crate::{CacheLines, ThreadId, Window, WindowIndex};
 /// assert_eq!(open.share(ThreadId(0), 0), 0.01); // one of the last window's has not
 /// // It is known by now that the first window's miss in a cache of 50 lines.
 /// assert_eq!(open.undecided(ThreadId(0), 1, CacheLines(50)), 0.0);
-/// # Ok::<(), reuse_sampler::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Cost
