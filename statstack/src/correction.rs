@@ -11,9 +11,9 @@
 //! the deviations of a profile exceed their noise, taken over all distances, says how much to believe of each.
 //! A profile of few samples gives the plain model, and so does a regular kernel that has no deviations.
 //!
-//! Where windows were sampled with gaps between them, samples overlap only within a window, or in a stretch of the run that
-//! was sampled throughout, such as its beginning. So what is seen at a reuse distance is said only of the share of the
-//! samples there that it was seen of; the others are taken to have what is expected.
+//! Where windows were sampled with gaps between them, samples overlap only within a window, or within a stretch that was
+//! sampled throughout, such as the beginning of a run. So a deviation applies only to the share of the samples of its reuse
+//! distance that it was measured on; the others are taken to have none.
 
 use reuse_sampler::{DistanceMass, ReuseDistance, ReuseProfile, StackEstimate};
 

@@ -63,16 +63,16 @@ impl Batches {
         &mut self.kept[(window >> self.windows_each) as usize].profile
     }
 
-    /// The batches, in order, the samples of each weighed by how many windows one of its windows stands for.
+    /// The batches, in order, the samples of each weighted by how many windows one of its windows stands for.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn weighed(&self) -> Result<Vec<ReuseProfile>, Error> {
-        let weighed = |batch: &Batch| {
+    pub fn weighted(&self) -> Result<Vec<ReuseProfile>, Error> {
+        let weighted = |batch: &Batch| {
             let mut profile = self.empty.clone();
             profile.merge_weighted(&batch.profile, batch.stands_for / batch.windows).map(|()| profile)
         };
-        self.kept.iter().map(weighed).collect()
+        self.kept.iter().map(weighted).collect()
     }
 }
 
@@ -91,10 +91,10 @@ mod tests {
             batches.of(window).record(Outcome::Reused(ReuseDistance(at)), 1);
         }
         // 40 windows of 1, 2, 4, 8, 16 each, then of 32.
-        let sizes: Vec<u64> = batches.weighed().unwrap().iter().map(ReuseProfile::samples).collect();
+        let sizes: Vec<u64> = batches.weighted().unwrap().iter().map(ReuseProfile::samples).collect();
         assert_eq!(sizes, [[32; 31].as_slice(), &[8]].concat());
         let mut next = 0;
-        for profile in batches.weighed().unwrap() {
+        for profile in batches.weighted().unwrap() {
             for (low, high, _) in profile.reused_bins() {
                 assert!(low <= next && next <= high);
                 next = high + 1;
@@ -102,7 +102,7 @@ mod tests {
         }
         // A window reported late finds its batch.
         batches.of(0).record(Outcome::Dangling, 1);
-        assert_eq!(batches.weighed().unwrap()[0].dangling_weight(), 1);
+        assert_eq!(batches.weighted().unwrap()[0].dangling_weight(), 1);
     }
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
             let window = batches.begin(stands_for).unwrap();
             batches.of(window).record(Outcome::Dangling, 10);
         }
-        let weighed = batches.weighed().unwrap();
-        assert_eq!([0, 1].map(|at: usize| weighed[at].dangling_weight()), [10, 40]);
-        assert_eq!([0, 1].map(|at: usize| weighed[at].samples()), [1, 1]);
+        let weighted = batches.weighted().unwrap();
+        assert_eq!([0, 1].map(|at: usize| weighted[at].dangling_weight()), [10, 40]);
+        assert_eq!([0, 1].map(|at: usize| weighted[at].samples()), [1, 1]);
     }
 }

@@ -137,7 +137,7 @@ impl RunCurves {
         let mut counted = 0.0;
         let records = run.phases.iter().filter(|record| self.phases.contains_key(&record.phase));
         let records = records
-            .map(|record| Ok((record, record.beginning.batches.weighed()?, record.batches.weighed()?)));
+            .map(|record| Ok((record, record.beginning.batches.weighted()?, record.batches.weighted()?)));
         let records: Vec<_> = records.collect::<Result<_, reuse_sampler::Error>>()?;
         for (record, beginning, later) in &records {
             let weight = weights.get(&record.phase).copied().unwrap_or(0.0);
@@ -181,13 +181,13 @@ impl RunCurves {
                 curve.add(&drawn);
             }
         }
-        let weighed: f64 = strata.iter().map(|stratum| stratum.weight).sum();
-        self.average.add(&[(&drawn.average, weighed / counted.max(f64::MIN_POSITIVE))]);
+        let weighted: f64 = strata.iter().map(|stratum| stratum.weight).sum();
+        self.average.add(&[(&drawn.average, weighted / counted.max(f64::MIN_POSITIVE))]);
         self.add_lending(run, &weights);
         if self.unlike > 0.0 {
             self.average.leave_open(self.unlike);
         }
-        self.interval_covers = drawn.covers * weighed / counted.max(f64::MIN_POSITIVE);
+        self.interval_covers = drawn.covers * weighted / counted.max(f64::MIN_POSITIVE);
         let own = run.phases.iter().filter(|record| !record.profile.is_empty());
         let own: f64 = own.filter_map(|record| weights.get(&record.phase)).sum();
         self.left_out = (own / total - self.interval_covers).max(0.0);

@@ -123,7 +123,7 @@ impl PhaseRecord {
             ReuseProfile::with_units(self.profile.line_size(), self.profile.clock(), self.profile.scope());
         let merged = |batches: &Batches| {
             let mut all = empty.clone();
-            batches.weighed()?.iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
+            batches.weighted()?.iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
         };
         let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);
         if later.is_empty() {

@@ -97,9 +97,9 @@ pub struct Guidance<T = u64> {
     pub predicted: Option<PhaseId>,
     /// Whether samples were started in this window.
     pub profiled: bool,
-    /// How many windows of its phase it stands for, if it was profiled: the mean gap at which it was chosen, since gaps
-    /// widen while a phase goes on. 1 at the beginning of the run. Samples that are not weighed by it say too much of
-    /// the time soon after each phase began.
+    /// How many windows of its phase it stands for, if it was profiled: the mean gap at which it was chosen; 1 at the
+    /// beginning of the run. Gaps widen while a phase goes on, so samples that are not weighted by this describe the time
+    /// soon after each phase began too much, and later windows too little.
     pub stands_for: f64,
     /// What to do in the thread's next window.
     pub next: Action,

@@ -81,11 +81,11 @@ impl OpenSamples {
         self.of(thread, windows_ago).map_or(0.0, |(share, _)| share)
     }
 
-    /// The same, but 0 if it does not matter to caches of up to `largest` lines when these samples end, since they miss in
-    /// any case: their lines were left so long ago that others fill such a cache.
+    /// The same, but 0 once these samples miss in caches of up to `largest` lines whenever they end: so many other lines have
+    /// been touched since.
     ///
-    /// After `n` accesses of which the share `s` or more is not followed by another one to its line, `n * s` lines or more
-    /// were touched last in that time. The window's own samples tell `s`; the number `n` is that of the accesses in later windows.
+    /// If the share `s` of the window's samples is still open after `n` accesses in later windows, at least `n * s` lines have
+    /// been touched since, as long as later accesses are like those of the window.
     #[must_use]
     pub fn undecided(&self, thread: ThreadId, windows_ago: u64, largest: CacheLines) -> f64 {
         let Some((share, since)) = self.of(thread, windows_ago) else { return 0.0 };
