@@ -143,13 +143,8 @@ impl<P: Clone + Eq + Hash, M: SharingModel + ?Sized> Costs<'_, P, M> {
         }
         let curves: Vec<&CacheCurve> = group.iter().map(|&i| &self.averages[i]).collect();
         let mut sharing = Sharing::default();
-        crate::sharing::share_alike(
-            self.model,
-            &self.cache.resized(part),
-            &curves,
-            Probes::Starts,
-            &mut sharing,
-        );
+        let cache = self.cache.resized(part);
+        crate::sharing::share_alike(self.model, &cache, &curves, None, Probes::Starts, &mut sharing);
         let states = sharing.solutions() as f64;
         let cpi = |i: usize| {
             let others = sharing.other_solutions().map(|shares| shares[i].cpi);

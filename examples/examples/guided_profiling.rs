@@ -30,20 +30,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut open = OpenSamples::default();
     let mut profiled = 0;
     let mut profiles: BTreeMap<PhaseId, ReuseProfile> = BTreeMap::new();
-    let mut phase_of = Vec::new(); // of each window, and how many windows it stands for
+    let mut phase_of = Vec::new(); // of each window, and how many windows it represents
 
     let mut plan = WindowPlan::new(ReusePlan::Every); // nothing is known yet
     while let Some(window) = sampler.next_window(&plan)? {
         code.extend(window.code_weights());
         open.take(&window);
         let seen = guide.observe(0, Some(&code.finish()?), |ago| open.share(window.thread, ago))?;
-        phase_of.push((seen.phase, seen.stands_for));
+        phase_of.push((seen.phase, seen.represents));
         profiled += u32::from(seen.profiled);
         // A sample belongs to the phase of the window that started it, which may have been an earlier one.
         for (started_in, outcome, count, weight) in window.outcomes() {
-            let Some(&(phase, stands_for)) = phase_of.get(started_in.0 as usize) else { continue };
+            let Some(&(phase, represents)) = phase_of.get(started_in.0 as usize) else { continue };
             let profile = profiles.entry(phase).or_insert_with(|| ReuseProfile::new(LineSize::B64));
-            profile.record_many(outcome, count, (weight as f64 * stands_for).round() as u64);
+            profile.record_many(outcome, count, (weight as f64 * represents).round() as u64);
         }
         plan = WindowPlan::new(match seen.next {
             Action::Profile => ReusePlan::Every,

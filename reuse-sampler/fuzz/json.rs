@@ -1,12 +1,41 @@
 //! Changes a JSON text in one place, as someone would who wants its reader to fail.
 
-use libfuzzer_sys::fuzzer_mutate;
+use libfuzzer_sys::{fuzz_mutator, fuzzer_mutate};
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, size, max_size, seed)
+});
 
 /// What takes the place of a value: numbers at and beyond the edges of their types, and values of other types.
 const HOSTILE: [&str; 28] = [
-    "0", "1", "2", "3", "64", "1000000", "4294967295", "4294967296", "9007199254740993", "18446744073709551615",
-    "18446744073709551616", "-1", "-0.0", "0.5", "1e-320", "1e-9", "1e9", "1e18", "1e300", "1e999", "null", "true",
-    "\"\"", "\"A\"", "\"9\"", "[]", "{}", "[[0,0,0]]",
+    "0",
+    "1",
+    "2",
+    "3",
+    "64",
+    "1000000",
+    "4294967295",
+    "4294967296",
+    "9007199254740993",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-1",
+    "-0.0",
+    "0.5",
+    "1e-320",
+    "1e-9",
+    "1e9",
+    "1e18",
+    "1e300",
+    "1e999",
+    "null",
+    "true",
+    "\"\"",
+    "\"A\"",
+    "\"9\"",
+    "[]",
+    "{}",
+    "[[0,0,0]]",
 ];
 
 /// The spans of the values of a text, as far as it can be followed: numbers, texts, lists and objects.
@@ -38,7 +67,7 @@ fn values(text: &[u8]) -> Vec<(usize, usize)> {
 }
 
 /// Changes the `size` bytes at the start of `data`, and returns how many there are then.
-pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut state = u64::from(seed) | 1 << 32;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

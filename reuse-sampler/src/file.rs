@@ -323,9 +323,9 @@ impl PhaseProfile {
     /// Checks what reading and writing check: whoever fills a profile from elsewhere learns of mistakes at once.
     ///
     /// # Errors
-    /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name, windows or loans
-    /// of phases that are not there, loans to oneself, more windows profiled than there are, and shares or accesses per
-    /// instruction that are no such number.
+    /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name,
+    /// windows or loans of phases that are not there, loans to oneself, more windows profiled than there are, and shares or
+    /// accesses per instruction that are no such number.
     pub fn check(&self) -> Result<(), FileError> {
         let broken =
             |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });

@@ -5,21 +5,22 @@
 
 use cache_pirate::curve::CurveFile;
 use cachesharing::file::ProgramFile;
-use cachesharing::{CoRun, EvictionAge, LruPartition, Program, Random, Settings, SharedCache, SharingModel, Until};
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use cachesharing::{
+    CoRun, EvictionAge, LruPartition, Program, Random, Settings, SharedCache, SharingModel, Until,
+};
+use libfuzzer_sys::fuzz_target;
 
 #[path = "../../../reuse-sampler/fuzz/json.rs"]
 mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
 
 fn beside_itself(program: &Program<u64>, model: impl SharingModel) {
     let cache = SharedCache::new(2 << 20).expect("a size").with_ways(16).expect("ways");
     let Ok(run) = CoRun::new(cache, &[program, program], model, Settings::default()) else { return };
     run.run(&[0.0, 0.3], Until::TargetEnds, |step| {
-        assert!(step.time >= 0.0 && step.shares.iter().all(|share| share.bytes >= 0.0 && share.cpi > 0.0), "{step:?}");
+        assert!(
+            step.time >= 0.0 && step.shares.iter().all(|share| share.bytes >= 0.0 && share.cpi > 0.0),
+            "{step:?}"
+        );
     });
     let slowdown = run.slowdown(&[0.0, 0.3]);
     assert!(slowdown.slowdown > 0.0 && slowdown.slowdown.is_finite(), "{slowdown:?}");

@@ -4,31 +4,23 @@
 
 use cachesharing::partition::Partition;
 use cachesharing::{
-    BandwidthDistribution, CoPhase, CoSchedule, Culprit, Objective, Outcome, Pairing, SlowdownDistribution, Trajectory,
-    Variability, WaySensitivity,
+    BandwidthDistribution, CoPhase, CoSchedule, Culprit, Objective, Outcome, Pairing, SlowdownDistribution,
+    Trajectory, Variability, WaySensitivity,
 };
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use libfuzzer_sys::fuzz_target;
 
-#[path = "../../../reuse-sampler/fuzz/json.rs"]
-mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
-
-/// What is read is written and read again.
-fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
-    let value: T = serde_json::from_slice(input).ok()?;
-    let again = serde_json::to_string(&value).expect("what was read can be written");
-    serde_json::from_str::<T>(&again).expect("what was written can be read");
-    Some(value)
-}
+#[path = "../../../reuse-sampler/fuzz/saved.rs"]
+mod saved;
+use saved::read;
 
 fn check(distribution: &SlowdownDistribution) {
-    assert!(distribution.least() <= distribution.quantile(0.5) && distribution.quantile(0.5) <= distribution.most());
-    assert!(distribution.least().is_finite() && distribution.most().is_finite() && !distribution.mean().is_nan());
+    assert!(
+        distribution.least() <= distribution.quantile(0.5)
+            && distribution.quantile(0.5) <= distribution.most()
+    );
+    assert!(
+        distribution.least().is_finite() && distribution.most().is_finite() && !distribution.mean().is_nan()
+    );
     let _ = (distribution.mean_interval(0.95), distribution.quantile_interval(0.5, 0.95));
 }
 
@@ -49,7 +41,8 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Some(trajectory) = read::<Trajectory>(input) {
         for program in 0..trajectory.programs().min(4) {
-            let _ = (trajectory.over_time(program, trajectory.time() / 8.0), trajectory.over_work(program, 1e5));
+            let _ =
+                (trajectory.over_time(program, trajectory.time() / 8.0), trajectory.over_work(program, 1e5));
             let _ = trajectory.phases(program).count();
         }
     }

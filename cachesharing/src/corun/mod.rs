@@ -154,10 +154,10 @@ impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             for (i, slot) in array.iter_mut().enumerate().take(count) {
                 *slot = curve(i);
             }
-            crate::sharing::share_alike_from(&self.model, cache, &array[..count], held, probes, sharing);
+            crate::sharing::share_alike(&self.model, cache, &array[..count], Some(held), probes, sharing);
         } else {
             let list: Vec<_> = (0..count).map(curve).collect();
-            crate::sharing::share_alike_from(&self.model, cache, &list, held, probes, sharing);
+            crate::sharing::share_alike(&self.model, cache, &list, Some(held), probes, sharing);
         }
     }
 }

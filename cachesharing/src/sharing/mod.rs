@@ -19,7 +19,7 @@ pub(crate) use co_runners::{any_reuse_times, meet};
 pub(crate) use held::{flow, shares_of};
 pub use partition::LruPartition;
 pub use probes::{Probes, Share, Sharing, share, share_from};
-pub(crate) use probes::{margin, share_alike, share_alike_from};
+pub(crate) use probes::{margin, share_alike};
 pub use random::Random;
 pub use solution::{Allocation, Solution};
 

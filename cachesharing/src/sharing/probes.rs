@@ -223,19 +223,8 @@ pub fn share<M: SharingModel + ?Sized>(
     sharing: &mut Sharing,
 ) -> Result<(), Error> {
     of_one_line_size(curves.iter().copied())?;
-    share_alike(model, cache, curves, probes, sharing);
+    share_alike(model, cache, curves, None, probes, sharing);
     Ok(())
-}
-
-/// [`share`], of curves that are known to be of one line size.
-pub(crate) fn share_alike<M: SharingModel + ?Sized>(
-    model: &M,
-    cache: &SharedCache,
-    curves: &[&CacheCurve],
-    probes: Probes,
-    sharing: &mut Sharing,
-) {
-    from(model, cache, curves, Start::Slow, probes, sharing);
 }
 
 /// The same for programs that held `bytes` of the cache until now: of several stable states, the answer proper is the
@@ -252,34 +241,28 @@ pub fn share_from<M: SharingModel + ?Sized>(
     sharing: &mut Sharing,
 ) -> Result<(), Error> {
     of_one_line_size(curves.iter().copied())?;
-    share_alike_from(model, cache, curves, bytes, probes, sharing);
+    share_alike(model, cache, curves, Some(bytes), probes, sharing);
     Ok(())
 }
 
-/// [`share_from`], of curves that are known to be of one line size.
-pub(crate) fn share_alike_from<M: SharingModel + ?Sized>(
+/// [`share`], or [`share_from`] what they `held`, of curves that are known to be of one line size.
+pub(crate) fn share_alike<M: SharingModel + ?Sized>(
     model: &M,
     cache: &SharedCache,
     curves: &[&CacheCurve],
-    bytes: &[f64],
+    held: Option<&[f64]>,
     probes: Probes,
     sharing: &mut Sharing,
 ) {
-    let held = |i: usize| bytes.get(i).copied().filter(|b| b.is_finite()).unwrap_or(0.0);
-    sharing.scratch.allocations.clear();
-    let held = (0..curves.len()).map(|i| Allocation { bytes: held(i), ..Allocation::default() });
-    sharing.scratch.allocations.extend(held);
-    from(model, cache, curves, Start::Held, probes, sharing);
-}
-
-fn from<M: SharingModel + ?Sized>(
-    model: &M,
-    cache: &SharedCache,
-    curves: &[&CacheCurve],
-    first: Start,
-    probes: Probes,
-    sharing: &mut Sharing,
-) {
+    let first = if let Some(bytes) = held {
+        let held = |i: usize| bytes.get(i).copied().filter(|b| b.is_finite()).unwrap_or(0.0);
+        sharing.scratch.allocations.clear();
+        let held = (0..curves.len()).map(|i| Allocation { bytes: held(i), ..Allocation::default() });
+        sharing.scratch.allocations.extend(held);
+        Start::Held
+    } else {
+        Start::Slow
+    };
     model.solve(cache, curves, first, &mut sharing.scratch);
     let Solution { residual, age, rounds, ref allocations } = sharing.scratch;
     sharing.shares.clear();

@@ -18,7 +18,7 @@ pub struct Batches {
 struct Batch {
     profile: ReuseProfile,
     windows: f64,
-    stands_for: f64,
+    represents: f64,
 }
 
 impl Batches {
@@ -27,11 +27,11 @@ impl Batches {
         Self { empty, windows_each: 0, windows: 0, kept: Vec::new() }
     }
 
-    /// Makes room for one more profiled window, which stands for so many, and returns its number.
+    /// Makes room for one more profiled window, which represents so many, and returns its number.
     ///
     /// # Errors
     /// [`Error::MixedLineSizes`] cannot happen: all profiles have one line size.
-    pub fn begin(&mut self, stands_for: f64) -> Result<u64, Error> {
+    pub fn begin(&mut self, represents: f64) -> Result<u64, Error> {
         let window = self.windows;
         self.windows += 1;
         while window >> self.windows_each >= MOST {
@@ -41,7 +41,7 @@ impl Batches {
                 if let Some(second) = pair.get(1) {
                     both.profile.merge(&second.profile)?;
                     both.windows += second.windows;
-                    both.stands_for += second.stands_for;
+                    both.represents += second.represents;
                 }
                 halved.push(both);
             }
@@ -50,11 +50,11 @@ impl Batches {
         }
         let batch = (window >> self.windows_each) as usize;
         if self.kept.len() <= batch {
-            self.kept.push(Batch { profile: self.empty.clone(), windows: 0.0, stands_for: 0.0 });
+            self.kept.push(Batch { profile: self.empty.clone(), windows: 0.0, represents: 0.0 });
         }
         let batch = &mut self.kept[batch];
         batch.windows += 1.0;
-        batch.stands_for += stands_for;
+        batch.represents += represents;
         Ok(window)
     }
 
@@ -63,16 +63,28 @@ impl Batches {
         &mut self.kept[(window >> self.windows_each) as usize].profile
     }
 
-    /// The batches, in order, the samples of each weighted by how many windows one of its windows stands for.
+    /// The batches, in order, the samples of each weighted by how many windows one of its windows represents.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
     pub fn weighted(&self) -> Result<Vec<ReuseProfile>, Error> {
-        let weighted = |batch: &Batch| {
-            let mut profile = self.empty.clone();
-            profile.merge_weighted(&batch.profile, batch.stands_for / batch.windows).map(|()| profile)
-        };
-        self.kept.iter().map(weighted).collect()
+        self.kept.iter().map(|batch| self.merged(std::slice::from_ref(batch))).collect()
+    }
+
+    /// All of them together.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn together(&self) -> Result<ReuseProfile, Error> {
+        self.merged(&self.kept)
+    }
+
+    fn merged(&self, batches: &[Batch]) -> Result<ReuseProfile, Error> {
+        let mut all = self.empty.clone();
+        for batch in batches {
+            all.merge_weighted(&batch.profile, batch.represents / batch.windows)?;
+        }
+        Ok(all)
     }
 }
 
@@ -106,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn samples_weigh_what_their_windows_stand_for() {
+    fn samples_weigh_what_their_windows_represent() {
         let mut batches = Batches::new(ReuseProfile::new(LineSize::B64));
-        for stands_for in [1.0, 4.0] {
-            let window = batches.begin(stands_for).unwrap();
+        for represents in [1.0, 4.0] {
+            let window = batches.begin(represents).unwrap();
             batches.of(window).record(Outcome::Dangling, 10);
         }
         let weighted = batches.weighted().unwrap();

@@ -189,7 +189,7 @@ impl PhaseGuide {
     }
 
     fn record(&mut self, window: &Window, guidance: &Guidance<ThreadId>) -> Result<(), reuse_sampler::Error> {
-        let Guidance { phase, predicted, profiled, stands_for, .. } = *guidance;
+        let Guidance { phase, predicted, profiled, represents, .. } = *guidance;
         // a transition cannot be foreseen; it is neither right nor wrong
         if let (Some(predicted), Some(settled)) = (predicted, guidance.detection.settled()) {
             self.predictions.0 += u64::from(predicted == settled);
@@ -200,7 +200,7 @@ impl PhaseGuide {
         record.windows += 1;
         record.profiled += u64::from(profiled);
         let beginning = profiled && (self.windows.len() as u64) < self.options.guide.profile_first;
-        let number = if profiled { Some(record.batches(beginning).begin(stands_for)?) } else { None };
+        let number = if profiled { Some(record.batches(beginning).begin(represents)?) } else { None };
         let own = Owner { phase, beginning, profiled: number };
         if beginning {
             record.beginning.windows += 1;

@@ -113,19 +113,13 @@ impl PhaseRecord {
         profiled as f64 / windows.max(1) as f64
     }
 
-    /// Weighs the samples of windows for those that were not profiled: each for as many as it stands for, and all windows of
-    /// the phase together for `weight`.
+    /// Weights the samples by the windows that were not profiled: each profiled window counts for as many as it represents,
+    /// and all windows of the phase together for `weight`.
     pub(super) fn weigh(&mut self, weight: f64) -> Result<(), reuse_sampler::Error> {
         if self.covered() == 0.0 || self.profiled == self.windows {
             return Ok(());
         }
-        let empty =
-            ReuseProfile::with_units(self.profile.line_size(), self.profile.clock(), self.profile.scope());
-        let merged = |batches: &Batches| {
-            let mut all = empty.clone();
-            batches.weighted()?.iter().try_for_each(|profile| all.merge(profile)).map(|()| all)
-        };
-        let (mut all, later) = (merged(&self.beginning.batches)?, merged(&self.batches)?);
+        let (mut all, later) = (self.beginning.batches.together()?, self.batches.together()?);
         if later.is_empty() {
             return Ok(());
         }

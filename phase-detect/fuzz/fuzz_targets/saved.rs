@@ -2,32 +2,21 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use libfuzzer_sys::fuzz_target;
 use phase_detect::online::SharedHistories;
 use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::signature::{AddressHash, BlockTable};
 use phase_detect::simpoint::SimPoint;
 use phase_detect::{
-    Batch, Clusterer, CodeVector, Detector, Frozen, LeaderFollower, PhaseId, Pop, Ppm, Predictor, RunLengthMarkov,
-    Signature,
+    Batch, Clusterer, CodeVector, Detector, Frozen, LeaderFollower, PhaseId, Pop, Ppm, Predictor,
+    RunLengthMarkov, Signature,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-#[path = "../../../reuse-sampler/fuzz/json.rs"]
-mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
-
-/// What is read is written and read again.
-fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
-    let value: T = serde_json::from_slice(input).ok()?;
-    let again = serde_json::to_string(&value).expect("what was read can be written");
-    serde_json::from_str::<T>(&again).expect("what was written can be read");
-    Some(value)
-}
+#[path = "../../../reuse-sampler/fuzz/saved.rs"]
+mod saved;
+use saved::read;
 
 /// Windows of two kinds, of both kinds of signature.
 fn windows() -> impl Iterator<Item = Signature> {
@@ -67,7 +56,8 @@ fuzz_target!(|input: &[u8]| {
         }
         let _ = detector.continue_phase(0);
         detector.forget(1);
-        read::<Detector>(&serde_json::to_vec(&detector).expect("can be written")).expect("goes on and is saved again");
+        read::<Detector>(&serde_json::to_vec(&detector).expect("can be written"))
+            .expect("goes on and is saved again");
     }
     cluster::<LeaderFollower>(input);
     cluster::<Pop>(input);

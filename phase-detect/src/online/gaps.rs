@@ -37,9 +37,9 @@ impl Gaps {
     }
 
     /// Notes a window that turned out to belong to `phase`, and whether it was profiled. Returns how many windows of the
-    /// phase one that was profiled stands for: the mean gap at which it was chosen.
+    /// phase a profiled one represents: the mean gap at which it was chosen.
     pub(super) fn note(&mut self, phase: PhaseId, profiled: bool) -> f64 {
-        let stands_for = self.phases.get(&phase).map_or(1.0, |gap| gap.mean);
+        let represents = self.phases.get(&phase).map_or(1.0, |gap| gap.mean);
         if profiled {
             let new = Gap { profiled: 0, mean: self.first / 2.0, windows_left: 0 };
             let gap = self.phases.entry(phase).or_insert(new);
@@ -50,7 +50,7 @@ impl Gaps {
         } else if let Some(gap) = self.phases.get_mut(&phase) {
             gap.windows_left = gap.windows_left.saturating_sub(1);
         }
-        stands_for
+        represents
     }
 
     /// Profiled windows of `phase`.

@@ -97,10 +97,10 @@ pub struct Guidance<T = u64> {
     pub predicted: Option<PhaseId>,
     /// Whether samples were started in this window.
     pub profiled: bool,
-    /// How many windows of its phase it stands for, if it was profiled: the mean gap at which it was chosen; 1 at the
+    /// How many windows of its phase this one represents, if it was profiled: the mean gap at which it was chosen; 1 at the
     /// beginning of the run. Gaps widen while a phase goes on, so samples that are not weighted by this describe the time
     /// soon after each phase began too much, and later windows too little.
-    pub stands_for: f64,
+    pub represents: f64,
     /// What to do in the thread's next window.
     pub next: Action,
 }
@@ -250,7 +250,7 @@ where
         }
         let profiled = own.action == Action::Profile;
         let beginning = self.windows < self.config.profile_first;
-        let stands_for = if beginning { 1.0 } else { self.gaps.note(phase, profiled) };
+        let represents = if beginning { 1.0 } else { self.gaps.note(phase, profiled) };
         self.windows += 1;
         own.windows += 1;
         if profiled {
@@ -274,7 +274,7 @@ where
         };
         (own.action, own.phase) = (next, Some(phase));
         let predicted = std::mem::replace(&mut own.predicted, predicted);
-        Ok(Guidance { detection, phase, predicted, profiled, stands_for, next })
+        Ok(Guidance { detection, phase, predicted, profiled, represents, next })
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use libfuzzer_sys::fuzz_target;
 use powersleuth::analysis::{Analysis, Cost, Goal, Objective, Outcome, Plan, Schedule};
 use powersleuth::calibration::MachineModel;
 use powersleuth::performance::{
@@ -10,23 +10,10 @@ use powersleuth::performance::{
 };
 use powersleuth::power::{CrossValidation, EffectiveCapacitance, Fit, OperatingPoints, PowerModel};
 use powersleuth::{Cycles, Hertz};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-#[path = "../../../reuse-sampler/fuzz/json.rs"]
-mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
-
-/// What is read is written and read again.
-fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
-    let value: T = serde_json::from_slice(input).ok()?;
-    let again = serde_json::to_string(&value).expect("what was read can be written");
-    serde_json::from_str::<T>(&again).expect("what was written can be read");
-    Some(value)
-}
+#[path = "../../../reuse-sampler/fuzz/saved.rs"]
+mod saved;
+use saved::read;
 
 fn power(model: &PowerModel) {
     let counts = vec![1e5; model.capacitance().events().len()];
@@ -63,7 +50,8 @@ fuzz_target!(|input: &[u8]| {
             for phase in analysis.phases() {
                 assert!(schedule.frequency(&phase.phase).is_some());
             }
-            let outcome = analysis.outcome(&analysis.follow(&schedule), goal.transition()).expect("its own plan");
+            let outcome =
+                analysis.outcome(&analysis.follow(&schedule), goal.transition()).expect("its own plan");
             cost(&outcome.total);
         }
         if analysis.phases().len() <= 8 {
@@ -87,5 +75,6 @@ fuzz_target!(|input: &[u8]| {
     read::<Fit>(input).iter().for_each(|fit| {
         let _ = fit.warning();
     });
-    let _ = (read::<EffectiveCapacitance>(input), read::<CrossValidation>(input), read::<Outcome<u32>>(input));
+    let _ =
+        (read::<EffectiveCapacitance>(input), read::<CrossValidation>(input), read::<Outcome<u32>>(input));
 });

@@ -2,16 +2,12 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use libfuzzer_sys::fuzz_target;
 use reuse_sampler::ReuseProfile;
 use reuse_sampler::file::PhaseProfile;
 
 #[path = "../json.rs"]
 mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
 
 fn check(profile: &ReuseProfile) {
     let distribution = profile.distribution();
@@ -24,7 +20,10 @@ fn check(profile: &ReuseProfile) {
     let mut before = 1.0;
     for distance in [0, 1, 100, 1 << 20, u64::MAX] {
         let beyond = distribution.beyond(distance);
-        assert!((-1e-9..=before + 1e-9).contains(&beyond), "{beyond} of the reuses are longer than {distance}");
+        assert!(
+            (-1e-9..=before + 1e-9).contains(&beyond),
+            "{beyond} of the reuses are longer than {distance}"
+        );
         before = beyond;
     }
     for estimate in profile.stack_estimates() {

@@ -59,7 +59,8 @@ impl<K: Ord + Clone> GroupedProfiles<K> {
     ///
     /// # Errors
     /// [`Error::WindowTwice`] if a window of this number was added before, [`Error::MixedLineSizes`] or
-    /// [`Error::MixedScopes`] if it was observed at another line size, or of other threads; nothing is recorded then. Distances by another clock than accesses count as not known.
+    /// [`Error::MixedScopes`] if it was observed at another line size, or of other threads; nothing is recorded then.
+    /// Distances by another clock than accesses count as not known.
     pub fn add(&mut self, window: &Window, key: K) -> Result<(), Error> {
         // Of the clock, each outcome says itself whether it is known by accesses.
         self.empty.check(window.line_size, Clock::Accesses, window.scope)?;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use libfuzzer_sys::fuzz_target;
 use reuse_sampler::file::PhaseProfile;
 use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
 use statcache::StatCache;
@@ -12,10 +12,6 @@ use statstack::StatStack;
 #[path = "../../../reuse-sampler/fuzz/json.rs"]
 mod json;
 
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
-
 const SIZES: [u64; 6] = [1, 64, 512, 32_768, 1 << 30, u64::MAX];
 
 /// Miss ratios are ratios, and a larger cache never misses more.
@@ -23,7 +19,10 @@ fn check(model: &impl CacheModel, bounds: impl Fn(CacheLines) -> (f64, f64)) {
     let mut before = 1.0;
     for size in SIZES.map(CacheLines) {
         let ratio = model.miss_ratio(size);
-        assert!((0.0..=before + 1e-6).contains(&ratio), "a miss ratio of {ratio} at {size:?}, {before} before");
+        assert!(
+            (0.0..=before + 1e-6).contains(&ratio),
+            "a miss ratio of {ratio} at {size:?}, {before} before"
+        );
         let (low, high) = bounds(size);
         assert!(0.0 <= low && low <= high && high <= 1.0 + 1e-9, "between {low} and {high}");
         assert!(model.standard_error(size) >= 0.0);

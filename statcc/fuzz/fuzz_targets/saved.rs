@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use libfuzzer_sys::fuzz_target;
 use reuse_sampler::{CacheLines, CacheModel, Grouped, SetAssociative};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,23 +13,12 @@ use statcc::walk::Walked;
 use statcc::{CpiModel, LinearLatency, Prediction, Sensitivity};
 use statstack::{OnlineCurve, StatStack};
 
-#[path = "../../../reuse-sampler/fuzz/json.rs"]
-mod json;
-
-fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    json::mutate(data, size, max_size, seed)
-});
+#[path = "../../../reuse-sampler/fuzz/saved.rs"]
+mod saved;
+use saved::read;
 
 const SIZES: [CacheLines; 5] =
     [CacheLines(1), CacheLines(100), CacheLines(512), CacheLines(1 << 15), CacheLines(u64::MAX)];
-
-/// What is read is written and read again.
-fn read<T: Serialize + DeserializeOwned>(input: &[u8]) -> Option<T> {
-    let value: T = serde_json::from_slice(input).ok()?;
-    let again = serde_json::to_string(&value).expect("what was read can be written");
-    serde_json::from_str::<T>(&again).expect("what was written can be read");
-    Some(value)
-}
 
 fn model<M: CacheModel + Serialize + DeserializeOwned + Debug>(input: &[u8]) {
     let Some(model) = read::<M>(input) else { return };

@@ -63,8 +63,7 @@ fn observed(
     let line_size = LineSize::new(args.line_size).map_err(Failure::usage)?;
     let caches = DataCaches::of_this_machine();
     let sizes = args.cache_sizes(line_size, &caches)?;
-    let mut options = options(args, line_size)?;
-    options.largest = args.largest(line_size, &caches);
+    let options = options(args, line_size, &caches)?;
 
     let mut target = args.target(line_size)?;
     let run = observe(&mut target, options, interrupted)?;
@@ -115,7 +114,7 @@ fn observed(
     Ok(status)
 }
 
-fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
+fn options(args: &Args, line_size: LineSize, caches: &DataCaches) -> Result<GuidedOptions, Failure> {
     let sampled = args.sampled();
     Ok(GuidedOptions {
         reuse: args.reuse(sampled)?,
@@ -128,6 +127,7 @@ fn options(args: &Args, line_size: LineSize) -> Result<GuidedOptions, Failure> {
         },
         threshold: args.threshold(sampled),
         line_size,
+        largest: args.largest(line_size, caches),
         scope: args.scope.in_files(),
         ..GuidedOptions::default()
     })
