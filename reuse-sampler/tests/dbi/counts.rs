@@ -45,6 +45,24 @@ fn stepped(command: &[&str]) -> Option<u64> {
     }
 }
 
+/// A counter holds fewer executions than a window may have.
+#[test]
+fn windows_longer_than_a_counter_holds_are_exact() {
+    let source =
+        "int main(void) { for (unsigned long i = 0; i < 4400000000; i++) __asm__ volatile(\"\"); return 0; }";
+    let Some(program) = compile(&folder("long"), source, &["-O1"]) else { return };
+    let done = run(&[&program], &DbiOptions::windows_of(6_000_000_000), |_| ReusePlan::Off);
+    assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
+    let lengths: Vec<_> = done.windows.iter().map(|window| window.instructions).collect();
+    assert!(lengths.len() == 2 && lengths[0].abs_diff(6_000_000_000) < 64, "{lengths:?}");
+    let mut loops = BTreeMap::new();
+    for &(block, count) in done.windows.iter().flat_map(|window| &window.code) {
+        *loops.entry(block).or_insert(0) += count;
+    }
+    let most = loops.values().copied().max().unwrap();
+    assert!(most.abs_diff(8_800_000_000) < 64, "{most} instructions in the loop");
+}
+
 #[test]
 fn instructions_are_those_of_single_stepping() {
     for (command, plan) in [

@@ -68,14 +68,14 @@ impl Code {
         }
     }
 
-    /// `inc qword ptr gs:[offset]`
+    /// `inc dword ptr gs:[offset]`
     pub(super) fn increment(&mut self, offset: u32) {
-        self.gs(true, 0xFF, 0, offset);
+        self.gs(false, 0xFF, 0, offset);
     }
 
-    /// `dec qword ptr gs:[offset]`
+    /// `dec dword ptr gs:[offset]`
     pub(super) fn decrement(&mut self, offset: u32) {
-        self.gs(true, 0xFF, 1, offset);
+        self.gs(false, 0xFF, 1, offset);
     }
 
     /// Compares 1, 2, 4 or 8 bytes at `[base+displacement]`; the latter by way of `register`.

@@ -8,7 +8,8 @@ use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
 use super::block::{self, Found, Operand, Reach, Repeated, Source};
-use super::chain::{Chained, Counter, Owed};
+use super::chain::{Chained, Owed};
+use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit, Next};
 use super::layout::{self, shared};
 use super::recording::{Forms, NUMBERS};
@@ -121,10 +122,8 @@ pub(super) struct CodeCache {
     pub(super) numbers: FastMap<u64, u32>, // of blocks, by program counter
     pub(super) blocks: Vec<Block>,
     pub(super) forms: Forms,
-    pub(super) by_address: Vec<(u64, u32, u32)>, // blocks that are in order: address, number, instructions
-    pub(super) chains: Vec<Option<Chained>>,     // by the number of the block
-    pub(super) steps: Vec<(u32, u32)>,           // of chains, the last of each first
-    pub(super) counters: Vec<Counter>,
+    pub(super) chains: Vec<Option<Chained>>, // by the number of the block
+    pub(super) executions: Executions,
     pub(super) codes: [Codes; 2],
     pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     pub(super) factory: InstructionInfoFactory,
@@ -152,10 +151,8 @@ impl CodeCache {
             numbers: FastMap::default(),
             blocks: Vec::new(),
             forms: Forms::default(),
-            by_address: Vec::new(),
             chains: Vec::new(),
-            steps: Vec::new(),
-            counters: Vec::new(),
+            executions: Executions::default(),
             codes: [Codes::default(), Codes::default()],
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
@@ -170,10 +167,8 @@ impl CodeCache {
         self.numbers.clear();
         self.blocks.clear();
         self.forms.clear();
-        self.by_address.clear();
         self.chains.clear();
-        self.steps.clear();
-        self.counters.clear();
+        self.executions = Executions::default();
         self.crowded = false;
         for (kind, codes) in (0..).zip(&mut self.codes) {
             // Most of a table was never written to.
@@ -201,7 +196,7 @@ impl CodeCache {
             || self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
-            || self.counters.len() + AHEAD * 64 > shared::COUNTERS as usize
+            || self.executions.counters() + AHEAD * 64 > shared::COUNTERS as usize
             || self.blocks.len() + AHEAD * 64 > NUMBERS
     }
 

@@ -11,8 +11,9 @@
 
 use std::convert::Infallible;
 
-use super::block::{self, End, Found, Repeated, Source};
+use super::block::{self, End, Found, Source};
 use super::cache::{Block, CodeCache, Waiting, Written};
+use super::executions::Counter;
 use super::exits::Next;
 use super::layout::shared;
 use super::translate::Kind;
@@ -41,74 +42,7 @@ pub(super) struct Owed {
     pub from: u32,
 }
 
-/// What a counter stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counter {
-    /// The block.
-    Alone(u32),
-    /// The chain from the block on, less that from the other.
-    Chain(u32, Option<u32>),
-    /// Less the chain from the block on.
-    Less(u32),
-    /// Elements of the block's repeated string instruction.
-    Elements(u32),
-}
-
 impl CodeCache {
-    /// The instructions executed in each block, most by address, from what is `taken` out of each counter. Accesses of
-    /// repeated string instructions are added to `repeated`, by block.
-    pub(super) fn executed(
-        &mut self,
-        mut taken: impl FnMut(u32) -> u64,
-        repeated: &mut Vec<(u64, u64)>,
-    ) -> impl Iterator<Item = (u64, u64)> {
-        let mut executed = vec![0_u64; self.blocks.len()];
-        let add = |to: &mut u64, times| *to = to.wrapping_add(times);
-        let mut alone = Vec::new();
-        for (number, counter) in (0..).zip(&self.counters) {
-            let entered = taken(number);
-            match *counter {
-                _ if entered == 0 => {}
-                Counter::Alone(block) => alone.push((block, entered)),
-                Counter::Elements(block) => {
-                    let block = &self.blocks[block as usize];
-                    let each = block.repeated.map_or(0, Repeated::accesses);
-                    repeated.push((block.pc, entered * each));
-                }
-                Counter::Less(less) => add(&mut executed[less as usize], entered.wrapping_neg()),
-                Counter::Chain(first, less) => {
-                    add(&mut executed[first as usize], entered);
-                    if let Some(less) = less {
-                        add(&mut executed[less as usize], entered.wrapping_neg());
-                    }
-                }
-            }
-        }
-        // From each block to the next of its chain; what a chain joins was translated before it.
-        for &(block, next) in self.steps.iter().rev() {
-            let times = executed[block as usize];
-            add(&mut executed[next as usize], times);
-        }
-        for (block, entered) in alone {
-            add(&mut executed[block as usize], entered);
-        }
-        let of_address = |(number, block): (u32, &Block)| (block.pc, number, block.instructions);
-        let known = self.by_address.len();
-        let new = (known as u32..).zip(&self.blocks[known..]).map(of_address);
-        // Most are in order since long ago.
-        if self.blocks.len() - known > self.blocks.len() / 16 {
-            self.by_address.extend(new);
-            self.by_address.sort_by_key(|&(pc, ..)| pc);
-        }
-        let known = self.by_address.len();
-        let rest = (known as u32..).zip(&self.blocks[known..]).map(of_address);
-        let instructions = move |(pc, number, instructions): (u64, u32, u32)| {
-            let times = executed[number as usize];
-            (times > 0).then(|| (pc, times.wrapping_mul(instructions.into())))
-        };
-        self.by_address.iter().copied().chain(rest).filter_map(instructions)
-    }
-
     /// The blocks of the chain from this one on, each with its instructions.
     pub(super) fn chain(&self, first: Option<u32>) -> Vec<(u32, u64)> {
         let chain = std::iter::successors(first, |&block| self.chained(block)?.next);
@@ -133,12 +67,11 @@ impl CodeCache {
 
     /// The counter of elements of a block that is a repeated string instruction.
     pub(super) fn elements(&mut self, found: &Found, number: u32) -> u32 {
-        found.repeated.map_or(0, |_| self.counter(Counter::Elements(number)))
+        found.repeated.map_or(0, |_| self.executions.elements(number))
     }
 
     pub(super) fn counter(&mut self, counter: Counter) -> u32 {
-        self.counters.push(counter);
-        self.counters.len() as u32 - 1
+        self.executions.counter(counter)
     }
 
     /// The blocks of the chain that begins at `pc`, and the number of a block already translated that it goes on with.
@@ -254,8 +187,9 @@ impl CodeCache {
                 self.push(Block::new(found, operands));
             }
         }
-        let steps = parts.iter().zip(&numbers).rev();
-        self.steps.extend(steps.filter_map(|(part, &number)| Some((number, part.next?))));
+        for (part, &number) in parts.iter().zip(&numbers).rev() {
+            self.executions.chained(number, part.next);
+        }
         let waiting: Vec<_> =
             chain.iter().flat_map(|found| self.waiting_for(found.pc, Kind::Counting)).collect();
         for (target, waiting) in waiting.into_iter().chain(links) {
@@ -337,7 +271,7 @@ impl CodeCache {
             self.written(Kind::Counting, owed.from, counter, |translator| -> Result<_, Infallible> {
                 translator.hot.save_flags(shared::SLOT_E);
                 translator.hot.subtract(-(owed.instructions as i32), shared::LEFT);
-                translator.hot.increment(shared::COUNTS + 8 * counter);
+                translator.hot.increment(shared::COUNTS + 4 * counter);
                 translator.hot.restore_flags(shared::SLOT_E);
                 translator.hot.jump(address);
                 Ok(())

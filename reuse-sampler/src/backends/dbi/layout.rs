@@ -140,18 +140,18 @@ pub mod shared {
     /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a mode.
     pub const LOOKUPS: u32 = 0x2_0000;
     pub const LOOKUP_SIZE: u32 = 0x8_0000;
-    /// Counters.
-    pub const COUNTS: u32 = 0x14_0000;
+    /// Counters, of half a word each.
+    pub const COUNTS: u32 = 0x12_0000;
     pub const COUNTERS: u32 = 1 << 20;
     /// Two buffers for accesses.
-    pub const BUFFERS: u32 = 0x98_0000;
+    pub const BUFFERS: u32 = 0x58_0000;
     pub const BUFFER_SIZE: u32 = 0x8_0000;
     /// Room that a single block never exceeds.
     pub const BUFFER_RESERVE: u32 = 0x2000;
 }
 
 const _: () = assert!(shared::LOOKUPS + 2 * shared::LOOKUP_SIZE <= shared::COUNTS);
-const _: () = assert!(shared::COUNTS + 8 * shared::COUNTERS <= shared::BUFFERS);
+const _: () = assert!(shared::COUNTS + 4 * shared::COUNTERS <= shared::BUFFERS);
 const _: () = assert!((shared::BUFFERS + 2 * shared::BUFFER_SIZE) as u64 <= THREAD_SIZE);
 const _: () = assert!(HASHES + 2 * HASH_SIZE <= FIRST && EXIT_PCS + 8 * EXITS <= HASHES);
 

@@ -60,6 +60,8 @@ mod elsewhere;
 #[cfg(dbi_backend)]
 mod execute;
 #[cfg(dbi_backend)]
+mod executions;
+#[cfg(dbi_backend)]
 mod exits;
 #[cfg(dbi_backend)]
 mod launch;

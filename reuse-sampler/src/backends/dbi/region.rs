@@ -141,6 +141,16 @@ impl Region {
         }
     }
 
+    /// The halves of words at `start..end`.
+    pub(super) fn halves(&self, start: u64, end: u64) -> &[AtomicU32] {
+        assert!(start % 4 == 0 && start <= end && end <= FILE, "halves of words outside the region");
+        // SAFETY: as in `half`, for each of them.
+        unsafe {
+            let first = self.base.as_ptr().cast::<AtomicU32>().add(start as usize / 4);
+            std::slice::from_raw_parts(first, ((end - start) / 4) as usize)
+        }
+    }
+
     /// Copies `bytes` to where no thread executes or reads now.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
         assert!(offset <= FILE && bytes.len() as u64 <= FILE - offset, "bytes outside the region");

@@ -35,7 +35,7 @@ impl<C: Cache> Translator<'_, C> {
 
     /// Adds what rcx has fallen by since it was stored to the count of the block's elements. Changes no flag.
     fn count_elements(&mut self, found: &Found, recording: Option<Scratch>) {
-        let elements = shared::COUNTS + 8 * self.elements;
+        let elements = shared::COUNTS + 4 * self.elements;
         let Scratch { value, .. } = scratch(found);
         if recording.is_none() {
             self.hot.store(value, shared::SLOT_B);

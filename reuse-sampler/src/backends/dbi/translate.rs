@@ -148,7 +148,7 @@ impl<C: Cache> Translator<'_, C> {
         }
         self.exit_stub(Exit::Window { pc, owed });
         self.hot.jump_if(8, over);
-        self.hot.increment(shared::COUNTS + 8 * self.counter);
+        self.hot.increment(shared::COUNTS + 4 * self.counter);
         if chain.needs_flags {
             self.hot.restore_flags(shared::SLOT_E);
         }
@@ -169,7 +169,7 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.subtract(instructions, shared::LEFT);
         let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc, owed: None });
         self.hot.jump_if(8, over);
-        self.hot.increment(shared::COUNTS + 8 * self.counter);
+        self.hot.increment(shared::COUNTS + 4 * self.counter);
         if let Some(bytes) = found.verified() {
             self.verify(found, bytes, scratch, marks);
         }
@@ -191,7 +191,7 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.store(value, shared::SLOT_B);
         let changed = self.cold.here();
         self.cold.subtract(-(found.instructions.len() as i32), shared::LEFT);
-        self.cold.decrement(shared::COUNTS + 8 * self.counter);
+        self.cold.decrement(shared::COUNTS + 4 * self.counter);
         if found.needs_flags {
             self.cold.restore_flags(shared::SLOT_E);
         }

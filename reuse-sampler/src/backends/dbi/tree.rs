@@ -19,7 +19,7 @@ use super::process::{Process, exit_of};
 use super::region::{self, Region};
 use super::runtime::Runtime;
 use super::trace::Events;
-use super::windows::{Common, End, Step, Watched};
+use super::windows::{Common, End, STRETCH, Step, Watched};
 use crate::backends::blind::blind;
 use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::Mode;
@@ -116,7 +116,7 @@ impl Run {
             children: 0,
         };
         let mut account = Account::new(ProcessRecord::new(pid, std::process::id(), String::new()));
-        observer.set(shared::LEFT, common.length);
+        observer.set(shared::LEFT, common.length.min(STRETCH));
         let mut watched = Watched::new(observer, 0, 0);
         watched.see_program(&name.to_string_lossy(), &mut common, &mut account);
         Ok(Self {

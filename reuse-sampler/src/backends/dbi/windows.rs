@@ -1,7 +1,6 @@
 //! Windows of a translated process: where they end, what is counted in them, and who follows its accesses.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::layout::{self, command, shared};
@@ -13,6 +12,9 @@ use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
+
+/// Instructions after which counters are taken over at the latest: each has half a word.
+pub(super) const STRETCH: u64 = 1 << 31;
 
 /// How a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ struct Followed {
     counted: Vec<(u64, u64)>, // instructions by block, which may come again; less than none wraps
     repeated: Vec<(u64, u64)>, // accesses of repeated string instructions by block, which may come again
     buffer: u64,              // number of the one being written
+    rest: u64,                // instructions of the window beyond those that the thread knows of
 }
 
 impl Followed {
@@ -55,6 +58,7 @@ impl Followed {
             counted: Vec::new(),
             repeated: Vec::new(),
             buffer: 0,
+            rest: common.length - common.length.min(STRETCH),
         }
     }
 }
@@ -132,7 +136,7 @@ impl Watched {
                     self.observer.leave(pc)?;
                     return Ok(Step::On);
                 }
-                self.observer.set(shared::LEFT, common.length);
+                self.observer.set(shared::LEFT, common.length.min(STRETCH));
                 self.follow(common.initial, common);
                 self.observer.resume(pc, false)?
             }
@@ -145,8 +149,18 @@ impl Watched {
                     } // else it was made to ask
                     self.observer.resume(pc, false)?
                 } else {
-                    let more = (needed - left).div_ceil(common.length) * common.length;
-                    self.observer.set(shared::LEFT, left + more);
+                    let own = self.own(common);
+                    if own.rest > 0 {
+                        let more = own.rest.min(STRETCH);
+                        own.rest -= more;
+                        self.observer.set(shared::LEFT, left + more);
+                        self.save(common);
+                        self.use_code(common);
+                        return Ok(self.observer.resume(pc, false)?.map_or(Step::On, Step::Next));
+                    }
+                    let more = (needed - left).div_ceil(common.length).saturating_mul(common.length);
+                    own.rest = more - more.min(STRETCH);
+                    self.observer.set(shared::LEFT, left + more.min(STRETCH));
                     self.close(End::Boundary, common, account);
                     return Ok(Step::Waits(pc));
                 }
@@ -222,7 +236,7 @@ impl Watched {
 
     /// The first thread of a program that was executed.
     fn begin_anew(&mut self, id: ThreadId, mode: Mode, common: &mut Common) {
-        self.observer.set(shared::LEFT, common.length);
+        self.observer.set(shared::LEFT, common.length.min(STRETCH));
         self.followed.insert(0, Followed::new(common, id));
         self.begin(mode, common);
     }
@@ -317,8 +331,14 @@ impl Watched {
         let mode = if mode == Mode::Watch && own.open_samples == 0 { Mode::Off } else { mode };
         own.tracker.begin_window(index, mode);
         own.window = Some(Open { index, mode, since: Instant::now() });
-        self.observer.use_kind(if mode == Mode::Off { Kind::Counting } else { Kind::Recording });
-        if mode != Mode::Off {
+        self.use_code(common);
+    }
+
+    /// The current thread goes on in the code that its window asks for.
+    fn use_code(&mut self, common: &Common) {
+        let off = self.own(common).window.is_none_or(|open| open.mode == Mode::Off);
+        self.observer.use_kind(if off { Kind::Counting } else { Kind::Recording });
+        if !off {
             self.use_buffer(common);
         }
     }
@@ -379,15 +399,8 @@ impl Watched {
         let Some(own) = self.followed.get_mut(&self.observer.current) else { return };
         let counts = layout::block(self.observer.current) + u64::from(shared::COUNTS);
         let Observer { cache, region, .. } = &mut self.observer;
-        let counts = region.words(counts, counts + 8 * u64::from(shared::COUNTERS));
-        let taken = |counter: u32| match counts[counter as usize].load(Relaxed) {
-            0 => 0,
-            entered => {
-                counts[counter as usize].store(0, Relaxed);
-                entered
-            }
-        };
-        own.counted.extend(cache.executed(taken, &mut own.repeated));
+        let counts = region.halves(counts, counts + 4 * u64::from(shared::COUNTERS));
+        cache.executions.take(&cache.blocks, counts, &mut own.counted, &mut own.repeated);
         for (number, instructions) in std::mem::take(&mut self.observer.own().signals.unexecuted) {
             if let Some(block) = self.observer.cache.blocks().get(number as usize) {
                 own.counted.push((block.pc, instructions.wrapping_neg()));
