@@ -2,8 +2,11 @@
 //! holds what it finds against what they do.
 //!
 //! ```text
-//! cargo run --release -p reuse-sampler --features perf,decode-x86 --example perf_proof [-- CHECK...]
+//! cargo run --release -p reuse-sampler --features perf,decode-x86 --example perf_proof \
+//!     [-- [--skid INSTRUCTIONS] [--seed NUMBER] CHECK...]
 //! ```
+//!
+//! `--skid` plays a processor that notices every overflow so many instructions late; `--seed` chooses other accesses.
 //!
 //! `.ci/emulated-counters` runs it on an emulated aarch64 machine, whose counters of instructions are exact and the same
 //! on every run. There distances are instructions; on a machine that counts accesses they are accesses.

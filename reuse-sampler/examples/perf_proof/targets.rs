@@ -19,6 +19,12 @@ pub const ROUND: u64 = 4;
 #[cfg(target_arch = "x86_64")]
 pub const ROUND: u64 = 4;
 
+/// Lines of the second buffer of "mixed".
+pub const FAR_LINES: u64 = 2048;
+
+/// Instructions in one round of [`visit_both`], two of which are loads.
+pub const MIXED: u64 = 6;
+
 /// Turns that the two phases of "phases" take, together.
 pub const TURNS: u64 = 8;
 
@@ -55,6 +61,29 @@ visitor!(visit, "ldr {at}, [{at}]", "mov {at}, [{at}]");
 visitor!(other_visit, "ldr {at}, [{at}]", "mov {at}, [{at}]");
 // As many instructions, none of which accesses memory.
 visitor!(idle, "mov {at}, {at}", "mov {at}, {at}");
+
+/// Follows the links of two rings, in turns.
+fn visit_both(near: *const u64, far: *const u64, rounds: u64) {
+    let rounds = rounds.max(1);
+    // SAFETY: every link leads to another word of its ring.
+    unsafe {
+        #[cfg(target_arch = "aarch64")]
+        asm!(
+            "2:", "ldr {near}, [{near}]", "nop", "nop", "ldr {far}, [{far}]", "subs {left}, {left}, #1", "b.ne 2b",
+            near = inout(reg) near => _, far = inout(reg) far => _, left = inout(reg) rounds => _, options(nostack)
+        );
+        #[cfg(target_arch = "x86_64")]
+        asm!(
+            "2:", "mov {near}, [{near}]", "nop", "nop", "mov {far}, [{far}]", "dec {left}", "jnz 2b",
+            near = inout(reg) near => _, far = inout(reg) far => _, left = inout(reg) rounds => _, options(nostack)
+        );
+        #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+        {
+            let _ = (near, far, rounds);
+            asm!("");
+        }
+    }
+}
 
 /// Instructions in one round of [`jump`], one of which is a load.
 #[cfg(target_arch = "aarch64")]
@@ -172,6 +201,11 @@ pub fn run(target: &str) {
                 visit(start(&near_words, &near), rounds / TURNS);
                 other_visit(start(&far_words, &far), rounds / TURNS);
             }
+        }
+        "mixed" => {
+            let (near, far) = (places("random", lines), places("random", FAR_LINES as usize));
+            let (near_words, far_words) = (ring(&near), ring(&far));
+            visit_both(start(&near_words, &near), start(&far_words, &far), rounds);
         }
         "threads" => {
             let workers: Vec<_> =

@@ -49,6 +49,9 @@ pub struct PerfOptions {
     /// At least as many as it stops late by; each costs a stop. Default: none, the access that follows where it stops is
     /// taken.
     pub early: Option<u64>,
+    /// How many instructions later than it could the program is asked to stop: plays a processor that notices overflows
+    /// late, so that what that costs and biases can be measured. Default: 0.
+    pub skid: u64,
     /// Variables to set in the program's environment, which otherwise is the caller's.
     pub environment: Vec<(OsString, OsString)>,
     /// Directory to run the program in. Default: the caller's.
@@ -75,6 +78,7 @@ impl Default for PerfOptions {
             profile_every: None,
             time_if_no_counters: true,
             early: None,
+            skid: 0,
             environment: Vec::new(),
             directory: None,
             output_to_stderr: false,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::causes::Circumstances;
 use super::events;
+use super::group::NEVER;
 use super::linux::{self, Linux, Program, TargetFate};
 use super::probe::{Capabilities, probe};
 use super::session::{Session, Settings};
@@ -340,6 +341,7 @@ fn settings(options: &PerfOptions, found: &Capabilities, timed: bool) -> Result<
         coverage: options.coverage,
         reclaim_random: options.reclaim_random,
         densest: options.densest,
+        skid: options.skid.min(NEVER),
         profile_every: options.profile_every.filter(|_| !timed),
         counters,
     })

@@ -192,7 +192,8 @@ impl<K: Kernel> Session<K> {
     fn overflow_in(&mut self, event: Event, counts: u64) -> Result<u64, SamplerError> {
         let mut period = counts.max(self.shortest);
         loop {
-            let refused = match again(|| self.kernel.change(event, Change::Period(period))) {
+            let put_off = period + self.settings.skid;
+            let refused = match again(|| self.kernel.change(event, Change::Period(put_off))) {
                 Err(error) if error.raw_os_error() == Some(EINVAL) => error,
                 other => return ok_if_gone(other, "change", "an event").map(|()| period),
             };

@@ -52,6 +52,8 @@ pub(super) struct Settings {
     pub reclaim_random: bool,
     /// Mean gap in windows whose plan asks for every access.
     pub densest: f64,
+    /// Counts by which overflows are put off.
+    pub skid: u64,
     /// Operations between two that the processor profiles by itself; `None` for no such thing.
     pub profile_every: Option<u64>,
     /// Groups of counters that take turns: names and events.

@@ -23,6 +23,7 @@ fn settings(window: u64, seed: u64) -> Settings {
         coverage: Coverage::Line,
         reclaim_random: false,
         densest: 100.0,
+        skid: 0,
         profile_every: None,
         counters: Vec::new(),
     }
