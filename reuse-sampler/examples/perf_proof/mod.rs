@@ -3,6 +3,7 @@
 mod lines;
 mod skid;
 mod targets;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +14,8 @@ use std::sync::OnceLock;
 use lines::{far_sweep, partly_watched};
 use reuse_sampler::perf::{Coverage, PerfOptions, PerfSampler, StopCycle, StopWork, probe};
 use reuse_sampler::{
-    AccessKind, Clock, Outcome, ReusePlan, ReuseProfile, SampleGap, Sampler, TargetExit, Window, WindowPlan,
+    AccessKind, Clock, Outcome, ProcessRecord, ReusePlan, ReuseProfile, SampleGap, Sampler, TargetExit,
+    Window, WindowPlan,
 };
 use skid::choices;
 use targets::{LINES, ROUND, TURNS};
@@ -44,7 +46,7 @@ pub fn main() -> ExitCode {
         println!("perf_proof: this machine has no counters to prove anything with");
         return ExitCode::from(2);
     }
-    let checks: [Check; 15] = [
+    let checks: [Check; 16] = [
         ("windows", windows),
         ("sequential", || distances("sequential")),
         ("strided", || distances("strided")),
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         ("far sweep", far_sweep),
         ("same again", same_again),
         ("threads", threads),
+        ("tree", tree::tree),
         ("phases", phases),
         ("attach, kill", attach_and_kill),
         ("counter groups", counters),
@@ -108,6 +111,7 @@ fn sparse(mean: f64) -> Result<WindowPlan, String> {
 
 struct Run {
     windows: Vec<Window>,
+    processes: Vec<ProcessRecord>,
     exit: Option<TargetExit>,
     started: u64,
     stops: u64,
@@ -122,7 +126,8 @@ fn observe(target: &str, options: &PerfOptions, plan: WindowPlan) -> Result<Run,
         windows.push(window);
     }
     let (started, stops) = sampler.samples_and_stops();
-    Ok(Run { windows, exit: sampler.exit_status(), started, stops })
+    let (processes, exit) = (sampler.processes(), sampler.exit_status());
+    Ok(Run { windows, processes, exit, started, stops })
 }
 
 fn expect(right: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {

@@ -2,7 +2,8 @@
 //! else does and the number of instructions between two accesses is known.
 
 use std::arch::asm;
-use std::thread;
+use std::process::{self, Command};
+use std::{env, thread};
 
 /// Lines of the buffers.
 pub const LINES: u64 = 512;
@@ -188,6 +189,39 @@ fn walk(name: &str, lines: usize, rounds: u64) {
     visit(start(&words, &places), rounds);
 }
 
+/// Walks, as do a child and its child; another child executes a program that does, with three threads.
+fn tree(rounds: u64) {
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    }
+    fn made(work: impl FnOnce()) -> impl FnOnce() {
+        // SAFETY: this process has one thread.
+        let child = unsafe { fork() };
+        if child == 0 {
+            work();
+            process::exit(0);
+        }
+        move || {
+            let mut status = 0;
+            // SAFETY: writes one integer.
+            while unsafe { waitpid(child, &raw mut status, 0) } != child {}
+            assert_eq!(status, 0);
+        }
+    }
+    let walk = || walk("sequential", LINES as usize, rounds);
+    let child = made(|| {
+        let grandchild = made(walk);
+        walk();
+        grandchild();
+    });
+    let program = env::current_exe()
+        .and_then(|program| Command::new(program).env(super::TARGET, format!("threads {rounds}")).spawn());
+    walk();
+    child();
+    assert!(program.and_then(|mut program| program.wait()).is_ok_and(|status| status.success()));
+}
+
 /// Runs a target to its end.
 pub fn run(target: &str) {
     let (name, rounds) =
@@ -214,6 +248,7 @@ pub fn run(target: &str) {
                 drop(worker.join());
             }
         }
+        "tree" => tree(rounds),
         "idle" => idle(std::ptr::null(), rounds),
         "forever" => walk("sequential", lines, u64::MAX),
         "sweep" => walk("sequential", SWEEP_LINES, rounds),

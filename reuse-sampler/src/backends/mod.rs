@@ -10,6 +10,8 @@ mod blind;
 #[cfg(feature = "dbi")]
 #[cfg_attr(docsrs, doc(cfg(feature = "dbi")))]
 pub mod dbi;
+#[cfg(any(qemu_plugin, dbi_backend, all(feature = "perf", target_os = "linux")))]
+mod images;
 #[cfg(feature = "replay")]
 #[cfg_attr(docsrs, doc(cfg(feature = "replay")))]
 pub mod in_process;
@@ -18,7 +20,7 @@ mod locate;
 #[cfg(feature = "perf")]
 #[cfg_attr(docsrs, doc(cfg(feature = "perf")))]
 pub mod perf;
-#[cfg(any(qemu_plugin, dbi_backend))]
+#[cfg(any(qemu_plugin, dbi_backend, feature = "perf"))]
 mod processes;
 #[cfg(feature = "qemu")]
 #[cfg_attr(docsrs, doc(cfg(feature = "qemu")))]

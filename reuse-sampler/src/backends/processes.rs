@@ -1,19 +1,17 @@
-//! What backends that follow whole trees know of each process: its record, and where its code comes from.
+//! What backends that follow whole trees know of each process.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io;
+#[cfg(any(qemu_plugin, dbi_backend))]
+use std::{fs::File, io};
 
+#[cfg(any(qemu_plugin, dbi_backend))]
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::locate::Locator;
-use crate::engine::report::Report;
-use crate::{AccessCount, CodeLocation, ProcessRecord};
-
-/// Bits of an address that are the program's; above them is the number of its image.
-const ADDRESS_BITS: u32 = 48;
+#[cfg(any(qemu_plugin, dbi_backend, all(feature = "perf", target_os = "linux")))]
+pub(super) use super::images::Images;
+use crate::{AccessCount, ProcessRecord};
 
 /// Makes a file in memory `bytes` long. Where a limit forbids that, the kernel would end this process.
+#[cfg(any(qemu_plugin, dbi_backend))]
 pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     if limit < bytes {
@@ -55,6 +53,7 @@ impl Account {
     }
 
     /// The record as of now.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(super) fn record(&self) -> ProcessRecord {
         let mut record = self.record.clone();
         record.accesses = match self.seen_instructions {
@@ -66,75 +65,5 @@ impl Account {
             }
         };
         record
-    }
-}
-
-/// The programs that processes execute: code at one address is another in each.
-#[derive(Debug, Default)]
-pub(super) struct Images {
-    all: Vec<Locator>, // 65,536 at most
-    numbers: HashMap<String, usize>,
-}
-
-impl Images {
-    /// The number of the program at `path`. The first is 0.
-    pub(super) fn number(&mut self, path: &str) -> usize {
-        if let Some(&number) = self.numbers.get(path) {
-            return number;
-        }
-        if u16::try_from(self.all.len()).is_ok() {
-            self.all.push(Locator::default());
-        }
-        let number = self.all.len() - 1;
-        self.numbers.insert(path.to_owned(), number);
-        number
-    }
-
-    /// Where the code of a program comes from.
-    pub(super) fn get(&mut self, image: usize) -> Option<&mut Locator> {
-        self.all.get_mut(image)
-    }
-
-    /// What marks addresses of the image's code.
-    pub(super) const fn mark_of(image: usize) -> u64 {
-        (image as u64) << ADDRESS_BITS
-    }
-
-    /// Marks the addresses of a window's code with the image.
-    pub(super) fn mark<'a>(
-        image: usize,
-        code: impl IntoIterator<Item = &'a mut (u64, u64)>,
-        report: &mut Report,
-    ) {
-        let mark = Self::mark_of(image);
-        if mark == 0 {
-            return;
-        }
-        for (address, _) in code {
-            *address |= mark;
-        }
-        for closed in &mut report.closed {
-            closed.begin.0 |= mark;
-            if let Some(end) = &mut closed.end {
-                end.0 |= mark;
-            }
-        }
-        for (pc, _) in &mut report.strides {
-            *pc |= mark;
-        }
-    }
-
-    /// A process has ended, or executes another program than the image's from now on.
-    pub(super) fn ended(&mut self, image: usize, pid: u32) {
-        if let Some(image) = self.all.get_mut(image) {
-            image.ended(pid);
-        }
-    }
-
-    /// What is at a marked address.
-    pub(super) fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        let image = (address >> ADDRESS_BITS) as usize;
-        let address = if image == 0 { address } else { address & ((1 << ADDRESS_BITS) - 1) };
-        self.all.get_mut(image)?.locate(address)
     }
 }

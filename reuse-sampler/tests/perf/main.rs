@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod causes;
+mod children;
 mod forbidden;
 mod targets;
 

@@ -86,6 +86,7 @@ fn run(name: &str) -> i32 {
                 worker.join().unwrap();
             }
         }
+        "observe a command" => return crate::children::observe(),
         "observer for ever" => crate::forbidden::observe_for_ever(),
         "sleep" => thread::sleep(std::time::Duration::from_secs(1000)),
         other => match (other.strip_prefix("despite "), other.strip_prefix("followed ")) {

@@ -42,8 +42,7 @@ pub struct AutoOptions {
     /// Whether what the program writes to standard output goes to standard error, because the caller's own
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
-    /// What becomes of processes that the program starts. Default: they are observed too, by `dbi` and `qemu`; counters
-    /// ignore them.
+    /// What becomes of processes that the program starts. Default: they are observed too.
     pub children: Children,
     /// Mean number of a thread's accesses from one [stride](Window::strides) sampled to the next, by `dbi` and `qemu`; 0 for
     /// none. Default: 0.
@@ -199,7 +198,10 @@ macro_rules! options_of {
 #[cfg(feature = "perf")]
 fn perf_options(options: &AutoOptions) -> PerfOptions {
     let (keep_code, time) = (options.backend != Choice::Perf, options.backend == Choice::Perf);
-    options_of!(options, PerfOptions { keep_code: keep_code, time_if_no_counters: time })
+    options_of!(
+        options,
+        PerfOptions { children: options.children, keep_code: keep_code, time_if_no_counters: time }
+    )
 }
 
 #[cfg(feature = "qemu")]
@@ -265,10 +267,9 @@ impl AutoSampler {
         ask!(&self.backend, _ => None, sampler => sampler.operands_per_access())
     }
 
-    /// The processes of the observed tree, where the backend follows them (`qemu`, `dbi`): the program first, in the order
-    /// in which they began. Complete after the end.
+    /// The processes of the observed tree: the program first, in the order in which they began. Complete after the end.
     pub fn processes(&self) -> Vec<ProcessRecord> {
-        ask!(&self.backend, _ => Vec::new(), sampler => sampler.processes())
+        ask!(&self.backend, sampler => sampler.processes())
     }
 
     /// What the user should know about the run: parts that went unobserved, and why counters were refused where they

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::spe::{ProfileLosses, Profiled};
 use super::{Interrupter, PerfOptions};
-use crate::{Clock, CodeLocation, Losses, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{Clock, CodeLocation, Losses, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
 
 /// A program under observation, of which there is none.
 #[derive(Debug)]
@@ -28,6 +28,10 @@ impl Run {
     }
 
     pub fn locate(&mut self, _: u64) -> Option<CodeLocation> {
+        match *self {}
+    }
+
+    pub fn processes(&self) -> Vec<ProcessRecord> {
         match *self {}
     }
 

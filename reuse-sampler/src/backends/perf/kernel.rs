@@ -204,9 +204,11 @@ pub enum Stop {
     Signal(i32),
     /// Job control stopped it: it is to stay so until a signal continues it.
     Group,
-    /// It made a thread, which reports itself.
+    /// It made a thread or a process, which reports itself.
     Clone,
-    /// It became another program. Its events are gone, and so are the other threads.
+    /// It made a process that shares its memory, and sleeps until that ends or executes a program. Then it stops again.
+    Vfork,
+    /// Its process became another program. Its events are gone, and so are the other threads of the process.
     Exec,
     /// It is about to end.
     Exit,
@@ -221,6 +223,8 @@ pub enum Notice {
     Stopped(Tid, Stop),
     /// A thread has ended, without or after [`Stop::Exit`].
     Gone(Tid),
+    /// A process that is not to be followed has begun, and was let go.
+    Ignored,
     /// Nothing for a while.
     Tick,
     /// There is no thread left.
@@ -236,6 +240,17 @@ pub enum Resume {
     Step,
     /// Stay stopped by job control until a signal continues it.
     Listen,
+}
+
+/// What a process executes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// The file.
+    pub file: String,
+    /// The command with its arguments.
+    pub command: String,
+    /// Whether the file is to give it another user's privileges, which it does not have.
+    pub unprivileged: bool,
 }
 
 /// Registers of a thread that stands still.
@@ -298,6 +313,10 @@ pub trait Kernel {
     fn drain_trace(&mut self, leader: Event, part: &Traced, bytes: &mut Vec<u8>) -> io::Result<()>;
     /// Lets a thread go on, with a signal if not 0.
     fn resume(&mut self, thread: Tid, how: Resume, signal: i32) -> io::Result<()>;
+    /// The process that a known thread belongs to, and the one that made that, by their numbers.
+    fn process_of(&mut self, thread: Tid) -> (Tid, Tid);
+    /// What a process executes now.
+    fn executed(&mut self, process: Tid) -> Executed;
     /// Asks a running thread to stand still.
     fn interrupt(&mut self, thread: Tid) -> io::Result<()>;
     /// Registers of a thread that stands still.

@@ -131,10 +131,22 @@
 //! 10,000. Registers are read only where the instruction accesses memory, which the record's program counter shows as long
 //! as the counts have not moved on. `cargo bench --bench watchpoint` measures a stop natively ([`StopCycle`]).
 //!
+//! # Processes
+//! Processes that the program makes are observed like itself, from their first instruction to their last, each thread with
+//! windows of its own, unless [`PerfOptions::children`] says otherwise; a run ends with the last of them. On the emulated
+//! machine, of a tree of four processes and six threads, the windows hold 100.0 % of the instructions
+//! (`examples/perf_proof.rs`). Each process made costs two to four stops. Of a process that is attached to, the children it has
+//! already are not observed, nor is itself while it sleeps until a child that shares its memory is through (`vfork`). What
+//! the kernel lets nobody observe (files that cannot be read, privileges) runs on, and
+//! [`processes`](PerfSampler::processes) and a warning name it. The kernel gives a program that is controlled without
+//! `CAP_SYS_PTRACE` none of the privileges of its file (set-user-ID: `sudo`, `ping`): it runs without, and a warning says so.
+//! Addresses of code carry the number of the program's file in their upper 16 bits, 0 for the first, but for those of
+//! [`profiled`](PerfSampler::profiled); [`locate`](PerfSampler::locate) takes them so.
+//!
 //! # What it does to the target
-//! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time. New threads are followed,
-//! children are not. A program that is replaced by another (`execve`) is observed on, with its samples ended as
-//! dangling. On drop, on error and after [`stop`](Sampler::stop) an attached program runs on, untouched, and one that
+//! Threads are controlled by `ptrace`, so that a debugger cannot be attached at the same time, nor can one be run in the tree.
+//! New threads are followed. A process that is replaced by another program (`execve`) is observed on, with its samples ended
+//! as dangling. On drop, on error and after [`stop`](Sampler::stop) an attached program runs on, untouched, and one that
 //! was started ends. Should this process be killed, by `SIGKILL` too, a started program ends with it, and an attached one
 //! runs on: it is controlled by a guard, a process that shares this one's memory and lets the program go within a tenth
 //! of a second. 200 of 200 busy programs survived at a sample each 0.1 ms; without a guard 54 of 100. There is none where
@@ -185,7 +197,9 @@ use elsewhere::Run;
 #[cfg(target_os = "linux")]
 use sampler::Run;
 
-use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{
+    Clock, CodeLocation, Losses, ProcessRecord, Sampler, SamplerError, TargetExit, Window, WindowPlan,
+};
 
 /// Ends observation from another thread, a signal handler's for example, while the sampler waits for the target.
 #[derive(Clone, Debug)]
@@ -240,6 +254,12 @@ impl PerfSampler {
     /// Number of the observed process.
     pub fn process_id(&self) -> u32 {
         self.run.process_id()
+    }
+
+    /// The program and the processes it has made, directly or not, in the order in which they began; the program comes
+    /// first. Complete after the end.
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.run.processes()
     }
 
     /// How the program ended, once it has.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Coverage;
-use crate::{Error, LineSize, SamplerError};
+use crate::{Children, Error, LineSize, SamplerError};
 
 /// Settings of a [`PerfSampler`](super::PerfSampler).
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +52,9 @@ pub struct PerfOptions {
     /// How many instructions later than it could the program is asked to stop: plays a processor that notices overflows
     /// late, so that what that costs and biases can be measured. Default: 0.
     pub skid: u64,
+    /// What becomes of processes that the program makes, of one that is attached to those that it makes from then on. What
+    /// a process executes in its own place is observed in any case. Default: they are observed too.
+    pub children: Children,
     /// Variables to set in the program's environment, which otherwise is the caller's.
     pub environment: Vec<(OsString, OsString)>,
     /// Directory to run the program in. Default: the caller's.
@@ -79,6 +82,7 @@ impl Default for PerfOptions {
             time_if_no_counters: true,
             early: None,
             skid: 0,
+            children: Children::Follow,
             environment: Vec::new(),
             directory: None,
             output_to_stderr: false,

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -11,15 +10,18 @@ use std::time::Duration;
 use super::causes::Circumstances;
 use super::events;
 use super::group::NEVER;
-use super::linux::{self, Linux, Program, TargetFate};
+use super::linux::{self, Heard, Line, Linux, Program, TargetFate, patiently};
 use super::probe::{Capabilities, probe};
-use super::session::{Session, Settings};
+use super::session::{Origin, Session, Settings};
 use super::spe::{ProfileLosses, Profiled};
 use super::{Interrupter, PerfOptions};
-use crate::backends::locate::Locator;
+use crate::backends::processes::Images;
 use crate::engine::tracker::Mode;
 use crate::replay::mode_of;
-use crate::{Clock, CodeLocation, Losses, Sampler, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{
+    Children, Clock, CodeLocation, Losses, ProcessRecord, Sampler, SamplerError, TargetExit, Window,
+    WindowPlan,
+};
 
 /// How often a waiting tracer looks up.
 const TICK: Duration = Duration::from_millis(50);
@@ -53,16 +55,58 @@ enum Target {
     Process(i32),
 }
 
+/// The processes, as far as windows were returned.
+#[derive(Debug, Default)]
+struct Seen {
+    records: Vec<ProcessRecord>,
+    images: Images,
+    numbers: Vec<usize>, // of images, by those of programs
+}
+
+impl Seen {
+    /// Takes note of what is new, and marks the code of a window.
+    fn take(&mut self, session: &mut Session<Linux>, window: Option<&mut Window>) {
+        for file in &session.tree.programs[self.numbers.len()..] {
+            self.numbers.push(self.images.number(file));
+        }
+        for (process, fate) in std::mem::take(&mut session.kernel.ended) {
+            session.tree.exited(process, exit_of(fate));
+        }
+        for number in std::mem::take(&mut session.tree.changed) {
+            let record = session.tree.get(number).account.record();
+            match self.records.get_mut(number) {
+                Some(known) => *known = record,
+                None => self.records.push(record), // the lowest number first
+            }
+        }
+        let Some(window) = window else { return };
+        let Origin { process, program, current } = session.origin;
+        let Some(&image) = self.numbers.get(program) else { return };
+        if let Some(locator) = self.images.get(image).filter(|_| current) {
+            locator.see(process, 0, &window.code);
+        }
+        Images::mark_window(image, window);
+    }
+}
+
+fn exit_of(fate: TargetFate) -> Option<TargetExit> {
+    match fate {
+        TargetFate::Exited(code) => Some(TargetExit::Code(code)),
+        TargetFate::Killed(signal) => Some(TargetExit::Signal(signal)),
+        TargetFate::Stopped(_) => None,
+    }
+}
+
 /// The running observation behind a [`PerfSampler`](super::PerfSampler).
 #[derive(Debug)]
 pub(super) struct Run {
-    commands: Option<Sender<Command>>,
-    answers: Receiver<Answer>,
+    orders: Arc<Line<Command>>,
+    answers: Arc<Line<Answer>>,
     tracer: Option<JoinHandle<()>>,
     process: i32,
     clocks: (Clock, Clock),
     interrupter: Interrupter,
-    locator: Arc<Mutex<Locator>>,
+    seen: Arc<Mutex<Seen>>,
     state: State,
     profiled: Vec<Profiled>,
 }
@@ -86,6 +130,7 @@ impl Run {
             directory: options.directory.clone(),
             output_to_stderr: options.output_to_stderr,
             randomized_addresses: options.randomized_addresses,
+            follows: options.children == Children::Follow,
         };
         Self::start(Target::Program(program), options)
     }
@@ -124,19 +169,22 @@ impl Run {
         }
         let settings =
             settings(options, &capabilities, abilities.windows == super::kernel::Source::TASK_CLOCK)?;
-        let (report, started) = mpsc::channel();
-        let (commands, orders) = mpsc::channel();
-        let (answer, answers) = mpsc::channel();
+        let line = |error| unsupported(Circumstances::behind(&error).exhausted(&error));
+        let started = Arc::new(Line::new().map_err(line)?);
+        let orders = Arc::new(Line::new().map_err(line)?);
+        let answers = Arc::new(Line::new().map_err(line)?);
+        let (report, heard, answer) = (Arc::clone(&started), Arc::clone(&orders), Arc::clone(&answers));
         let interrupter = Interrupter::new();
-        let locator = Arc::new(Mutex::new(Locator::default()));
-        let (flag, place, tracer_number) =
-            (Arc::clone(&interrupter.flag), Arc::clone(&locator), Arc::clone(&interrupter.thread));
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (flag, shared, tracer_number) =
+            (Arc::clone(&interrupter.flag), Arc::clone(&seen), Arc::clone(&interrupter.thread));
         // Its handler must be there before a guard is, which has its own from then on.
         let _ = linux::wake_signal();
         let observer = std::process::id();
         // Whoever cannot wait can neither reap nor guard what it has begun.
         linux::can_wait().map_err(|(_, error)| not_taken(&target, &error))?;
         let attaches = matches!(target, Target::Process(_));
+        let follows = options.children == Children::Follow;
         let here = Circumstances::here();
         let guarded = attaches && here.may_guard();
         let work = move |no_guard: Option<io::Error>| {
@@ -147,17 +195,18 @@ impl Run {
             tracer_number.store(linux::own_number(), Ordering::SeqCst);
             let taken = match &target {
                 Target::Program(program) => linux::start(program),
-                Target::Process(process) => Linux::attach(*process, observer),
+                Target::Process(process) => Linux::attach(*process, observer, follows),
             };
             let kernel = match taken {
                 Ok(kernel) => kernel,
-                Err(error) => return drop(report.send(Err(not_taken(&target, &error)))),
+                Err(error) => return report.say(Err(not_taken(&target, &error)), || {}),
             };
             let process = kernel.process();
             let mut session = Session::new(kernel, settings, abilities, flag);
             session.warnings = lost;
-            let _ = report.send(Ok((process, session.clocks())));
-            serve(session, &orders, &answer, &place);
+            let clocks = session.clocks();
+            report.say(Ok((process, clocks)), || session.kernel.leave_if_alone());
+            serve(session, &heard, &answer, &shared);
         };
         let tracer = thread::Builder::new()
             .name("perf-trace".into())
@@ -165,13 +214,13 @@ impl Run {
             .map_err(|error| unsupported(Circumstances::behind(&error).exhausted(&error)))?;
         match receive(&started, &tracer, || {}) {
             Some(Ok((process, clocks))) => Ok(Self {
-                commands: Some(commands),
+                orders,
                 answers,
                 tracer: Some(tracer),
                 process,
                 clocks,
                 interrupter,
-                locator,
+                seen,
                 state: State::default(),
                 profiled: Vec::new(),
             }),
@@ -183,8 +232,7 @@ impl Run {
     fn ask(&mut self, command: Command) -> Result<Option<Window>, SamplerError> {
         let gone =
             || SamplerError::Protocol { backend: "perf", problem: "the tracing thread has ended".into() };
-        let sent = self.commands.as_ref().ok_or_else(gone)?.send(command);
-        sent.map_err(|_| gone())?;
+        self.orders.say(command, || {});
         let wake = linux::wake_signal();
         let tracer = self.tracer.as_ref().ok_or_else(gone)?;
         // The tracer may be waiting for a thread that cannot stop by itself.
@@ -200,7 +248,11 @@ impl Run {
     }
 
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        self.locator.lock().unwrap_or_else(PoisonError::into_inner).locate(address)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).images.locate(address)
+    }
+
+    pub fn processes(&self) -> Vec<ProcessRecord> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
     }
 
     pub fn process_id(&self) -> u32 {
@@ -252,7 +304,7 @@ impl Sampler for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.commands = None; // the tracer's last order: it lets the target go, or ends it
+        self.orders.end(); // the tracer's last order: it lets the target go, or ends it
         if let Some(tracer) = self.tracer.take() {
             let _ = tracer.join();
         }
@@ -260,49 +312,41 @@ impl Drop for Run {
 }
 
 /// What the tracer sends; `None` once it has ended. A guard that is killed leaves its end of the channel open.
-fn receive<T>(from: &Receiver<T>, tracer: &JoinHandle<()>, waiting: impl Fn()) -> Option<T> {
+fn receive<T>(from: &Line<T>, tracer: &JoinHandle<()>, waiting: impl Fn()) -> Option<T> {
     loop {
         let has_ended = tracer.is_finished();
-        match from.recv_timeout(TICK) {
-            Ok(sent) => return Some(sent),
-            Err(RecvTimeoutError::Timeout) if !has_ended => waiting(),
-            Err(_) => return None,
+        match from.hear(TICK) {
+            Heard::Value(value) => return Some(value),
+            Heard::Nothing if !has_ended => waiting(),
+            Heard::Nothing | Heard::Over => return None,
         }
     }
 }
 
 /// The tracer's life.
-fn serve(
-    mut session: Session<Linux>,
-    orders: &Receiver<Command>,
-    answer: &Sender<Answer>,
-    locator: &Mutex<Locator>,
-) {
+fn serve(mut session: Session<Linux>, orders: &Line<Command>, answers: &Line<Answer>, seen: &Mutex<Seen>) {
     loop {
-        let order = match orders.recv_timeout(TICK) {
-            Ok(order) => order,
-            Err(RecvTimeoutError::Timeout) => {
+        let order = match orders.hear(TICK) {
+            Heard::Value(order) => order,
+            Heard::Nothing => {
                 session.kernel.leave_if_alone();
+                if session.over {
+                    session.kernel.release(); // what could not be freed before
+                }
                 continue;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Heard::Over => return,
         };
-        let window = match order {
+        let mut window = match order {
             Command::Next(mode) => session.next_window(mode),
             Command::Stop => session.stop().map(|()| None),
         };
-        if let Ok(Some(window)) = &window {
-            let process = session.kernel.process();
-            locator.lock().unwrap_or_else(PoisonError::into_inner).see(process, 0, &window.code);
-        }
         if session.over {
             session.kernel.release();
         }
-        let exit = session.kernel.status.and_then(|fate| match fate {
-            TargetFate::Exited(code) => Some(TargetExit::Code(code)),
-            TargetFate::Killed(signal) => Some(TargetExit::Signal(signal)),
-            TargetFate::Stopped(_) => None,
-        });
+        let returned = window.as_mut().ok().and_then(Option::as_mut);
+        patiently(seen, || session.kernel.leave_if_alone()).take(&mut session, returned);
+        let exit = session.kernel.status.and_then(exit_of);
         let state = State {
             exit,
             warnings: session.warnings.clone(),
@@ -312,9 +356,7 @@ fn serve(
             stops: session.stops,
         };
         let profiled = std::mem::take(&mut session.profiled);
-        if answer.send(Answer { window, profiled, state }).is_err() {
-            return;
-        }
+        answers.say(Answer { window, profiled, state }, || session.kernel.leave_if_alone());
     }
 }
 

@@ -9,23 +9,27 @@ mod circumstances;
 mod cycle;
 mod event;
 mod guard;
+mod line;
 mod mapping;
+mod release;
 mod spawn;
 mod stop;
 mod trace;
 mod trial;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Instant;
 
 use nix::libc;
 
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 pub(super) use self::guard::guarded;
+pub(super) use self::line::{Heard, Line, patiently};
 use self::mapping::Ring;
 pub(super) use self::spawn::{Program, start};
 pub use self::stop::{StopCycle, StopWork};
@@ -34,7 +38,7 @@ pub(super) use self::trial::{can_open, can_watch, counted, counts_together, free
 use super::causes::{Circumstances, Subject};
 use super::decode;
 use super::kernel::{
-    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Stop, Tid,
+    Change, Event, Executed, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Stop, Tid,
 };
 use super::ring::Traced;
 pub(super) use crate::backends::blind::blind;
@@ -68,25 +72,30 @@ impl Code {
 pub(super) struct Linux {
     process: i32,
     started_here: bool,
+    follows: bool, // the processes that it makes, too
     threads: BTreeMap<Tid, Known>,
-    fresh: BTreeSet<Tid>,   // attached to, and not yet seen standing still
-    stepped: BTreeSet<Tid>, // asked for a step, and not yet reported it
+    processes: BTreeMap<Tid, (Tid, Tid)>, // of known threads: the process, and what made that
+    made: BTreeSet<Tid>,                  // by known ones, and not yet seen standing still
+    fresh: BTreeSet<Tid>,                 // attached to, and not yet seen standing still
+    stepped: BTreeSet<Tid>,               // asked for a step, and not yet reported it
     events: BTreeMap<i32, OpenEvent>,
     rings: BTreeMap<i32, Ring>,
-    memory: Option<File>,
-    code: Option<(Tid, Code)>, // that a thread that stands still stands at
+    memory: BTreeMap<Tid, File>, // of processes
+    code: Option<(Tid, Code)>,   // that a thread that stands still stands at
     start: Instant,
     first: Vec<Notice>, // to be returned before anything else
     observer: u32,      // the process that wants to know, of which the calling one may be a guard
     pub status: Option<Fate>,
+    pub ended: Vec<(Tid, Fate)>, // processes of which nobody was told yet
 }
 
 pub(super) use self::trace::Change as TargetFate;
 
 impl Linux {
     /// Takes over a running process, all its threads, for the process `observer`, which may be this one.
-    pub fn attach(process: i32, observer: u32) -> io::Result<Self> {
+    pub fn attach(process: i32, observer: u32, follows: bool) -> io::Result<Self> {
         let mut linux = Self::new(process, false);
+        linux.follows = follows;
         linux.observer = observer;
         // Threads made meanwhile by threads already seized come by themselves; others are found in the next round.
         loop {
@@ -101,6 +110,7 @@ impl Linux {
                 }
                 match trace::seize(tid).and_then(|()| trace::interrupt(tid)) {
                     Ok(()) => {
+                        linux.know(tid, process);
                         linux.threads.insert(tid, Known::Running);
                         linux.fresh.insert(tid);
                         found = true;
@@ -124,18 +134,28 @@ impl Linux {
         Self {
             process,
             started_here,
+            follows: true,
             threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            made: BTreeSet::new(),
             fresh: BTreeSet::new(),
             stepped: BTreeSet::new(),
             events: BTreeMap::new(),
             rings: BTreeMap::new(),
-            memory: File::open(format!("/proc/{process}/mem")).ok(),
+            memory: BTreeMap::new(),
             code: None,
             start: Instant::now(),
             first: Vec::new(),
             observer: std::process::id(),
             status: None,
+            ended: Vec::new(),
         }
+    }
+
+    /// Takes note of which process a thread belongs to.
+    fn know(&mut self, tid: Tid, process: Tid) {
+        let maker = status_of(process, "PPid:").unwrap_or(0);
+        self.processes.insert(tid, (process, maker));
     }
 
     pub fn process(&self) -> i32 {
@@ -159,16 +179,16 @@ impl Linux {
                 code.bytes[..4].copy_from_slice(&four.to_le_bytes());
                 code.length = 4;
             }
-        } else if let Some(memory) = &self.memory {
-            code.length = memory.read_at(&mut code.bytes, pc).unwrap_or(0);
+        } else {
+            let process = self.processes.get(&thread).map_or(thread, |(process, _)| *process);
+            if let Entry::Vacant(place) = self.memory.entry(process) {
+                File::open(format!("/proc/{process}/mem")).map(|memory| place.insert(memory)).ok();
+            }
+            let memory = self.memory.get(&process);
+            code.length = memory.map_or(0, |memory| memory.read_at(&mut code.bytes, pc).unwrap_or(0));
         }
         self.code = Some((thread, code));
         code
-    }
-
-    /// Whether a thread belongs to the process, which one made by `clone` need not.
-    fn is_ours(&self, tid: Tid) -> bool {
-        fs::metadata(format!("/proc/{}/task/{tid}", self.process)).is_ok()
     }
 
     fn notice(&mut self, tid: Tid, fate: Fate) -> Option<Notice> {
@@ -177,6 +197,11 @@ impl Linux {
                 if tid == self.process {
                     self.status = Some(fate);
                 }
+                if self.processes.remove(&tid).is_some_and(|(process, _)| process == tid) {
+                    self.ended.push((tid, fate));
+                    self.memory.remove(&tid);
+                }
+                self.made.remove(&tid);
                 self.fresh.remove(&tid);
                 self.stepped.remove(&tid);
                 self.threads.remove(&tid).map(|_| Notice::Gone(tid))
@@ -193,16 +218,29 @@ impl Linux {
                 let known = self.threads.insert(tid, Known::Standing(signal)).is_some();
                 if stop == Stop::Exec {
                     // Whatever its number was, the thread that called it has the process's now.
-                    self.threads.retain(|&other, _| other == tid);
-                    self.memory = File::open(format!("/proc/{}/mem", self.process)).ok();
+                    let processes = &mut self.processes;
+                    let gone = |other: Tid| {
+                        other != tid && processes.get(&other).is_some_and(|(process, _)| *process == tid)
+                    };
+                    self.threads.retain(|&other, _| !gone(other));
+                    processes.retain(|&other, (process, _)| other == tid || *process != tid);
+                    self.memory.remove(&tid);
                     return Some(Notice::Stopped(tid, stop));
                 }
+                if matches!(stop, Stop::Clone | Stop::Vfork) {
+                    // It may have shown itself, and ended, before.
+                    let made = trace::made(tid).filter(|made| !self.threads.contains_key(made));
+                    self.made.extend(made);
+                }
                 if !known {
-                    if !self.is_ours(tid) {
+                    self.made.remove(&tid);
+                    let process = status_of(tid, "Tgid:").unwrap_or(tid);
+                    if !self.follows && process != self.process {
                         self.threads.remove(&tid);
                         let _ = trace::detach(tid, signal);
-                        return None;
+                        return (process == tid).then_some(Notice::Ignored);
                     }
+                    self.know(tid, process);
                     return Some(Notice::Started(tid));
                 }
                 // Its first stop after attaching is the one that was asked for, once its own signals are through.
@@ -227,59 +265,12 @@ impl Linux {
             guard::leave();
         }
     }
+}
 
-    /// Ends or frees the process. Signals that it was about to receive, it receives.
-    pub(super) fn release(&mut self) {
-        self.rings.clear();
-        self.events.clear(); // no more signals from here on
-        if self.started_here {
-            self.end();
-        } else {
-            let threads: Vec<(Tid, Known)> = self.threads.iter().map(|(&tid, &known)| (tid, known)).collect();
-            for (tid, known) in threads {
-                free(tid, known, self.stepped.contains(&tid));
-            }
-        }
-        self.threads.clear();
-    }
-
-    /// Asks the program to end, makes it if it does not, and reaps it.
-    fn end(&mut self) {
-        const GRACE: Duration = Duration::from_millis(500);
-        if self.status.is_some() {
-            return;
-        }
-        trace::signal(self.process, libc::SIGTERM);
-        trace::signal(self.process, libc::SIGCONT);
-        let deadline = Instant::now() + GRACE;
-        let mut killed = false;
-        for (tid, known) in std::mem::take(&mut self.threads) {
-            if let Known::Standing(signal) = known {
-                let _ = trace::run(tid, signal);
-            }
-        }
-        loop {
-            match trace::next_change(killed) {
-                Ok(Some((tid, Fate::Stopped(stop)))) => {
-                    let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
-                    let _ = trace::run(tid, signal);
-                }
-                Ok(Some((tid, fate))) => {
-                    if tid == self.process {
-                        self.status = Some(fate);
-                        return;
-                    }
-                }
-                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-            if !killed && Instant::now() > deadline {
-                trace::signal(self.process, libc::SIGKILL);
-                killed = true;
-            }
-        }
-    }
+/// A number that the kernel says of a thread or process.
+fn status_of(tid: Tid, what: &str) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(what))?.trim().parse().ok()
 }
 
 /// Why a process cannot be controlled: one that was just started (`own`), or another.
@@ -290,53 +281,6 @@ fn uncontrolled(error: &io::Error, process: i32, own: bool) -> io::Error {
 /// Why the records of an event, the `rings`th, have no memory.
 fn no_room(error: &io::Error, rings: usize) -> io::Error {
     Circumstances::here().mapping(error, Ring::bytes() >> 10, rings)
-}
-
-/// Lets a thread go as if nobody had ever looked: no `SIGTRAP` of an event, or of a step that was asked for (`stepped`),
-/// may be left for it to die of.
-fn free(tid: Tid, mut known: Known, stepped: bool) {
-    const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
-    let stands = || match trace::wait_for(tid) {
-        Ok(Fate::Stopped(Stop::Signal(libc::SIGTRAP))) if stepped && trace::is_step(tid) => Some(0),
-        Ok(Fate::Stopped(Stop::Signal(signal))) => Some(signal),
-        Ok(Fate::Stopped(_)) => Some(0),
-        _ => None,
-    };
-    for _ in 0..100 {
-        let signal = match known {
-            Known::Running => {
-                if trace::interrupt(tid).is_err() {
-                    return;
-                }
-                let Some(signal) = stands() else { return };
-                signal
-            }
-            Known::Standing(signal) => signal,
-        };
-        if !pending(tid) {
-            let _ = trace::detach(tid, signal);
-            return;
-        }
-        // The signal is taken out by letting it be delivered to nobody.
-        let mask = trace::blocked(tid).unwrap_or(0);
-        let _ = trace::block(tid, mask & !TRAP);
-        if trace::run(tid, signal).is_err() {
-            return;
-        }
-        let taken = stands();
-        let _ = trace::block(tid, mask);
-        let Some(signal) = taken else { return };
-        known = Known::Standing(signal);
-    }
-    let _ = trace::detach(tid, 0);
-}
-
-/// Whether a `SIGTRAP` waits for a thread.
-fn pending(tid: Tid) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{tid}/status")) else { return false };
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).map(str::trim);
-    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
-        .is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
 }
 
 impl Drop for Linux {
@@ -421,6 +365,23 @@ impl Kernel for Linux {
         }
         self.threads.insert(thread, Known::Running);
         Ok(())
+    }
+
+    fn process_of(&mut self, thread: Tid) -> (Tid, Tid) {
+        self.processes.get(&thread).copied().unwrap_or((thread, 0))
+    }
+
+    fn executed(&mut self, process: Tid) -> Executed {
+        let folder = format!("/proc/{process}");
+        let line = fs::read(format!("{folder}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+        let file = fs::read_link(format!("{folder}/exe")).unwrap_or_default();
+        let unprivileged = fs::metadata(format!("{folder}/exe")).is_ok_and(|file| {
+            let user = fs::metadata(&folder).map_or(file.uid(), |process| process.uid());
+            file.mode() & libc::S_ISUID != 0 && file.uid() != user
+        });
+        let command = words.join(" ").trim_end().to_owned();
+        Executed { file: file.to_string_lossy().into_owned(), command, unprivileged }
     }
 
     fn interrupt(&mut self, thread: Tid) -> io::Result<()> {

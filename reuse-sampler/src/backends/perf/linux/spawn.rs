@@ -25,6 +25,8 @@ pub(in crate::backends::perf) struct Program {
     pub directory: Option<PathBuf>,
     pub output_to_stderr: bool,
     pub randomized_addresses: bool,
+    /// Whether processes that it makes are controlled, too.
+    pub follows: bool,
 }
 
 /// Starts the program; the calling thread controls it.
@@ -106,6 +108,8 @@ pub(in crate::backends::perf) fn start(program: &Program) -> io::Result<Linux> {
     let process = waiting.unwrap_or(child.id() as i32);
     drop(child); // it is reaped by whoever waits for its changes
     let mut linux = Linux::new(process, true);
+    linux.follows = program.follows;
+    linux.know(process, process);
     linux.threads.insert(process, Known::Standing(0));
     linux.first.push(Notice::Started(process));
     Ok(linux)

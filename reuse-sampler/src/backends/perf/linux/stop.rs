@@ -70,6 +70,7 @@ impl StopCycle {
         }
         let mut linux = Linux::new(child, true);
         trace::seize_child(child)?;
+        linux.know(child, child);
         linux.threads.insert(child, Known::Running);
         stand(&mut linux, child)?;
         let (stops, enabled) = (true, true);

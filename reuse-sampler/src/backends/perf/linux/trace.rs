@@ -2,12 +2,18 @@
 
 use std::io;
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
 
 use nix::libc;
 
 use crate::perf::kernel::{Registers, Stop, Tid};
 
-const OPTIONS: libc::c_int = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT;
+const OPTIONS: libc::c_int = libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEVFORKDONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEEXIT;
 const NT_PRSTATUS: usize = 1;
 const TRAP_TRACE: i32 = 2;
 const TRAP_PERF: i32 = 6;
@@ -168,7 +174,9 @@ fn change(thread: Tid, status: i32) -> Change {
     }
     let signal = libc::WSTOPSIG(status);
     Change::Stopped(match status >> 16 {
-        libc::PTRACE_EVENT_CLONE => Stop::Clone,
+        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK => Stop::Clone,
+        libc::PTRACE_EVENT_VFORK => Stop::Vfork,
+        libc::PTRACE_EVENT_VFORK_DONE => Stop::Interrupted,
         libc::PTRACE_EVENT_EXEC => Stop::Exec,
         libc::PTRACE_EVENT_EXIT => Stop::Exit,
         libc::PTRACE_EVENT_STOP => match signal {
@@ -198,6 +206,34 @@ pub(super) fn is_step(thread: Tid) -> bool {
     const TRAP_BRKPT: i32 = 1;
     const TRAP_HWBKPT: i32 = 4;
     matches!(trap_code(thread), Some(SI_USER | TRAP_BRKPT | TRAP_TRACE | TRAP_HWBKPT))
+}
+
+/// The number of what a thread that stands at [`Stop::Clone`] or [`Stop::Vfork`] has made.
+pub(super) fn made(thread: Tid) -> Option<Tid> {
+    let mut number: libc::c_ulong = 0;
+    call(libc::PTRACE_GETEVENTMSG, thread, 0, (&raw mut number) as usize).ok()?;
+    Tid::try_from(number).ok().filter(|&number| number > 0)
+}
+
+/// The same as [`wait_for`], `None` if the thread runs on for so long.
+pub(super) fn wait_within(thread: Tid, limit: Duration) -> io::Result<Option<Change>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let mut status = 0;
+        // SAFETY: writes one integer.
+        let answer = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        if answer == thread {
+            return Ok(Some(change(thread, status)));
+        }
+        let error = io::Error::last_os_error();
+        if answer < 0 && error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        if Instant::now() > deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// Waits for a thread that the calling thread controls to stand still or end.

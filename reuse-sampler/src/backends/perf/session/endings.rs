@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::failures::{again, failed, held, is_gone, ok_if_gone, refused};
+use super::failures::{again, failed, held, is_gone, ok_if_gone};
 use super::progress::{Moment, age};
 use super::thread::{State, Thread};
 use super::{End, Kernel, PATIENCE, Session};
@@ -102,12 +102,14 @@ impl<K: Kernel> Session<K> {
 
     /// Ends the window in progress and queues it.
     pub(super) fn finish(&mut self, thread: &mut Thread, end: End) -> Result<(), SamplerError> {
+        let replaced = end == End::Replaced;
         if end != End::Boundary {
-            self.close_all(thread, end == End::Over);
+            self.close_all(thread, end == End::Over || replaced);
         }
         self.read_counters(thread)?;
         self.check_choice(thread)?;
-        let mix = (self.tested >= 30).then(|| self.found as f64 / self.tested as f64);
+        let process = self.tree.get(thread.process);
+        let mix = (process.tested >= 30).then(|| process.found as f64 / process.tested as f64);
         let (next, clocks, now) = (self.number(), self.clocks(), self.kernel.now());
         let edge = thread.progress.edge.take().filter(|_| end == End::Boundary);
         let (began, end_of) = (thread.progress.began, edge.unwrap_or(thread.progress.last));
@@ -116,7 +118,8 @@ impl<K: Kernel> Session<K> {
         self.losses.add(&window.losses);
         self.counted += end_of.running.saturating_sub(began.running);
         self.warn_of_uncounted();
-        self.ready.push_back((thread.tid, window));
+        self.tree.count(thread.process, &window);
+        self.ready.push_back((thread.tid, window, self.tree.origin(thread.process, !replaced)));
         Ok(())
     }
 
@@ -172,20 +175,22 @@ impl<K: Kernel> Session<K> {
 
     /// The process runs another program: all its threads but one are gone, and so is its memory.
     pub(super) fn exec(&mut self, tid: Tid, thread: Option<Box<Thread>>) -> Result<(), SamplerError> {
-        let others: Vec<Tid> = self.threads.keys().copied().collect();
-        for other in others {
+        let process = thread.as_ref().map_or_else(|| self.process_of(tid), |thread| thread.process);
+        for other in self.threads_of(process) {
             if let Some(other) = self.threads.remove(&other) {
                 self.bury(other)?;
             }
         }
         let mut thread = thread.unwrap_or_else(|| {
             self.next_thread += 1;
-            Box::new(Thread::new(tid, ThreadId(self.next_thread - 1), self.settings.seed, self.initial))
+            let id = ThreadId(self.next_thread - 1);
+            Box::new(Thread::new(tid, id, process, self.settings.seed, self.initial))
         });
+        thread.asleep = false;
         let known = thread.events.leader.is_some();
         if known {
             self.collect(&mut thread, true)?;
-            self.finish(&mut thread, End::Over)?;
+            self.finish(&mut thread, End::Replaced)?;
             self.close_events(&mut thread);
         } else {
             thread.progress.window = Window::new(self.number(), thread.id, self.settings.line_size);
@@ -196,6 +201,7 @@ impl<K: Kernel> Session<K> {
             (None, None, false, false);
         (thread.progress.edge, thread.selection.ahead, thread.selection.paced) = (None, None, [false; 2]);
         let mode = thread.selection.mode;
+        self.see_program(process);
         match self.observe(&mut thread) {
             Ok(()) if known => thread.state = State::Waiting,
             Ok(()) => {
@@ -204,10 +210,28 @@ impl<K: Kernel> Session<K> {
                 self.proceed(&mut thread, Stop::Interrupted)?;
             }
             Err(error) if is_gone(&error) => thread.state = State::Ending,
-            Err(error) => return Err(refused(&self.kernel, &error)),
+            Err(error) => {
+                self.unobserved(process, &error)?;
+                if known {
+                    thread.state = State::Waiting; // its last window is to be returned
+                } else {
+                    self.pass(tid, Stop::Interrupted)?;
+                }
+            }
         }
         self.threads.insert(tid, thread);
         Ok(())
+    }
+
+    fn threads_of(&self, process: usize) -> Vec<Tid> {
+        self.threads.iter().filter(|(_, thread)| thread.process == process).map(|(&tid, _)| tid).collect()
+    }
+
+    /// A process has executed a program.
+    fn see_program(&mut self, process: usize) {
+        let executed = self.kernel.executed(self.tree.origin(process, true).process);
+        self.tree.executes(process, &executed);
+        self.warn_of_privileges(process, executed.unprivileged);
     }
 
     /// Ends observation: the windows in progress are queued, and the target is let go, or ended if it was started.
@@ -225,12 +249,13 @@ impl<K: Kernel> Session<K> {
         }
         let mut patience = PATIENCE;
         while patience > 0 && !self.threads.is_empty() {
-            if self.threads.values().all(|thread| thread.state.stands()) {
+            if self.threads.values().all(|thread| thread.state.stands() || thread.asleep) {
                 break;
             }
             match again(|| self.kernel.wait()).map_err(|e| failed("wait for", "the program", e))? {
                 Notice::Tick => patience -= 1,
                 Notice::Stopped(tid, stop) => {
+                    let process = self.threads.get(&tid).map(|thread| thread.process);
                     if let Some(thread) = self.threads.get_mut(&tid) {
                         // What it would go on with is the kernel's to remember now.
                         thread.state =
@@ -238,9 +263,8 @@ impl<K: Kernel> Session<K> {
                     }
                     if stop == Stop::Exec {
                         // The other threads are gone, and need not say so.
-                        for other in self.threads.values_mut().filter(|t| t.state != State::Ending) {
-                            other.state = State::Halted;
-                        }
+                        let others = self.threads.values_mut().filter(|other| Some(other.process) == process);
+                        others.filter(|t| t.state != State::Ending).for_each(|t| t.state = State::Halted);
                     }
                 }
                 Notice::Gone(tid) => {
@@ -248,7 +272,7 @@ impl<K: Kernel> Session<K> {
                         self.bury(thread)?;
                     }
                 }
-                Notice::Started(_) => {} // too late to observe it
+                Notice::Started(_) | Notice::Ignored => {} // too late to observe it
                 Notice::Ended => break,
             }
         }
@@ -265,8 +289,16 @@ impl<K: Kernel> Session<K> {
             }
             self.close_events(&mut thread);
         }
-        self.over = true;
+        self.close_books();
         Ok(())
+    }
+
+    /// Observation is over.
+    pub(super) fn close_books(&mut self) {
+        self.over = true;
+        if self.tree.ignored > 0 {
+            self.warnings.push(format!("{} child process(es) ran unobserved", self.tree.ignored));
+        }
     }
 
     /// Closes everything that is open. The kernel then lets the target go.

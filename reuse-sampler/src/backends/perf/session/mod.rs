@@ -20,13 +20,16 @@ mod records;
 mod select;
 mod selection;
 mod thread;
+mod tree;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::failures::{again, failed, is_gone, ok_if_gone, refused};
 use self::thread::{State, Thread};
+pub(super) use self::tree::{Origin, Tree};
 use super::chunks::Lines;
 use super::kernel::{Abilities, Event, Kernel, Notice, Resume, Source, Stop, Tid};
 use super::registers::Coverage;
@@ -73,14 +76,17 @@ pub(super) struct Session<K: Kernel> {
     initial: Mode,
     next_window: u64,
     next_thread: u32,
-    ready: VecDeque<(Tid, Window)>,
+    ready: VecDeque<(Tid, Window, Origin)>,
+    /// The processes.
+    pub tree: Tree,
+    /// Where the code of the window that was returned last comes from.
+    pub origin: Origin,
     waiting: Option<Tid>,
     pub over: bool,
     lines: Lines,
     counted: u64,    // nanoseconds of the program in which it was
     shortest: u64,   // period that an event is set to, as far as is known
     pub tested: u64, // instructions that were looked at
-    found: u64,      // accesses in them
     /// Samples started; each is reported once.
     pub started: u64,
     /// Stops of threads, for the cost.
@@ -101,8 +107,10 @@ pub(super) struct Session<K: Kernel> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Boundary,
-    /// The thread has ended, or its memory is no more.
+    /// The thread has ended.
     Over,
+    /// Its memory is another program's.
+    Replaced,
     /// Nobody looks any more.
     Stopped,
 }
@@ -118,13 +126,14 @@ impl<K: Kernel> Session<K> {
             next_window: 0,
             next_thread: 0,
             ready: VecDeque::new(),
+            tree: Tree::default(),
+            origin: Origin::default(),
             waiting: None,
             over: false,
             lines: Lines::default(),
             counted: 0,
             shortest: 1,
             tested: 0,
-            found: 0,
             started: 0,
             stops: 0,
             losses: Losses::NONE,
@@ -154,8 +163,9 @@ impl<K: Kernel> Session<K> {
             self.go_on(tid, mode)?;
         }
         loop {
-            if let Some((tid, window)) = self.ready.pop_front() {
+            if let Some((tid, window, origin)) = self.ready.pop_front() {
                 self.waiting = Some(tid);
+                self.origin = origin;
                 return Ok(Some(window));
             }
             if self.over {
@@ -224,6 +234,11 @@ impl<K: Kernel> Session<K> {
                 if let Some(thread) = self.threads.remove(&tid) {
                     self.bury(thread)?;
                 }
+                self.tree.ended(tid);
+                Ok(())
+            }
+            Notice::Ignored => {
+                self.tree.ignored += 1;
                 Ok(())
             }
             Notice::Tick => self.tick(),
@@ -234,7 +249,7 @@ impl<K: Kernel> Session<K> {
                         self.bury(thread)?;
                     }
                 }
-                self.over = true;
+                self.close_books();
                 Ok(())
             }
         }
@@ -253,7 +268,8 @@ impl<K: Kernel> Session<K> {
         }
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
-        let mut thread = Box::new(Thread::new(tid, id, self.settings.seed, self.initial));
+        let process = self.process_of(tid);
+        let mut thread = Box::new(Thread::new(tid, id, process, self.settings.seed, self.initial));
         thread.progress.window = Window::new(self.number(), id, self.settings.line_size);
         thread.progress.began_at = self.kernel.now();
         match self.observe(&mut thread) {
@@ -263,9 +279,46 @@ impl<K: Kernel> Session<K> {
                 self.proceed(&mut thread, Stop::Interrupted)?;
             }
             Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(refused(&self.kernel, &error)),
+            Err(error) => {
+                self.unobserved(process, &error)?;
+                self.pass(tid, Stop::Interrupted)?;
+            }
         }
         self.threads.insert(tid, thread);
+        Ok(())
+    }
+
+    /// The number of a thread's process, which may be new.
+    fn process_of(&mut self, tid: Tid) -> usize {
+        let (process, parent) = self.kernel.process_of(tid);
+        self.tree.number(process).unwrap_or_else(|| {
+            let executed = self.kernel.executed(process);
+            let number = self.tree.add(process, parent, &executed);
+            // A child has its parent's.
+            self.warn_of_privileges(0, executed.unprivileged && number == 0);
+            number
+        })
+    }
+
+    fn warn_of_privileges(&mut self, process: usize, lacks_them: bool) {
+        if lacks_them {
+            self.warnings.push(format!(
+                "{} ran without the privileges that its file is to give it (set-user-ID): the kernel gives none to a \
+                 program that another without CAP_SYS_PTRACE controls; observe as root, or ignore children",
+                self.tree.name(process)
+            ));
+        }
+    }
+
+    /// A thread of a process cannot be observed, which is an error where it is the program's own: of a child it is reported.
+    fn unobserved(&mut self, process: usize, error: &io::Error) -> Result<(), SamplerError> {
+        let why = refused(&self.kernel, error);
+        if process == 0 {
+            return Err(why);
+        }
+        let from = format!("from window {} on: {why}", self.next_window);
+        self.warnings.push(format!("{} ran unobserved {from}", self.tree.name(process)));
+        self.tree.get_mut(process).account.record.unobserved.get_or_insert(from);
         Ok(())
     }
 
@@ -278,6 +331,11 @@ impl<K: Kernel> Session<K> {
     fn stopped(&mut self, thread: &mut Thread, stop: Stop) -> Result<(), SamplerError> {
         if matches!(thread.state, State::Waiting | State::Ending) && stop != Stop::Exit {
             return Ok(()); // it stands still already
+        }
+        thread.asleep = stop == Stop::Vfork;
+        if thread.events.leader.is_none() {
+            // It cannot be observed, or the kernel took it for gone when it appeared.
+            return self.pass(thread.tid, stop);
         }
         self.collect(thread, true)?;
         thread.aim.unheard = false;
@@ -296,13 +354,9 @@ impl<K: Kernel> Session<K> {
             }
             // Handled by the caller.
             Stop::Exec => Ok(()),
-            Stop::Event | Stop::Step | Stop::Interrupted | Stop::Signal(_) | Stop::Clone => {
+            Stop::Event | Stop::Step | Stop::Interrupted | Stop::Signal(_) | Stop::Clone | Stop::Vfork => {
                 if thread.state == State::Listening {
                     thread.state = State::Running;
-                }
-                if thread.events.leader.is_none() {
-                    // The kernel took it for gone when it appeared.
-                    return self.pass(thread.tid, stop);
                 }
                 self.proceed(thread, stop)
             }
@@ -313,7 +367,8 @@ impl<K: Kernel> Session<K> {
     fn proceed(&mut self, thread: &mut Thread, stop: Stop) -> Result<(), SamplerError> {
         let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
         if thread.events.leader.is_none() {
-            return Ok(());
+            thread.state = State::Running;
+            return self.pass(thread.tid, stop);
         }
         // Where a signal comes, its handler comes first: the access is made later, or never.
         if signal != 0 {

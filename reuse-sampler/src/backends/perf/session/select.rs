@@ -43,7 +43,6 @@ impl<K: Kernel> Session<K> {
                 break;
             }
             if blind || here < next && steps == 0 && !timed {
-                thread.state = State::Running;
                 self.late(thread);
                 continue;
             }
@@ -87,8 +86,9 @@ impl<K: Kernel> Session<K> {
         })
     }
 
-    /// The chosen instruction has passed unseen.
+    /// The chosen instruction has passed unseen: the thread is on its way to none.
     pub(super) fn late(&mut self, thread: &mut Thread) {
+        thread.state = State::Running;
         thread.progress.window.losses.late += 1;
         // As far ahead as the thread may overshoot.
         let first = thread.progress.last.length + self.abilities.early + 1;
@@ -123,7 +123,7 @@ impl<K: Kernel> Session<K> {
         };
         let accesses = self.by_line(&operands);
         self.tested += 1;
-        self.found += accesses.len() as u64;
+        self.tree.look(thread.process, accesses.len() as u64);
         if accesses.is_empty() {
             return Ok(None);
         }
@@ -221,7 +221,10 @@ impl<K: Kernel> Session<K> {
         let clock = self.clocks().1;
         let (coverage, whole_line) = (self.settings.coverage, self.abilities.whole_line);
         if coverage == Coverage::Line && !whole_line {
-            let (place, registers) = ((choice.watched.begin.pc, choice.address), thread.registers.count());
+            // Code at one address is another in each program.
+            let program = self.tree.get(thread.process).program as u64;
+            let pc = choice.watched.begin.pc ^ program.rotate_right(16);
+            let (place, registers) = ((pc, choice.address), thread.registers.count());
             let dice = &mut thread.selection.random;
             choice.watched.chunks = self.lines.choose(place, self.settings.line_size, registers, dice);
         }

@@ -70,7 +70,9 @@ pub(super) struct Aim {
 pub(super) struct Thread {
     pub tid: Tid,
     pub id: ThreadId,
+    pub process: usize, // its number in the tree
     pub state: State,
+    pub asleep: bool, // until a process that shares its memory is through
     pub events: Events,
     pub layouts: Vec<(u64, Layout)>, // what the records of each event hold
     pub registers: Registers,
@@ -84,11 +86,13 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub fn new(tid: Tid, id: ThreadId, seed: u64, mode: Mode) -> Self {
+    pub fn new(tid: Tid, id: ThreadId, process: usize, seed: u64, mode: Mode) -> Self {
         Self {
             tid,
             id,
+            process,
             state: State::Running,
+            asleep: false,
             events: Events::default(),
             layouts: Vec::new(),
             registers: Registers::default(),

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use super::{EINVAL, ENOSPC, OPERATIONS, Sim, SimEvent, SimTrace};
+use super::{EACCES, EINVAL, ENOSPC, OPERATIONS, Sim, SimEvent, SimTrace};
 use crate::perf::causes::Circumstances;
 use crate::perf::kernel::{
-    Change, Event, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source, Stop, Tid,
+    Change, Event, Executed, Kernel, Notice, Opening, Operands, Output, Reading, Registers, Resume, Source,
+    Stop, Tid,
 };
 use crate::perf::ring::{Traced, write};
 
@@ -63,6 +64,9 @@ impl Kernel for Sim {
         self.maybe_interrupted()?;
         self.alive(thread)?;
         assert!(!self.threads[&thread].running, "events are opened of threads that stand still");
+        if self.hidden == Some(self.threads[&thread].process.0) {
+            return Err(io::Error::from_raw_os_error(EACCES));
+        }
         if opening.source == Source::Watchpoint {
             let used = self.events.values().filter(|e| e.thread == thread && e.watch.is_some()).count();
             if used >= self.available {
@@ -201,6 +205,15 @@ impl Kernel for Sim {
         thread.passing = false;
         thread.stepping = how == Resume::Step;
         Ok(())
+    }
+
+    fn process_of(&mut self, tid: Tid) -> (Tid, Tid) {
+        self.threads[&tid].process
+    }
+
+    fn executed(&mut self, process: Tid) -> Executed {
+        let (file, command) = (format!("program {}", self.executions), format!("{process}"));
+        Executed { file, command, unprivileged: false }
     }
 
     fn interrupt(&mut self, tid: Tid) -> io::Result<()> {

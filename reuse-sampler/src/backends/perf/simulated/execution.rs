@@ -183,7 +183,7 @@ impl Sim {
         {
             let step = match event.opening.source {
                 OPERATIONS => u64::from(!self.operations_taken),
-                Source::INSTRUCTIONS => 1,
+                Source::INSTRUCTIONS | Source::TASK_CLOCK => 1,
                 LOADS | PRECISE_LOADS => loads,
                 STORES | PRECISE_STORES => operands.len() as u64 - loads,
                 ACCESSES => operands.len() as u64,

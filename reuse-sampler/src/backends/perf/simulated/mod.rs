@@ -20,8 +20,11 @@ use super::kernel::{Abilities, Notice, Opening, Operand, Profiler, Selector, Sou
 use crate::AccessKind;
 use crate::engine::random::Random;
 
+/// Number of the first process; none is a thread's.
+pub const PROCESS: Tid = 1_000_000;
 const CODE: u64 = 0x10_0000;
 const ESRCH: i32 = 3;
+const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 
@@ -78,6 +81,8 @@ pub struct Faults {
     pub exits: usize,
     /// A thread appears, per notice.
     pub clones: usize,
+    /// A process appears, per notice.
+    pub forks: usize,
     /// The process becomes another program, per notice.
     pub execs: usize,
     /// A signal for the program, per notice.
@@ -125,6 +130,7 @@ struct SimTrace {
 
 #[allow(clippy::struct_excessive_bools)] // what a thread is in, each independent of the others
 struct SimThread {
+    process: (Tid, Tid), // its number and that of what made it
     program: Program,
     at: u64,
     length: u64,
@@ -149,6 +155,8 @@ pub struct Sim {
     pub faults: Faults,
     pub abilities: Abilities,
     pub limits: Option<Limits>,
+    /// A process that nobody may observe.
+    pub hidden: Option<Tid>,
     /// Whether another profiler has what chooses operations.
     pub operations_taken: bool,
     random: Random,
@@ -157,6 +165,7 @@ pub struct Sim {
     rings: BTreeMap<i32, (Vec<u8>, u64)>,
     queue: VecDeque<Notice>,
     next_tid: Tid,
+    executions: usize,
     next_event: i32,
     ticks: usize,
     clock: u64,
@@ -205,6 +214,7 @@ impl Sim {
             faults: Faults::default(),
             abilities,
             limits: None,
+            hidden: None,
             operations_taken: false,
             random: Random::new(seed, 99),
             threads: BTreeMap::new(),
@@ -212,6 +222,7 @@ impl Sim {
             rings: BTreeMap::new(),
             queue: VecDeque::new(),
             next_tid: 100,
+            executions: 0,
             next_event: 3,
             ticks: 0,
             clock: 0,
@@ -230,13 +241,26 @@ impl Sim {
         sim
     }
 
+    /// Another thread of the first process.
     pub fn add(&mut self, program: Program, length: u64) {
+        self.add_to((PROCESS, 1), program, length);
+    }
+
+    /// The first thread of a process that another makes: its number.
+    pub fn fork(&mut self, parent: Tid, program: Program, length: u64) -> Tid {
+        let process = PROCESS + self.next_tid;
+        self.add_to((process, parent), program, length);
+        process
+    }
+
+    fn add_to(&mut self, process: (Tid, Tid), program: Program, length: u64) {
         let tid = self.next_tid;
         self.next_tid += 1;
         let blocked = self.chance(self.faults.blocked);
         self.threads.insert(
             tid,
             SimThread {
+                process,
                 program,
                 at: 0,
                 length,
@@ -307,23 +331,29 @@ impl Sim {
                 thread.length = thread.at;
             }
         } else if self.chance(self.faults.clones) && self.threads.len() < 6 {
-            let (program, length) = (Arc::clone(&self.threads[&tid].program), self.threads[&tid].length);
-            self.add(program, length / 2 + 1);
+            let thread = &self.threads[&tid];
+            let (process, program, length) = (thread.process, Arc::clone(&thread.program), thread.length);
+            self.add_to(process, program, length / 2 + 1);
+        } else if self.chance(self.faults.forks) && self.threads.len() < 6 {
+            let thread = &self.threads[&tid];
+            let (parent, program, length) = (thread.process.0, Arc::clone(&thread.program), thread.length);
+            self.fork(parent, program, length / 2 + 1);
         } else if self.chance(self.faults.execs) {
-            self.queue.retain(|notice| !matches!(notice, Notice::Stopped(..) | Notice::Started(_)));
-            for (&other, thread) in &mut self.threads {
-                if other != tid {
-                    (thread.dead, thread.running) = (true, false);
-                }
-            }
-            self.threads.retain(|&other, _| other == tid);
+            let process = self.threads[&tid].process;
+            let gone: Vec<Tid> =
+                self.threads.iter().filter(|(_, t)| t.process == process).map(|(&other, _)| other).collect();
+            self.queue.retain(
+                |notice| !matches!(notice, Notice::Stopped(of, _) | Notice::Started(of) if gone.contains(of)),
+            );
+            self.threads.retain(|other, _| *other == tid || !gone.contains(other));
+            self.executions += 1;
             if let Some(thread) = self.threads.get_mut(&tid) {
                 (thread.running, thread.stepping, thread.off, thread.stop_in) = (false, false, false, None);
                 (thread.at, thread.loads, thread.stores) = (0, 0, 0);
                 thread.length = thread.length / 2 + 1;
                 thread.generation += 1;
             }
-            for event in self.events.values_mut() {
+            for event in self.events.values_mut().filter(|event| gone.contains(&event.thread)) {
                 (event.enabled, event.thread) = (false, 0);
             }
             self.queue.push_back(Notice::Stopped(tid, Stop::Exec));
