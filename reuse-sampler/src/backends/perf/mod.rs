@@ -135,7 +135,7 @@
 //! Processes that the program makes are observed like itself, from their first instruction to their last, each thread with
 //! windows of its own, unless [`PerfOptions::children`] says otherwise; a run ends with the last of them. On the emulated
 //! machine, of a tree of four processes and six threads, the windows hold 100.0 % of the instructions
-//! (`examples/perf_proof.rs`). Each process made costs two to four stops. Of a process that is attached to, the children it has
+//! (`examples/perf_proof.rs`). Each process costs three to five stops. Of a process that is attached to, the children it has
 //! already are not observed, nor is itself while it sleeps until a child that shares its memory is through (`vfork`). What
 //! the kernel lets nobody observe (files that cannot be read, privileges) runs on, and
 //! [`processes`](PerfSampler::processes) and a warning name it. The kernel gives a program that is controlled without
