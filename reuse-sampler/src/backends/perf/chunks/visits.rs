@@ -59,6 +59,20 @@ struct Class {
     undecided: [f64; 3], // chunks that they were drawn of, summed
 }
 
+impl Class {
+    /// Visits that were seen.
+    fn count(&self) -> f64 {
+        self.kept + self.seen.iter().sum::<f64>()
+    }
+
+    fn and(mut self, other: &Self) -> Self {
+        self.kept += other.kept;
+        self.all += other.all;
+        (0..3).for_each(|e| self.seen[e] += other.seen[e]);
+        self
+    }
+}
+
 /// Visits of all ages.
 #[derive(Clone, Debug, Default)]
 pub struct Visits {
@@ -116,8 +130,14 @@ impl Visits {
             }
             let to = if class + 1 < CLASSES { least_age(class + 1).min(age) } else { age };
             let (own, other) = (&self.classes[class], &others.classes[class]);
-            let prior = PRIOR[0] / (other.kept + other.seen.iter().sum::<f64>()).max(1.0);
-            let (kept, all) = (own.kept + prior * other.kept, own.all + prior * other.all);
+            // Where an instruction's lines are visited later, but never at such an age, those of others that are say nothing
+            // of them.
+            let later = if own.count() > 0.0 { &[] } else { &self.classes[class + 1..] };
+            let later = later.iter().fold(Class::default(), Class::and);
+            let near = later.count().min(PRIOR[0]) / later.count().max(1.0);
+            let far = (PRIOR[0] - later.count()).max(0.0) / other.count().max(1.0);
+            let kept = own.kept + near * later.kept + far * other.kept;
+            let all = own.all + near * later.all + far * other.all;
             let weight = self.weight(class, others, drawn, undecided);
             let p = if kept + all > 0.0 { (kept + all / weight) / (kept + all) } else { 1.0 };
             thinned += p * (to - from) as f64;
