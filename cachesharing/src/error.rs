@@ -179,6 +179,16 @@ pub(crate) fn finite(what: &'static str, value: f64) -> Result<f64, Error> {
     if value.is_finite() { Ok(value) } else { Err(Error::Value { what, value, remedy: "a finite number" }) }
 }
 
+/// Accepts 0 and what is above it.
+#[cfg(feature = "serde")]
+pub(crate) fn not_negative(what: &'static str, value: f64) -> Result<f64, Error> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(Error::Value { what, value, remedy: "a finite number of at least 0" })
+    }
+}
+
 /// Accepts values strictly between 0 and 1.
 pub(crate) fn open_unit(what: &'static str, value: f64) -> Result<f64, Error> {
     if value > 0.0 && value < 1.0 {

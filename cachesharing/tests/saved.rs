@@ -9,9 +9,10 @@ use std::num::NonZeroUsize;
 
 use cachesharing::partition::{Partition, Policy, partition};
 use cachesharing::{
-    BandwidthDistribution, CoPhase, CoRun, CoSchedule, Culprit, EvictionAge, Objective, Offsets, Outcome,
-    Pairing, Program, Settings, SharedCache, Slowdown, SlowdownDistribution, Trajectory, Until, Variability,
-    WaySensitivity, Window, co_schedule, culprits, variability, way_sensitivity,
+    Allocation, BandwidthDistribution, CoPhase, CoRun, CoSchedule, Culprit, EvictionAge, LruPartition,
+    Objective, Offsets, Outcome, Pairing, Program, Settings, SharedCache, SharingModel, Slowdown,
+    SlowdownDistribution, Solution, Start, Trajectory, Until, Variability, WaySensitivity, Window,
+    co_schedule, culprits, variability, way_sensitivity,
 };
 use common::{scan, stream, uniform};
 use serde::Serialize;
@@ -103,4 +104,34 @@ fn predictions_and_decisions_come_back() {
     assert!(
         serde_json::from_str::<SlowdownDistribution>("[]").unwrap_err().to_string().contains("at least one")
     );
+}
+
+#[test]
+fn what_a_model_found_comes_back() {
+    let cache = SharedCache::new(CACHE).unwrap();
+    let programs = programs();
+    let curves: Vec<_> = programs.iter().map(|program| &program.phases()[0].1).collect();
+    let models: [&dyn SharingModel; 2] = [&EvictionAge::default(), &LruPartition::default()];
+    for model in models {
+        let mut solution = Solution::default();
+        model.solve(&cache, &curves, Start::Slow, &mut solution);
+        comes_back::<Solution>(&solution);
+        comes_back::<Allocation>(&solution.allocations[0]);
+        // A solution that was read is one to go on from.
+        let mut read: Solution = serde_json::from_str(&serde_json::to_string(&solution).unwrap()).unwrap();
+        let mut kept = solution.clone();
+        model.solve(&cache, &curves, Start::Held, &mut read);
+        model.solve(&cache, &curves, Start::Held, &mut kept);
+        assert_eq!(read, kept);
+        for (from, to, problem) in [
+            ("\"bytes\":", "\"bytes\":-", "an allocation in bytes of -"),
+            ("\"sticky_bytes\":", "\"sticky_bytes\":-1", "sticky bytes of -1"),
+            ("\"time\":", "\"time\":-", "a time per access of -"),
+            ("\"residual\":", "\"residual\":-", "a residual of -"),
+        ] {
+            let error = refused(&solution, from, to);
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+    comes_back::<Solution>(&Solution::default());
 }

@@ -140,10 +140,29 @@ impl CpiModel for LinearLatency {
 /// last, which is what a miss costs on average. Below the first it stays as it is. Where noise lets it fall, it is
 /// the mean of what falls.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Points"))]
 pub struct MeasuredCpi {
     points: Vec<(f64, f64)>, // misses per access, strictly rising, and CPI, not falling; at least one
-    slope: f64,              // beyond the last; at least 0
+    #[cfg_attr(feature = "serde", serde(skip))]
+    slope: f64, // beyond the last; at least 0, finite
     private_hits: f64,       // in [0, 1]
+}
+
+/// Measured points as they are read: not yet known to make a model.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Points {
+    points: Vec<(f64, f64)>,
+    private_hits: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Points> for MeasuredCpi {
+    type Error = Error;
+
+    fn try_from(Points { points, private_hits }: Points) -> Result<Self, Error> {
+        Self::new(points, private_hits)
+    }
 }
 
 impl MeasuredCpi {
@@ -151,8 +170,8 @@ impl MeasuredCpi {
     /// the shared cache.
     ///
     /// # Errors
-    /// [`Error::MissRatio`] and [`Error::CpiValue`] for a point that is none, [`Error::Points`] for no points,
-    /// [`Error::PrivateHits`].
+    /// [`Error::MissRatio`] and [`Error::CpiValue`] for a point that is none, or points so close together that the line
+    /// through them reaches no number; [`Error::Points`] for no points, [`Error::PrivateHits`].
     pub fn new(points: impl IntoIterator<Item = (f64, f64)>, private_hits: f64) -> Result<Self, Error> {
         check_ratio(private_hits)?;
         let mut points: Vec<(f64, f64)> = points.into_iter().collect();
@@ -182,7 +201,10 @@ impl MeasuredCpi {
             pools.into_iter().map(|(ratios, cpis, count)| (ratios / count, cpis / count)).collect();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return Err(Error::Points) };
         let slope = if points.len() > 1 { (last.1 - first.1) / (last.0 - first.0) } else { 0.0 };
-        Ok(Self { points, slope, private_hits })
+        let model = Self { points, slope, private_hits };
+        // It does not fall: where it is a number at the end, it is one everywhere.
+        let most = model.cpi(1.0);
+        if most.is_finite() { Ok(model) } else { Err(Error::CpiValue { miss_ratio: 1.0, cpi: most }) }
     }
 }
 
@@ -202,6 +224,7 @@ impl CpiModel for MeasuredCpi {
 
 /// What a window's misses cost, and how many of its accesses never reach the shared cache.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum WindowCpi {
     /// By latencies.
@@ -297,6 +320,9 @@ mod tests {
         assert_eq!(MeasuredCpi::new([(1.5, 1.0)], 0.0), Err(Error::MissRatio { ratio: 1.5 }));
         assert!(matches!(MeasuredCpi::new([(0.5, 0.0)], 0.0), Err(Error::CpiValue { .. })));
         assert!(matches!(MeasuredCpi::new([(0.5, 1.0)], 2.0), Err(Error::PrivateHits { .. })));
+        // Between the two no number is left for a miss ratio to rise by.
+        let close = MeasuredCpi::new([(0.0, 1.0), (5e-324, 2.0)], 0.0);
+        assert_eq!(close, Err(Error::CpiValue { miss_ratio: 1.0, cpi: f64::INFINITY }));
     }
 
     quickcheck! {

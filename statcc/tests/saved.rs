@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use statcc::walk::Walked;
 use statcc::{
-    CacheLines, CoRun, LineSize, LinearLatency, Outcome, Prediction, PrivateLevel, Program, ReuseDistance,
-    ReuseProfile, Sensitivity,
+    CacheLines, CoRun, LineSize, LinearLatency, MeasuredCpi, Outcome, Prediction, PrivateLevel, Program,
+    ReuseDistance, ReuseProfile, Sensitivity, WindowCpi,
 };
 use statstack::StatStack;
 
@@ -33,6 +33,26 @@ fn predictions_come_back() {
     let mut walked = Walked::default();
     (walked.accesses, walked.misses, walked.cycles) = (1e6, 1e5 / 3.0, 1e7 / 7.0);
     assert_eq!(again(&walked), walked);
+}
+
+#[test]
+fn measured_models_come_back() {
+    let measured = MeasuredCpi::new([(0.3, 4.0 / 3.0), (0.1, 1.0 / 0.7), (0.7, 2.1)], 0.3).unwrap();
+    assert_eq!(again(&measured), measured);
+    let window = WindowCpi::from(measured.clone());
+    assert_eq!(again(&window), window);
+    let good = serde_json::to_string(&measured).unwrap();
+    for (from, to, problem) in [
+        ("\"private_hits\":0.3", "\"private_hits\":1.3", "1.3"),
+        ("[0.7,2.1]", "[1.7,2.1]", "1.7"),
+        ("[0.7,2.1]", "[0.7,0.0]", "returns 0 at"),
+        ("[0.7,2.1]", "[0.7,null]", "null"),
+    ] {
+        assert!(good.contains(from), "{from} is not in {good}");
+        let refused = serde_json::from_str::<MeasuredCpi>(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.contains(problem), "{refused}");
+    }
+    assert!(serde_json::from_str::<MeasuredCpi>(r#"{"points": [], "private_hits": 0.0}"#).is_err());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use cachesharing::partition::Partition;
 use cachesharing::{
     BandwidthDistribution, CoPhase, CoSchedule, Culprit, Objective, Outcome, Pairing, SlowdownDistribution,
-    Trajectory, Variability, WaySensitivity,
+    Solution, Trajectory, Variability, WaySensitivity,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -53,6 +53,9 @@ fuzz_target!(|input: &[u8]| {
     read::<Partition>(input).iter().for_each(|partition| {
         let _ = (partition.total(), partition.worst());
     });
+    if let Some(solution) = read::<Solution>(input) {
+        assert!(solution.residual >= 0.0 && solution.allocations.iter().all(|a| a.bytes >= 0.0 && a.time > 0.0));
+    }
     let _ = (read::<Outcome>(input), read::<Pairing>(input), read::<WaySensitivity>(input));
     let _ = (read::<Vec<Culprit<u64>>>(input), read::<Vec<CoPhase<u64>>>(input));
 });

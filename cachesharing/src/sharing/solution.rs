@@ -2,10 +2,13 @@
 
 use super::Start;
 use crate::curve::{Lookup, Met};
+#[cfg(feature = "serde")]
+use crate::error::{Error, above_zero, not_negative};
 use crate::{CacheCurve, SharedCache};
 
-/// What one program has of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What one program has of the cache. Two are equal if their public values are.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct Allocation {
     /// Bytes of the cache.
     pub bytes: f64,
@@ -14,17 +17,55 @@ pub struct Allocation {
     pub sticky_bytes: f64,
     /// Time per memory access, waiting for memory included.
     pub time: f64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) at: Lookup,
-    pub(super) met: Option<Met>,      // where reuse times are known
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) met: Option<Met>, // where reuse times are known
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) by_curve: Option<f64>, // the time per access that curves alone tell, where reuse times are known
-    pub(super) assumed: f64,          // time per access that led to these bytes
-    pub(super) before: (f64, f64),    // logarithms of what was assumed a round ago and of the excess
-    pub(super) excess: f64,           // of the time that followed over the assumed one, relative, a round ago
-    pub(super) accesses: f64,         // in which the program, alone, fills these bytes
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) assumed: f64, // time per access that led to these bytes
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) before: (f64, f64), // logarithms of what was assumed a round ago and of the excess
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) excess: f64, // of the time that followed over the assumed one, relative, a round ago
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) accesses: f64, // in which the program, alone, fills these bytes
+}
+
+impl PartialEq for Allocation {
+    fn eq(&self, other: &Self) -> bool {
+        let answer = |a: &Self| (a.bytes, a.sticky_bytes, a.time);
+        answer(self) == answer(other)
+    }
+}
+
+/// An allocation as it is read: not yet known to be one.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    bytes: f64,
+    sticky_bytes: f64,
+    time: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for Allocation {
+    type Error = Error;
+
+    fn try_from(Saved { bytes, sticky_bytes, time }: Saved) -> Result<Self, Error> {
+        for (what, value) in [("an allocation in bytes", bytes), ("sticky bytes", sticky_bytes)] {
+            not_negative(what, value)?;
+        }
+        above_zero("a time per access", time)?;
+        Ok(Self { bytes, sticky_bytes, time, ..Self::default() })
+    }
 }
 
 /// How programs divide a cache when nothing changes any more.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "SavedSolution"))]
 #[non_exhaustive]
 pub struct Solution {
     /// Per program what it has, in the order of the curves.
@@ -36,6 +77,30 @@ pub struct Solution {
     pub residual: f64,
     /// Rounds it took.
     pub rounds: u32,
+}
+
+/// A solution as it is read: its numbers are not yet known to be any.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct SavedSolution {
+    allocations: Vec<Allocation>,
+    age: Option<f64>,
+    residual: f64,
+    rounds: u32,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<SavedSolution> for Solution {
+    type Error = Error;
+
+    fn try_from(saved: SavedSolution) -> Result<Self, Error> {
+        let SavedSolution { allocations, age, residual, rounds } = saved;
+        if let Some(age) = age {
+            not_negative("an eviction age", age)?;
+        }
+        not_negative("a residual", residual)?;
+        Ok(Self { allocations, age, residual, rounds })
+    }
 }
 
 /// How far [`relax`](Solution::relax) goes, as an exponent.

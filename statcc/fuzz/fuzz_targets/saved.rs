@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use statcache::StatCache;
 use statcc::walk::Walked;
-use statcc::{CpiModel, LinearLatency, Prediction, Sensitivity};
+use statcc::{CpiModel, LinearLatency, Prediction, Sensitivity, WindowCpi};
 use statstack::{OnlineCurve, StatStack};
 
 #[path = "../../../reuse-sampler/fuzz/saved.rs"]
@@ -43,6 +43,10 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Some(cpi) = read::<LinearLatency>(input) {
         assert!(cpi.cpi(0.1) > 0.0 && cpi.cpi(0.5) >= (1.0 - 1e-9) * cpi.cpi(0.1));
+    }
+    if let Some(cpi) = read::<WindowCpi>(input) {
+        let (low, high) = (cpi.cpi(0.1), cpi.cpi(0.9));
+        assert!(low > 0.0 && high >= (1.0 - 1e-9) * low && high.is_finite(), "{low} {high}");
     }
     if let Some(prediction) = read::<Prediction>(input) {
         let _ = (prediction.is_certain(), prediction.programs());
