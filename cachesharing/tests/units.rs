@@ -8,10 +8,11 @@ use std::num::NonZeroUsize;
 
 use cachesharing::partition::{Policy, partition};
 use cachesharing::{
-    CacheCurve, CoRun, Error, EvictionAge, Offsets, Probes, Program, Settings, SharedCache, Sharing,
-    TimeUnit, Units, Window, co_schedule, culprits, share, share_from, variability, way_sensitivity,
+    CacheCurve, CoRun, Error, EvictionAge, Offsets, Probes, Program, ReuseTimes, Settings, SharedCache,
+    Sharing, TimeUnit, Units, Window, co_schedule, culprits, share, share_from, variability, way_sensitivity,
 };
 use common::{stream, uniform};
+use reuse_sampler::{CacheLines, LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 const CACHE: u64 = 1 << 18;
 
@@ -93,4 +94,16 @@ fn phases_are_named_as_in_the_file_they_come_from() {
     let programs = [&program, &program];
     assert_eq!(partition(&cache(), &programs, &model, Policy::Fair).unwrap().slowdowns.len(), 2);
     assert!(co_schedule(cache(), &programs, &model, settings, &Offsets::random(1, 1), one).is_ok());
+}
+
+#[test]
+fn reuse_times_are_of_the_lines_of_their_curve() {
+    let curve = uniform(0.2, 0.4, 0.8 * CACHE as f64, CACHE);
+    for (left, right) in [(64, 64), (64, 128), (32, 64)] {
+        let mut profile = ReuseProfile::new(LineSize::new(right).unwrap());
+        profile.record_many(Outcome::Reused(ReuseDistance(900)), 100, 1);
+        let times = ReuseTimes::estimated(CACHE / 16, 16, CacheLines(8), &profile).unwrap();
+        let expected = if left == right { None } else { Some(Error::MixedLineSizes { left, right }) };
+        assert_eq!(lines_of(&curve, left).with_reuse_times(times).err(), expected);
+    }
 }

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut plan = WindowPlan::new(ReusePlan::Every); // nothing is known yet
     while let Some(window) = sampler.next_window(&plan)? {
         code.extend(window.code_weights());
-        open.take(&window);
+        open.take(&window)?;
         let seen = guide.observe(0, Some(&code.finish()?), |ago| open.share(window.thread, ago))?;
         phase_of.push((seen.phase, seen.represents));
         profiled += u32::from(seen.profiled);

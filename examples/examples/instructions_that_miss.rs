@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut spots = HotSpots::new();
     while let Some(window) = sampler.next_window(&plan)? {
         profile.record_window(&window)?;
-        window.samples.iter().for_each(|sample| spots.add(sample, |site| site.pc));
+        spots.add(&window, |site| site.pc)?;
     }
 
     let model = StatStack::fit(&profile)?;

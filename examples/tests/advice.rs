@@ -34,14 +34,14 @@ fn advise(events: &[Event]) -> (Vec<Advice<Site>>, Strides) {
     let mut profile = ReuseProfile::new(LineSize::B64);
     while let Some(window) = sampler.next_window(&plan).unwrap() {
         strides.add(&window.strides);
+        spots.add(&window, |site| (site.pc, site.kind)).unwrap();
         for sample in &window.samples {
-            spots.add(sample, |site| (site.pc, site.kind));
             profile.record(sample.outcome, sample.weight);
         }
     }
     let model = StatStack::fit(&profile).unwrap();
     let levels = LEVELS.map(|(bytes, _)| CacheLines(bytes / 64));
-    let advice = spots.advise(&model, &levels, |site| strides.of(site.0));
+    let advice = spots.advise(&model, &levels, |site| strides.of(site.0)).unwrap();
     (advice, strides)
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{
     Access, AccessKind, CacheLines, Evaluator, HotSpot, HotSpots, LineSize, Outcome, ReuseDistance,
-    ReusePlan, SampleGap, Sampler, WindowPlan,
+    ReusePlan, SampleGap, Sampler, Window, WindowPlan,
 };
 
 /// A line leaves this cache when it was not touched for so many accesses.
@@ -70,7 +70,7 @@ fn sampled<K: Ord + Clone>(
     let plan = WindowPlan::new(ReusePlan::Sparse(SampleGap::mean(gap).unwrap()));
     let mut spots = HotSpots::new();
     while let Some(window) = sampler.next_window(&plan).unwrap() {
-        window.samples.iter().for_each(|sample| spots.add(sample, site));
+        spots.add(&window, site).unwrap();
     }
     spots
 }
@@ -112,13 +112,13 @@ fn shares_are_those_of_a_count() {
 fn loads_and_stores_arrive_apart() {
     let stream = stream();
     let spots = sampled(&stream, 20.0, |site| site.kind);
-    let arrivals = |kind| spots.arrivals(&kind, LineSize::B64).unwrap().distribution();
+    let arrivals = |kind| spots.arrivals(&kind).unwrap().distribution();
     // Every store finds its line one access later, every eighth load comes to a new line.
     assert!(arrivals(AccessKind::Store).beyond(0) < 0.01);
     let first = arrivals(AccessKind::Load).dangling();
     let truth = (50_000.0 + 6_000.0 + 100.0) / 350_000.0;
     assert!((first - truth).abs() < 0.02, "{first} {truth}"); // 17,500 loads: four standard errors are 0.011
-    assert!(HotSpots::<u64>::new().arrivals(&1, LineSize::B64).is_none());
+    assert!(HotSpots::<u64>::new().arrivals(&1).is_none());
 }
 
 #[test]
@@ -137,7 +137,9 @@ fn nothing_seen_is_nothing_reported() {
         end: None,
         weight: 1,
     };
-    spots.add(&sample, |site| site.pc);
+    let mut window = Window::new(sample.started_in, sample.thread, LineSize::B64);
+    window.samples.push(sample);
+    spots.add(&window, |site| site.pc).unwrap();
     let ranked = spots.rank(&Evaluator::step(ReuseDistance(CacheLines(1).0)));
     assert_eq!((ranked[0].misses, ranked[0].first_touches, ranked[0].wasted), (1.0, 1.0, 1.0));
 }

@@ -5,8 +5,10 @@
 use quickcheck::quickcheck;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{
-    Access, Clock, Error, GroupedProfiles, LineSize, ReusePlan, ReuseProfile, Sampler, SamplerError, Scope,
-    ThreadId, Window, WindowPlan,
+    Access, AccessKind, Bootstrap, CacheLines, CacheModel, Clock, Error, Evaluator, Grouped, GroupedProfiles,
+    HotSpots, LineSize, OpenSamples, Outcome, ReuseDistance, ReusePlan, ReuseProfile, ReuseSample, Sampler,
+    SamplerError, Scope, SetAssociative, Site, Stratum, ThreadId, Window, WindowIndex, WindowPlan,
+    differences_within_phase, merge_alike,
 };
 
 fn line_size(log: u8) -> LineSize {
@@ -94,6 +96,111 @@ fn threads_and_the_process_do_not_mix() {
         "cannot put together what was observed of each thread by itself and of all threads together: keep them apart"
     );
     assert_eq!(groups[1].all().scope(), all);
+}
+
+/// What something was observed in.
+type Units = (LineSize, Clock, Scope);
+
+/// A model that knows nothing but what it was fitted to.
+#[derive(Clone)]
+struct Fitted(Units);
+
+impl CacheModel for Fitted {
+    fn line_size(&self) -> LineSize {
+        self.0.0
+    }
+    fn scope(&self) -> Scope {
+        self.0.2
+    }
+    fn at(&self, size: CacheLines) -> Evaluator<'_> {
+        Evaluator::step(ReuseDistance(size.0))
+    }
+    fn miss_ratio(&self, _: CacheLines) -> f64 {
+        0.5
+    }
+}
+
+fn profile((line_size, clock, scope): Units) -> ReuseProfile {
+    let mut profile = ReuseProfile::with_units(line_size, clock, scope);
+    profile.record_many(Outcome::Reused(ReuseDistance(9)), 60, 1);
+    profile.add_accesses(60);
+    profile
+}
+
+fn window(index: u64, (line_size, clock, scope): Units) -> Window {
+    let mut window = Window::new(WindowIndex(index), ThreadId(0), line_size);
+    (window.clock, window.scope) = (clock, scope);
+    let site = Site { pc: 7, kind: AccessKind::Load };
+    window.samples.push(ReuseSample {
+        outcome: Outcome::Reused(ReuseDistance(9)),
+        started_in: window.index,
+        thread: window.thread,
+        begin: site,
+        end: Some(site),
+        weight: 1,
+    });
+    window
+}
+
+/// The error that names the units of both; `None` if they are the same.
+fn mixed(left: Units, right: Units) -> Option<Error> {
+    if left.0 != right.0 {
+        Some(Error::MixedLineSizes { left: left.0.bytes(), right: right.0.bytes() })
+    } else if left.1 != right.1 {
+        Some(Error::MixedClocks { left: left.1, right: right.1 })
+    } else {
+        (left.2 != right.2).then_some(Error::MixedScopes { left: left.2, right: right.2 })
+    }
+}
+
+quickcheck! {
+    /// Every public function that takes two things with units, by units of each.
+    fn nothing_public_mixes(left: (bool, bool, bool), right: (bool, bool, bool)) -> bool {
+        let units = |(small, time, all): (bool, bool, bool)| -> Units {
+            let line_size = if small { LineSize::new(32).unwrap() } else { LineSize::B64 };
+            let clock = if time { Clock::Instructions } else { Clock::Accesses };
+            (line_size, clock, if all { Scope::Shared } else { Scope::Private })
+        };
+        let (left, right) = (units(left), units(right));
+        let expected = mixed(left, right);
+        let (one, other) = (profile(left), profile(right));
+        let size = CacheLines(100);
+        assert_eq!(one.clone().merge(&other).err(), expected);
+        assert_eq!(one.clone().record_window(&window(1, right)).err(), expected);
+        assert_eq!(merge_alike(&[one.clone(), other.clone()]).err(), expected);
+        let strata = [&one, &other].map(Stratum::sampled);
+        let fit = |_: &ReuseProfile| Ok::<_, Error>(Fitted(left));
+        assert_eq!(Bootstrap::new(0.95, 100, 1).unwrap().stratified(&strata, fit, &[size]).err(), expected);
+        // Whatever comes first says what they are in.
+        let mut spots = HotSpots::new();
+        spots.add(&window(0, left), |site| site.pc).unwrap();
+        assert_eq!(spots.add(&window(1, right), |site| site.pc).err(), expected);
+        assert_eq!(spots.samples(), if expected.is_none() { 2 } else { 1 });
+        let mut open = OpenSamples::default();
+        open.take(&window(0, left)).unwrap();
+        assert_eq!(open.take(&window(1, right)).err(), expected);
+        // Groups leave distances by another clock out, one by one.
+        let mut groups = GroupedProfiles::with_scope(left.0, left.2);
+        let by_accesses = |units: Units| (units.0, Clock::Accesses, units.2);
+        assert_eq!(groups.add(&window(0, right), ()).err(), mixed(by_accesses(left), by_accesses(right)));
+        // Models are of accesses.
+        let expected = mixed(by_accesses(left), right);
+        let model = Fitted(left);
+        assert_eq!(model.miss_ratio_of(&other, size).err(), expected);
+        assert_eq!(differences_within_phase(&[&other], &model, &[size]).err(), expected);
+        let arrivals = spots.arrivals(&7).unwrap();
+        assert_eq!(model.miss_ratio_of(&arrivals, size).err(), mixed(by_accesses(left), left));
+        let mut others = HotSpots::new();
+        others.add(&window(0, right), |site| site.pc).unwrap();
+        assert_eq!(others.advise(&model, &[size], |_| None).err(), expected);
+        let models = [left, right].map(|units| (0.5, Fitted(units)));
+        let together = Grouped::new(models);
+        assert_eq!(together.as_ref().err().cloned(), mixed(by_accesses(left), by_accesses(right)));
+        // And what is made of a model is of its units.
+        let sets = SetAssociative::new(Fitted(left), 8).unwrap();
+        let curves = [Some(sets.curve(&[size])), together.ok().map(|together| together.curve(&[size]))];
+        curves.into_iter().flatten().all(|curve| (curve.line_size, curve.scope) == (left.0, left.2))
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, ModelError, ReuseDistance,
-    ReuseDistribution, ReuseProfile, merge_alike,
+    ReuseDistribution, ReuseProfile, Scope, merge_alike,
 };
 
 use crate::Error;
@@ -56,6 +56,7 @@ assert_eq!(read.miss_ratio(CacheLines(500)), model.miss_ratio(CacheLines(500)));
 #[cfg_attr(feature = "serde", serde(try_from = "saved::Saved", into = "saved::Saved"))]
 pub struct StatCache {
     line_size: LineSize,
+    scope: Scope,
     distribution: ReuseDistribution,
     pieces: Vec<(f64, f64)>, // distance > 0, probability
     taken: Vec<(f64, f64)>,  // distance and probability of what other threads take
@@ -79,6 +80,7 @@ impl StatCache {
     pub fn fit(profile: &ReuseProfile) -> Result<Self, Error> {
         let mut model = Self {
             line_size: profile.line_size(),
+            scope: profile.scope(),
             distribution: ReuseDistribution::default(),
             pieces: Vec::new(),
             taken: Vec::new(),
@@ -190,7 +192,7 @@ impl StatCache {
             *self = Self::fit_from_empty(profile)?;
             return Ok(());
         }
-        self.line_size = profile.line_size();
+        (self.line_size, self.scope) = (profile.line_size(), profile.scope());
         profile.distribution_into(&mut self.distribution);
         self.split();
         Ok(())
@@ -294,6 +296,10 @@ impl CacheModel for StatCache {
         self.line_size
     }
 
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
         if size.0 <= 1 {
             return Evaluator::step(ReuseDistance(size.0));
@@ -349,14 +355,14 @@ impl CacheModel for StatCache {
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, 0.0)).collect();
-        let mut curve = MissRatioCurve { line_size: self.line_size, points };
+        let mut curve = MissRatioCurve { line_size: self.line_size, scope: self.scope, points };
         self.curve_into(&mut curve);
         curve
     }
 
     /// Quickest where sizes ascend.
     fn curve_into(&self, curve: &mut MissRatioCurve) {
-        curve.line_size = self.line_size;
+        (curve.line_size, curve.scope) = (self.line_size, self.scope);
         let mut known = (CacheLines(0), 1.0);
         for (size, miss_ratio) in &mut curve.points {
             // The miss ratio never rises with size; the margin is for rounding.

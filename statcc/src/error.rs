@@ -1,6 +1,6 @@
 //! What this crate refuses.
 
-use reuse_sampler::Clock;
+use reuse_sampler::{Clock, Scope};
 use thiserror::Error as ThisError;
 
 /// A program, or a set of programs, that cannot be modelled.
@@ -94,6 +94,14 @@ pub enum Error {
         left: u32,
         /// Bytes in a line of another.
         right: u32,
+    },
+    /// Accesses asked for that were observed otherwise than the stream they are part of.
+    #[error("a stream of {left} and accesses of {right}: profile both alike")]
+    MixedScopes {
+        /// Scope of the program's profile.
+        left: Scope,
+        /// Scope of the accesses asked for.
+        right: Scope,
     },
     /// A number of windows that does not make a pass.
     #[error("{windows} windows of {window} accesses for a pass of {accesses}: give a profile of each window")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use reuse_sampler::{Clock, LineSize, ReuseProfile};
+use reuse_sampler::{Clock, LineSize, ReuseProfile, Scope};
 
 use crate::cpi::{self, CpiModel};
 use crate::pieces::Pieces;
@@ -15,6 +15,7 @@ pub struct Program {
     stream: Arc<Pieces>, // all its accesses: what it does to others
     asked: Arc<Pieces>,  // those whose misses are asked for
     line_size: LineSize,
+    scope: Scope,         // of both
     mix: f64,             // finite, > 0
     most_misses: f64,     // in [0, 1]: 1 - private hits
     counted: Option<f64>, // misses per access alone, in [0, 1]
@@ -38,8 +39,8 @@ impl Program {
         cpi::check(&cpi)?;
         check_profile(profile)?;
         let stream = Arc::new(Pieces::new(&profile.distribution()));
-        let (asked, line_size) = (Arc::clone(&stream), profile.line_size());
-        Ok(Self { stream, asked, line_size, mix, most_misses: 1.0, counted: None, cpi: Arc::new(cpi) })
+        let (asked, line_size, scope) = (Arc::clone(&stream), profile.line_size(), profile.scope());
+        Ok(Self { stream, asked, line_size, scope, mix, most_misses: 1.0, counted: None, cpi: Arc::new(cpi) })
     }
 
     /// The same on an in-order core with latencies per level; the private hit ratios of the model limit the
@@ -88,12 +89,15 @@ impl Program {
     /// stream: those of one window, when the stream is what led up to it; loads; one instruction.
     ///
     /// # Errors
-    /// [`Error::MixedLineSizes`], [`Error::EmptyProfile`], [`Error::Clock`].
+    /// [`Error::MixedLineSizes`], [`Error::MixedScopes`], [`Error::EmptyProfile`], [`Error::Clock`].
     pub fn asking_for(mut self, profile: &ReuseProfile) -> Result<Self, Error> {
         check_profile(profile)?;
         if profile.line_size() != self.line_size {
             let (left, right) = (self.line_size.bytes(), profile.line_size().bytes());
             return Err(Error::MixedLineSizes { left, right });
+        }
+        if profile.scope() != self.scope {
+            return Err(Error::MixedScopes { left: self.scope, right: profile.scope() });
         }
         self.asked = Arc::new(Pieces::new(&profile.distribution()));
         Ok(self)

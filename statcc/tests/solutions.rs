@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, Evaluator, LineSize, Outcome, ReuseDistance, ReuseProfile,
+    CacheLines, CacheModel, Clock, Evaluator, LineSize, Outcome, ReuseDistance, ReuseProfile, Scope,
 };
 use statcache::StatCache;
 use statcc::{CoRun, Error, LinearLatency, PrivateLevel, Program, SolveError, SolverSettings};
@@ -280,6 +280,9 @@ fn bad_values_are_refused_by_name() {
     let mixed = CoRun::new(vec![new(&good, 0.3).unwrap(), new(&coarse, 0.3).unwrap()]);
     assert_eq!(mixed.unwrap_err(), Error::MixedLineSizes { left: 64, right: 128 });
     assert!(matches!(new(&good, 0.3).unwrap().asking_for(&coarse), Err(Error::MixedLineSizes { .. })));
+    let mut all = ReuseProfile::with_units(LineSize::B64, Clock::Accesses, Scope::Shared);
+    all.record(Outcome::Dangling, 1);
+    assert!(matches!(new(&good, 0.3).unwrap().asking_for(&all), Err(Error::MixedScopes { .. })));
     assert!(matches!(
         new(&good, 0.3).unwrap().with_private_hits(1.5),
         Err(Error::PrivateHits { ratio: 1.5 })

@@ -5,7 +5,7 @@ mod saved;
 
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, DistanceMass, Evaluator, LineSize, ModelError, Reuse, ReuseDistance,
-    ReuseDistribution, ReuseProfile,
+    ReuseDistribution, ReuseProfile, Scope,
 };
 
 use crate::Error;
@@ -73,6 +73,7 @@ assert_eq!(model.miss_ratio(CacheLines(100)), 0.5);
 #[cfg_attr(feature = "serde", serde(try_from = "saved::Saved", into = "saved::Saved"))]
 pub struct StatStack {
     line_size: LineSize,
+    scope: Scope,
     distribution: ReuseDistribution,
     expected: ExpectedStack,
     beyond: Vec<f64>,      // beyond[k] = probability of masses k.., dangling and unresolved
@@ -144,7 +145,7 @@ impl StatStack {
     /// As [`fit`](Self::fit); the model is then what it was.
     pub fn refit(&mut self, profile: &ReuseProfile) -> Result<(), Error> {
         check(profile)?;
-        self.line_size = profile.line_size();
+        (self.line_size, self.scope) = (profile.line_size(), profile.scope());
         profile.distribution_into(&mut self.distribution);
         self.sum_up();
         if self.asked == Law::Corrected
@@ -217,14 +218,15 @@ impl StatStack {
 
     fn with(profile: &ReuseProfile, law: Law) -> Result<Self, Error> {
         check(profile)?;
-        let mut model = Self::unfitted(profile.line_size(), law);
+        let mut model = Self::unfitted(profile.line_size(), profile.scope(), law);
         model.refit(profile)?;
         Ok(model)
     }
 
-    fn unfitted(line_size: LineSize, law: Law) -> Self {
+    fn unfitted(line_size: LineSize, scope: Scope, law: Law) -> Self {
         Self {
             line_size,
+            scope,
             distribution: ReuseDistribution::default(),
             expected: ExpectedStack::default(),
             beyond: Vec::new(),
@@ -396,6 +398,10 @@ const ERROR: ModelError = ModelError { floor: 5e-4, slope: 0.03 };
 impl CacheModel for StatStack {
     fn line_size(&self) -> LineSize {
         self.line_size
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope
     }
 
     fn at(&self, size: CacheLines) -> Evaluator<'_> {

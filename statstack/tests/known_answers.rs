@@ -6,7 +6,7 @@ mod common;
 
 use common::{Random, profile_of};
 use reuse_sampler::{
-    CacheLines, CacheModel, Clock, Error, Grouped, Reuse, ReuseDistance, ReuseProfile,
+    CacheLines, CacheModel, Clock, Error, Grouped, Reuse, ReuseDistance, ReuseProfile, Scope,
     differences_within_phase,
 };
 use statstack::StatStack;
@@ -106,4 +106,7 @@ fn another_profile_is_judged_by_the_fitted_stream() {
     other.record(reuse_sampler::Outcome::Dangling, 1);
     let differences = differences_within_phase(&[&near, &other], &model, &[CacheLines(50)]);
     assert_eq!(differences.unwrap_err(), mixed);
+    // What all threads do is not judged by what one does.
+    let all = ReuseProfile::with_units(reuse_sampler::LineSize::B64, Clock::Accesses, Scope::Shared);
+    assert!(matches!(refused(&all), Error::MixedScopes { left: Scope::Private, right: Scope::Shared }));
 }

@@ -56,7 +56,7 @@ impl ReuseTimes {
             }
         }
         let variances = (1..=ways).map(|lines| variance(use_of.accesses(f64::from(lines) * sets))).collect();
-        Self::new(way_bytes, variances, reuses)
+        Ok(Self::new(way_bytes, variances, reuses)?.of_lines(profile.line_size().bytes()))
     }
 }
 

@@ -113,7 +113,8 @@ impl CacheCurve {
     /// The same with the program's reuse times.
     ///
     /// # Errors
-    /// [`Error::Value`] if a way of the cache the reuses were counted in is less than a 4096th of the largest size.
+    /// [`Error::Value`] if a way of the cache the reuses were counted in is less than a 4096th of the largest size;
+    /// [`Error::MixedLineSizes`] if they were estimated from a profile of another line size.
     ///
     /// # Cost
     /// Linear in the reuses, times the ways that the curve was measured in.
@@ -121,6 +122,9 @@ impl CacheCurve {
         if reuse.way_bytes() < self.largest() / MOST_WAYS {
             let remedy = "at least a 4096th of the largest size of the curve";
             return Err(Error::Value { what: "a way in bytes", value: reuse.way_bytes() as f64, remedy });
+        }
+        if let Some(right) = reuse.line_size().filter(|&bytes| bytes != self.line_size) {
+            return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
         self.returns = Some(Returns::new(&self, reuse));
         Ok(self)

@@ -24,8 +24,9 @@ use crate::error::{Error, above_zero};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReuseTimes {
     way_bytes: u64,
-    variances: Vec<f64>,   // finite, >= 0
-    reuses: Vec<SetReuse>, // by time, then distance; of one time all in one bin
+    line_size: Option<u32>, // of the profile, where it was estimated from one
+    variances: Vec<f64>,    // finite, >= 0
+    reuses: Vec<SetReuse>,  // by time, then distance; of one time all in one bin
 }
 
 /// Reuses at one distance that make up less than this part of the time between no cache and all of it are merged.
@@ -59,7 +60,17 @@ impl ReuseTimes {
             above_zero("a reuse time in accesses", reuse.accesses)?;
             above_zero("a number of reuses", reuse.count)?;
         }
-        Ok(Self { way_bytes, variances, reuses: binned(reuses) })
+        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses) })
+    }
+
+    /// The same, of lines of so many bytes.
+    pub(super) fn of_lines(self, bytes: u32) -> Self {
+        Self { line_size: Some(bytes), ..self }
+    }
+
+    /// Bytes of the lines, where they are known.
+    pub(super) const fn line_size(&self) -> Option<u32> {
+        self.line_size
     }
 
     /// Bytes of a way of the cache it was counted in.
@@ -97,7 +108,13 @@ impl ReuseTimes {
         };
         let variances = (1..=most).map(mean).collect();
         let reuses = parts.iter().flat_map(|(_, part)| part.reuses.iter().copied()).collect();
-        Some(Self { way_bytes: first.way_bytes, variances, reuses: binned(reuses) })
+        // All are of curves of one line size.
+        Some(Self {
+            way_bytes: first.way_bytes,
+            line_size: first.line_size,
+            variances,
+            reuses: binned(reuses),
+        })
     }
 }
 

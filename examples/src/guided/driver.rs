@@ -127,7 +127,7 @@ impl PhaseGuide {
         self.vector.extend(window.code_weights());
         // a trace of accesses alone has no code, nor has a thread that ended right after a boundary
         let signature = if window.code.is_empty() { None } else { Some(self.vector.finish()?) };
-        self.open.take(window);
+        self.open.take(window)?;
         let open = |windows_ago| self.open.undecided(window.thread, windows_ago, self.options.largest);
         let guidance = self.guide.observe(window.thread, signature.as_ref(), open)?;
         self.record(window, &guidance)?;

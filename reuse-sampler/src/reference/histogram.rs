@@ -1,6 +1,6 @@
 //! Stack distances counted, and the misses of every cache size read off.
 
-use crate::{CacheLines, LineSize, MissRatioCurve, StackDistance};
+use crate::{CacheLines, LineSize, MissRatioCurve, Scope, StackDistance};
 
 /// How many accesses have each LRU stack distance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,7 @@ impl StackHistogram {
     pub fn curve(&self, line_size: LineSize, sizes: &[CacheLines]) -> MissRatioCurve {
         let accesses = self.accesses.max(1) as f64;
         let ratios = self.misses(sizes).into_iter().map(|misses| misses as f64 / accesses);
-        MissRatioCurve { line_size, points: sizes.iter().copied().zip(ratios).collect() }
+        let points = sizes.iter().copied().zip(ratios).collect();
+        MissRatioCurve { line_size, scope: Scope::Private, points }
     }
 }

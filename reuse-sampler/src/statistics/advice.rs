@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::hot_spots::{HotSpots, Tally};
 use crate::engine::bins;
 use crate::replay::Stride;
-use crate::{CacheLines, CacheModel, Evaluator, LineSize, Reuse, ReuseDistance};
+use crate::{CacheLines, CacheModel, Clock, Error, Evaluator, LineSize, Reuse, ReuseDistance, ReuseProfile};
 
 /// Share of a level's misses below which a hint is not worth a line of code.
 const WORTH: f64 = 0.01;
@@ -26,6 +26,7 @@ const MARGIN: f64 = 0.5;
 
 /// What could be done at a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Hint<K> {
     /// Prefetch for the site so many of its executions ahead: its stride leads to another line by then.
@@ -48,6 +49,7 @@ pub enum Hint<K> {
 
 /// A hint and what it would do.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Advice<K> {
     /// Where.
@@ -93,7 +95,7 @@ impl<M: CacheModel> Level<'_, M> {
 
 impl<K: Ord + Clone> HotSpots<K> {
     /// What could be done at each site about misses in a hierarchy of caches of these sizes, the smallest first. `model` is
-    /// of all accesses, of the line size that the samples were taken at; `stride` gives the most frequent stride of a site.
+    /// of all accesses; `stride` gives the most frequent stride of a site.
     ///
     /// # Formula
     /// - Prefetch: the share of the most frequent stride, to the power of the executions ahead, is at least 0.9. It removes
@@ -117,13 +119,18 @@ impl<K: Ord + Clone> HotSpots<K> {
     /// # References
     /// Sandberg, Eklöv and Hagersten, *Reducing Cache Pollution Through Detection and Elimination of Non-Temporal Memory
     /// Accesses*, SC 2010; Khan, Sandberg and Hagersten, ICPP 2014 (strides).
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] for a model of other units than the samples.
     pub fn advise(
         &self,
         model: &impl CacheModel,
         levels: &[CacheLines],
         stride: impl Fn(&K) -> Option<Stride>,
-    ) -> Vec<Advice<K>> {
+    ) -> Result<Vec<Advice<K>>, Error> {
+        if let Some(units) = &self.units {
+            ReuseProfile::with_units(model.line_size(), Clock::Accesses, model.scope()).check_alike(units)?;
+        }
         let mut all = Bins::new();
         for (&bin, &weight) in self.sites.values().flat_map(|tally| &tally.backward) {
             *all.entry(bin).or_default() += weight;
@@ -164,7 +171,7 @@ impl<K: Ord + Clone> HotSpots<K> {
                 }
             }
         }
-        advice
+        Ok(advice)
     }
 
     /// A number for each site: the same for those that touch the same lines at once after each other.

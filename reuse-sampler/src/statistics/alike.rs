@@ -32,7 +32,8 @@ const FEWEST: u64 = 50;
 /// `docs/model-accuracy.md` in the repository compares it with fixed numbers of windows.
 ///
 /// # Errors
-/// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for windows that cannot be merged.
+/// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] for windows that were observed otherwise than
+/// the first.
 ///
 /// # Cost
 /// O(windows squared), 66 logarithms for each merge.
@@ -40,6 +41,9 @@ const FEWEST: u64 = 50;
 /// # References
 /// Rissanen, *Modeling by Shortest Data Description*, Automatica 14 (1978).
 pub fn merge_alike(windows: &[ReuseProfile]) -> Result<Vec<ReuseProfile>, Error> {
+    if let Some((first, others)) = windows.split_first() {
+        others.iter().try_for_each(|other| first.check_alike(other))?;
+    }
     let total: f64 = windows.iter().map(|window| window.samples() as f64).sum();
     let parameter = STRICT * 0.5 * total.max(2.0).ln();
     let mut groups: Vec<Group> = Vec::new();

@@ -161,6 +161,7 @@ impl<M: CacheModel> TryFrom<Saved<M>> for Grouped<M> {
             if model.line_size() != line_size {
                 return Err(Error::mixed_line_sizes(line_size, model.line_size()));
             }
+            same_scope(&parts[0].1, model)?;
         }
         if parts.is_empty() {
             return Err(Error::NoGroups);
@@ -179,7 +180,7 @@ impl<M: CacheModel> Grouped<M> {
     ///
     /// # Errors
     /// [`Error::NoGroups`] if no weight is positive, [`Error::GroupWeight`] for a weight that is negative,
-    /// infinite or not a number, and [`Error::MixedLineSizes`] if the line sizes differ.
+    /// infinite or not a number, and [`Error::MixedLineSizes`] or [`Error::MixedScopes`] if the units differ.
     pub fn new(models: impl IntoIterator<Item = (f64, M)>) -> Result<Self, Error> {
         let mut parts: Vec<(f64, M)> = Vec::new();
         for (weight, model) in models {
@@ -190,6 +191,7 @@ impl<M: CacheModel> Grouped<M> {
                 if first.line_size() != model.line_size() {
                     return Err(Error::mixed_line_sizes(first.line_size(), model.line_size()));
                 }
+                same_scope(first, &model)?;
             }
             if weight > 0.0 {
                 parts.push((weight, model));
@@ -230,6 +232,11 @@ impl<M: CacheModel> Grouped<M> {
     }
 }
 
+fn same_scope(left: &impl CacheModel, right: &impl CacheModel) -> Result<(), Error> {
+    let (left, right) = (left.scope(), right.scope());
+    if left == right { Ok(()) } else { Err(Error::MixedScopes { left, right }) }
+}
+
 /// A profile's accesses, or its samples' weight where those are unknown.
 pub(super) fn weight_of(profile: &ReuseProfile) -> f64 {
     (if profile.accesses() > 0 { profile.accesses() } else { profile.total_weight() }) as f64
@@ -238,6 +245,11 @@ pub(super) fn weight_of(profile: &ReuseProfile) -> f64 {
 impl<M: CacheModel> CacheModel for Grouped<M> {
     fn line_size(&self) -> LineSize {
         self.line_size
+    }
+
+    fn scope(&self) -> Scope {
+        // There is at least one part, and all are of one scope.
+        self.parts.first().map_or_else(Scope::default, |(_, model)| model.scope())
     }
 
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
@@ -270,6 +282,6 @@ impl<M: CacheModel> CacheModel for Grouped<M> {
         for (_, ratio) in &mut points {
             *ratio = ratio.clamp(0.0, 1.0);
         }
-        crate::MissRatioCurve { line_size: self.line_size, points }
+        crate::MissRatioCurve { line_size: self.line_size, scope: self.scope(), points }
     }
 }

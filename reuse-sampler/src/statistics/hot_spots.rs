@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::bins;
-use crate::{Evaluator, LineSize, Outcome, Reuse, ReuseDistance, ReuseProfile, ReuseSample, Site};
+use crate::{Error, Evaluator, Outcome, Reuse, ReuseDistance, ReuseProfile, ReuseSample, Site, Window};
 
 /// Standard errors by which a site's samples that begin there must outnumber those that end there, before first touches
 /// are seen in that.
@@ -21,12 +21,15 @@ const NEAR: u64 = 64;
 /// Only single samples know their sites: windows in which every access is measured report counts, which do not. To
 /// measure every access and keep the sites, sample with a mean gap of 1.
 ///
+/// All windows are of the line size, clock and scope of the first.
+///
 /// # Cost
 /// Some 20 bytes for each different distance at each site.
 ///
 /// ```
 /// use reuse_sampler::{
-///     AccessKind, Evaluator, HotSpots, Outcome, ReuseDistance, ReuseSample, Site, ThreadId, WindowIndex,
+///     AccessKind, Evaluator, HotSpots, LineSize, Outcome, ReuseDistance, ReuseSample, Site, ThreadId, Window,
+///     WindowIndex,
 /// };
 ///
 /// let site = |pc| Site { pc, kind: AccessKind::Load };
@@ -38,19 +41,19 @@ const NEAR: u64 = 64;
 ///     end: Some(site(pc)),
 ///     weight: 100,
 /// };
+/// let mut window = Window::new(WindowIndex(0), ThreadId(0), LineSize::B64); // as a sampler returns it
+/// window.samples.extend([sample(0x10, 3); 90]);
+/// window.samples.extend([sample(0x20, 5_000); 10]);
 /// let mut spots = HotSpots::new();
-/// for _ in 0..90 {
-///     spots.add(&sample(0x10, 3), |site| site.pc);
-/// }
-/// for _ in 0..10 {
-///     spots.add(&sample(0x20, 5_000), |site| site.pc);
-/// }
+/// spots.add(&window, |site| site.pc)?;
 /// // A cache that keeps lines for 1,000 accesses: one instruction in ten makes all the misses.
 /// let ranked = spots.rank(&Evaluator::step(ReuseDistance(1_000)));
 /// assert_eq!((ranked[0].site, ranked[0].accesses, ranked[0].misses), (0x20, 0.1, 1.0));
+/// # Ok::<(), reuse_sampler::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct HotSpots<K> {
+    pub(super) units: Option<ReuseProfile>, // empty, of the units of the first window
     pub(super) sites: BTreeMap<K, Tally<K>>,
     samples: u64,
     weight: u64,
@@ -90,6 +93,7 @@ impl<K> Default for Tally<K> {
 
 /// What one site does to a cache of some size.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct HotSpot<K> {
     /// The site.
@@ -129,7 +133,7 @@ impl<K> HotSpot<K> {
 
 impl<K> Default for HotSpots<K> {
     fn default() -> Self {
-        Self { sites: BTreeMap::new(), samples: 0, weight: 0, unended: 0 }
+        Self { units: None, sites: BTreeMap::new(), samples: 0, weight: 0, unended: 0 }
     }
 }
 
@@ -140,8 +144,19 @@ impl<K: Ord + Clone> HotSpots<K> {
         Self::default()
     }
 
-    /// Adds a sample; `site` names the instructions it began and ended with.
-    pub fn add(&mut self, sample: &ReuseSample, site: impl Fn(Site) -> K) {
+    /// Adds the samples that a window reports; `site` names the instructions that they began and ended with.
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] for a window that was observed otherwise
+    /// than the first: nothing is added.
+    pub fn add(&mut self, window: &Window, site: impl Fn(Site) -> K) -> Result<(), Error> {
+        let units = || ReuseProfile::with_units(window.line_size, window.clock, window.scope);
+        self.units.get_or_insert_with(units).check(window.line_size, window.clock, window.scope)?;
+        window.samples.iter().for_each(|sample| self.add_sample(sample, &site));
+        Ok(())
+    }
+
+    fn add_sample(&mut self, sample: &ReuseSample, site: &impl Fn(Site) -> K) {
         self.samples += 1;
         self.weight = self.weight.saturating_add(sample.weight);
         let key = site(sample.begin);
@@ -171,6 +186,12 @@ impl<K: Ord + Clone> HotSpots<K> {
         }
     }
 
+    /// An empty profile of the line size, clock and scope of the windows; `None` before the first.
+    #[must_use]
+    pub const fn units(&self) -> Option<&ReuseProfile> {
+        self.units.as_ref()
+    }
+
     /// Number of samples.
     #[must_use]
     pub const fn samples(&self) -> u64 {
@@ -186,9 +207,9 @@ impl<K: Ord + Clone> HotSpots<K> {
     /// [`CacheModel::miss_ratio_of`](crate::CacheModel::miss_ratio_of) makes the miss ratio of loads, of stores or of one
     /// instruction of. `None` for a site that no sample names.
     #[must_use]
-    pub fn arrivals(&self, site: &K, line_size: LineSize) -> Option<ReuseProfile> {
+    pub fn arrivals(&self, site: &K) -> Option<ReuseProfile> {
         let tally = self.sites.get(site)?;
-        let mut profile = ReuseProfile::new(line_size);
+        let mut profile = self.units.clone()?;
         for (&bin, &weight) in &tally.backward {
             profile.record(Outcome::Reused(ReuseDistance(bins::middle(usize::from(bin)))), weight);
         }
@@ -199,7 +220,7 @@ impl<K: Ord + Clone> HotSpots<K> {
     }
 
     /// What each site does to a cache, the one with most misses first. `at` is a model of all accesses, prepared for the
-    /// size.
+    /// size; it does not say of which units, [`units`](Self::units) does.
     ///
     /// # Formula
     /// Misses of a site: the sum over samples ended there of weight times miss probability, and its first touches.

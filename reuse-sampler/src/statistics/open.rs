@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{CacheLines, ThreadId, Window, WindowIndex};
+use crate::{CacheLines, Error, ReuseProfile, ThreadId, Window, WindowIndex};
 
 /// How many of the samples that a window started have not ended, for each thread's windows.
 ///
 /// A window says only how many samples are open in all. Those of one part of a run (a file that was read once) may stay open
 /// to its end, and say nothing about whether the samples of the latest windows are worth following.
+///
+/// All windows are of the line size, clock and scope of the first.
 ///
 /// ```
 /// use reuse_sampler::OpenSamples;
@@ -19,7 +21,7 @@ use crate::{CacheLines, ThreadId, Window, WindowIndex};
 /// let mut sampler = ReplaySampler::new(accesses, ReplayOptions::windows_of(WindowLength::Accesses(100)))?;
 /// let mut open = OpenSamples::default();
 /// for _ in 0..2 {
-///     open.take(&sampler.next_window(&WindowPlan::new(ReusePlan::Every))?.unwrap());
+///     open.take(&sampler.next_window(&WindowPlan::new(ReusePlan::Every))?.unwrap())?;
 /// }
 /// assert_eq!(open.share(ThreadId(0), 1), 1.0); // none of the first window's has ended
 /// assert_eq!(open.share(ThreadId(0), 0), 0.01); // one of the last window's has not
@@ -32,6 +34,7 @@ use crate::{CacheLines, ThreadId, Window, WindowIndex};
 /// A few words for each window back to the first that has open samples, and a look at each sample that ends.
 #[derive(Clone, Debug, Default)]
 pub struct OpenSamples {
+    units: Option<ReuseProfile>, // empty, of the units of the first window
     threads: BTreeMap<ThreadId, Started>,
 }
 
@@ -52,7 +55,13 @@ struct Remaining {
 
 impl OpenSamples {
     /// Takes in the next window of its thread.
-    pub fn take(&mut self, window: &Window) {
+    ///
+    /// # Errors
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] for a window that was observed otherwise
+    /// than the first: nothing is taken in.
+    pub fn take(&mut self, window: &Window) -> Result<(), Error> {
+        let units = || ReuseProfile::with_units(window.line_size, window.clock, window.scope);
+        self.units.get_or_insert_with(units).check(window.line_size, window.clock, window.scope)?;
         let own = self.threads.entry(window.thread).or_default();
         let (mut ended, mut at_once) = (0, 0);
         for (started_in, _, count, _) in window.outcomes() {
@@ -72,6 +81,7 @@ impl OpenSamples {
         while own.windows.len() > 1 && own.windows.front().is_some_and(|first| first.open == 0) {
             own.windows.pop_front();
         }
+        Ok(())
     }
 
     /// The share, from 0 to 1, of the samples started in a window of `thread` that have not ended; 0 if it started none.

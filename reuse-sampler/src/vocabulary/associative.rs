@@ -5,7 +5,7 @@
 //! number T of different lines that it takes until A are in one set has a negative binomial distribution, and the
 //! set-associative cache is a mixture of fully associative ones: one of size T, drawn anew for each access.
 
-use crate::{CacheLines, CacheModel, Error, Evaluator, LineSize, MissRatioCurve, Reuse};
+use crate::{CacheLines, CacheModel, Error, Evaluator, LineSize, MissRatioCurve, Reuse, Scope};
 
 /// Sizes that stand for the distribution of T, each for the same share of it.
 const STRATA: u32 = 128;
@@ -140,6 +140,10 @@ impl<M: CacheModel> CacheModel for SetAssociative<M> {
         self.model.line_size()
     }
 
+    fn scope(&self) -> Scope {
+        self.model.scope()
+    }
+
     fn at(&self, size: CacheLines) -> Evaluator<'_> {
         let sizes = self.sizes(size);
         let share = 1.0 / sizes.len() as f64;
@@ -161,7 +165,7 @@ impl<M: CacheModel> CacheModel for SetAssociative<M> {
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
-        MissRatioCurve { line_size: self.line_size(), points }
+        MissRatioCurve { line_size: self.line_size(), scope: self.scope(), points }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::{CacheLines, Clock, Error, LineSize, Reuse, ReuseDistance, ReuseDistribution, ReuseProfile};
+use crate::{
+    CacheLines, Clock, Error, LineSize, Reuse, ReuseDistance, ReuseDistribution, ReuseProfile, Scope,
+};
 
 /// What a cache of a given size does to one access, and to all of them.
 ///
@@ -12,6 +14,11 @@ use crate::{CacheLines, Clock, Error, LineSize, Reuse, ReuseDistance, ReuseDistr
 pub trait CacheModel {
     /// Line size of the profile the model was fitted to.
     fn line_size(&self) -> LineSize;
+
+    /// Scope of the profile the model was fitted to: each thread by itself, as by default, or all threads together.
+    fn scope(&self) -> Scope {
+        Scope::Private
+    }
 
     /// Prepares the answer for single accesses at one cache size.
     fn at(&self, size: CacheLines) -> Evaluator<'_>;
@@ -36,12 +43,12 @@ pub trait CacheModel {
     /// Miss ratio at each of `sizes`, in their order.
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
-        MissRatioCurve { line_size: self.line_size(), points }
+        MissRatioCurve { line_size: self.line_size(), scope: self.scope(), points }
     }
 
     /// Evaluates a curve anew, at the sizes it has: for whoever asks again and again, and must not allocate.
     fn curve_into(&self, curve: &mut MissRatioCurve) {
-        curve.line_size = self.line_size();
+        (curve.line_size, curve.scope) = (self.line_size(), self.scope());
         for (size, miss_ratio) in &mut curve.points {
             *miss_ratio = self.miss_ratio(*size);
         }
@@ -52,9 +59,10 @@ pub trait CacheModel {
     /// unresolved counts as a miss; an empty one gives 0.
     ///
     /// # Errors
-    /// [`Error::MixedLineSizes`] and [`Error::MixedClocks`] if `other` does not count lines or distances as the model's profile.
+    /// [`Error::MixedLineSizes`], [`Error::MixedClocks`] and [`Error::MixedScopes`] if `other` does not count lines or
+    /// distances as the model's profile.
     fn miss_ratio_of(&self, other: &ReuseProfile, size: CacheLines) -> Result<f64, Error> {
-        ReuseProfile::with_units(self.line_size(), Clock::Accesses, other.scope()).check_alike(other)?;
+        ReuseProfile::with_units(self.line_size(), Clock::Accesses, self.scope()).check_alike(other)?;
         Ok(self.at(size).miss_ratio(&other.distribution()))
     }
 }
@@ -65,6 +73,9 @@ macro_rules! through_pointer {
         impl<M: CacheModel + ?Sized> CacheModel for $pointer {
             fn line_size(&self) -> LineSize {
                 (**self).line_size()
+            }
+            fn scope(&self) -> Scope {
+                (**self).scope()
             }
             fn at(&self, size: CacheLines) -> Evaluator<'_> {
                 (**self).at(size)
@@ -100,6 +111,7 @@ through_pointer!(&M, Box<M>, std::sync::Arc<M>);
 ///
 /// sqrt((floor * min(1, m(L) / 0.001, (1 - m(L)) / 0.001))^2 + (slope * (m(L/2) - m(2L)))^2).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ModelError {
     /// Standard error where the curve is level and a thousandth of the accesses or more hit and miss.
     pub floor: f64,
@@ -117,7 +129,8 @@ impl ModelError {
     }
 }
 
-/// A model prepared for one cache size: the probability that an access misses, by its reuse distance.
+/// A model prepared for one cache size: the probability that an access misses, by its reuse distance. Like a
+/// [`ReuseDistribution`], it carries no units any more; [`CacheModel::miss_ratio_of`] checks them.
 pub struct Evaluator<'a>(Kind<'a>);
 
 enum Kind<'a> {
@@ -186,6 +199,9 @@ impl Evaluator<'_> {
 pub struct MissRatioCurve {
     /// Line size that converts lines to bytes.
     pub line_size: LineSize,
+    /// Whose cache it is of, where there are several threads.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Scope::is_private"))]
+    pub scope: Scope,
     /// Cache size and miss ratio (misses per access), in the order asked for.
     pub points: Vec<(CacheLines, f64)>,
 }

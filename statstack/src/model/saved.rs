@@ -1,6 +1,6 @@
 //! The stored form of a fitted model, with a version.
 
-use reuse_sampler::{LineSize, ReuseDistribution};
+use reuse_sampler::{LineSize, ReuseDistribution, Scope};
 use serde::{Deserialize, Serialize};
 
 use super::{Law, StatStack};
@@ -15,9 +15,17 @@ const VERSION: u32 = 1;
 pub(super) struct Saved {
     version: u32,
     line_size: LineSize,
+    #[serde(default, skip_serializing_if = "is_private")]
+    scope: Scope,
     sum: Law,
     distribution: ReuseDistribution,
     deviations: Vec<Knot>,
+}
+
+/// Whether it need not be written: what is read without a scope is private.
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks
+fn is_private(scope: &Scope) -> bool {
+    *scope == Scope::Private
 }
 
 impl From<StatStack> for Saved {
@@ -25,6 +33,7 @@ impl From<StatStack> for Saved {
         Self {
             version: VERSION,
             line_size: model.line_size,
+            scope: model.scope,
             sum: model.asked,
             deviations: model.correction.knots().to_vec(),
             distribution: model.distribution,
@@ -36,7 +45,7 @@ impl TryFrom<Saved> for StatStack {
     type Error = Error;
 
     fn try_from(saved: Saved) -> Result<Self, Error> {
-        let Saved { version, line_size, sum, distribution, deviations } = saved;
+        let Saved { version, line_size, scope, sum, distribution, deviations } = saved;
         if version != VERSION {
             return Err(Error::FormatVersion { found: version, known: VERSION });
         }
@@ -49,7 +58,7 @@ impl TryFrom<Saved> for StatStack {
             return Err(Error::Damaged { what });
         }
         let correction = Correction::of_knots(deviations).map_err(|what| Error::Damaged { what })?;
-        let mut model = Self { distribution, correction, ..Self::unfitted(line_size, sum) };
+        let mut model = Self { distribution, correction, ..Self::unfitted(line_size, scope, sum) };
         model.sum_up();
         if is_corrected {
             model.correct();

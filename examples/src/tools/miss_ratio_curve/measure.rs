@@ -112,7 +112,7 @@ pub fn sample(
     while let Some(window) = sampler.next_window(plan)? {
         let accesses = add(&window)?;
         threads.insert(window.thread);
-        observer.add(&window);
+        observer.add(&window)?;
         if !incomplete && !watch.goes_on(accesses) {
             incomplete = true;
             sampler.stop()?;
@@ -141,6 +141,12 @@ pub struct Fit<'a> {
     pub observer: &'a Observer,
     /// The cache whose hot spots are asked for.
     pub hot_spots: Option<&'a Hierarchy>,
+}
+
+impl Fit<'_> {
+    fn spots(&self, model: &impl CacheModel) -> Result<Option<Spots>, Failure> {
+        Ok(self.hot_spots.map_or(Ok(None), |hierarchy| self.observer.spots(model, hierarchy))?)
+    }
 }
 
 /// Fits a model to each part, of so many accesses and samples together, and averages their curves.
@@ -220,7 +226,7 @@ fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler
     let invalidated = settings.sizes.iter().map(|&size| taken_away(parts, &model, size)).collect();
     let caches = |size| model.parts().iter().map(|(_, model)| model.at(size)).collect();
     let kinds = settings.observer.kinds(parts, settings.sizes, caches);
-    let spots = settings.hot_spots.and_then(|hierarchy| settings.observer.spots(&model, hierarchy));
+    let spots = settings.spots(&model)?;
     let Some(bootstrap) = &settings.bootstrap else {
         return Ok(Curve { points, invalidated, intervals: None, kinds, spots });
     };
@@ -254,7 +260,7 @@ fn curve_in_time(parts: &[Part], settings: &Fit<'_>) -> Result<Curve, Failure> {
         invalidated: vec![0.0; settings.sizes.len()],
         intervals: intervals.transpose()?,
         kinds: settings.observer.kinds(parts, settings.sizes, |size| model.by_part(size, &accesses)),
-        spots: settings.hot_spots.and_then(|hierarchy| settings.observer.spots(&model, hierarchy)),
+        spots: settings.spots(&model)?,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reuse_sampler::replay::{Event, EventSource, Strides};
 use reuse_sampler::{
-    Access, AccessKind, Advice, CacheLines, CacheModel, Evaluator, Hint, HotSpot, HotSpots, LineSize,
+    Access, AccessKind, Advice, CacheLines, CacheModel, Error, Evaluator, Hint, HotSpot, HotSpots, LineSize,
     ReuseDistribution, SamplerError, Window,
 };
 use serde::Serialize;
@@ -40,14 +40,13 @@ impl Observer {
     }
 
     /// Adds a window.
-    pub fn add(&mut self, window: &Window) {
+    ///
+    /// # Errors
+    /// [`Error`] for a window of other units than the first.
+    pub fn add(&mut self, window: &Window) -> Result<(), Error> {
         self.strides.add(&window.strides);
-        for sample in &window.samples {
-            self.kinds.add(sample, |site| site.kind);
-            if let Some(instructions) = &mut self.instructions {
-                instructions.add(sample, |site| (site.pc, site.kind));
-            }
-        }
+        self.kinds.add(window, |site| site.kind)?;
+        self.instructions.as_mut().map_or(Ok(()), |spots| spots.add(window, |site| (site.pc, site.kind)))
     }
 
     /// Miss ratios of loads and of stores at each size; `None` where there are none.
@@ -67,7 +66,7 @@ impl Observer {
                     if kind == AccessKind::Load { &part.arrivals.loads } else { &part.arrivals.stores };
                 (arrived.total_weight() as f64, arrived.distribution())
             });
-            let first = self.kinds.arrivals(&kind, self.line_size);
+            let first = self.kinds.arrivals(&kind);
             (arrived.collect::<Vec<_>>(), first.map_or(0.0, |profile| profile.dangling_weight() as f64))
         };
         let kinds = [AccessKind::Load, AccessKind::Store].map(of_kind);
@@ -90,12 +89,15 @@ impl Observer {
     }
 
     /// The instructions by their misses in a cache, and what could be done; `None` if they were not kept apart.
-    pub fn spots(&self, model: &impl CacheModel, hierarchy: &Hierarchy) -> Option<Spots> {
-        let instructions = self.instructions.as_ref()?;
+    ///
+    /// # Errors
+    /// [`Error`] for a model of other units than the windows.
+    pub fn spots(&self, model: &impl CacheModel, hierarchy: &Hierarchy) -> Result<Option<Spots>, Error> {
+        let Some(instructions) = &self.instructions else { return Ok(None) };
         let ranked = instructions.rank(&model.at(hierarchy.size));
         let stride = |site: &Instruction| self.strides.of(site.0);
         let mut tips: BTreeMap<Instruction, Vec<Tip>> = BTreeMap::new();
-        for advice in instructions.advise(model, &hierarchy.levels, stride) {
+        for advice in instructions.advise(model, &hierarchy.levels, stride)? {
             let site = advice.site;
             let tip = Tip::from(advice);
             if tip.hint != "prefetch" || site.1 == AccessKind::Load {
@@ -127,7 +129,7 @@ impl Observer {
                 advice,
             }
         };
-        Some(Spots {
+        Ok(Some(Spots {
             lines: hierarchy.size.0,
             levels: hierarchy.levels.iter().map(|level| level.bytes(self.line_size)).collect(),
             samples: instructions.samples(),
@@ -135,7 +137,7 @@ impl Observer {
             by_instruction: listed.into_iter().map(spot).collect(),
             by_code: Vec::new(),
             misses,
-        })
+        }))
     }
 }
 

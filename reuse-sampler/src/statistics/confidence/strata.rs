@@ -88,8 +88,8 @@ impl Bootstrap {
     ///
     /// # Errors
     /// What `fit` answers; [`Error::NoGroups`] if no part has a sample, [`Error::GroupWeight`] for a weight that is
-    /// negative or not finite, [`Error::CoveredShare`], [`Error::MixedLineSizes`] and [`Error::MixedClocks`] for windows that cannot be
-    /// merged.
+    /// negative or not finite, [`Error::CoveredShare`], [`Error::MixedLineSizes`], [`Error::MixedClocks`] and
+    /// [`Error::MixedScopes`] for windows that were observed otherwise than the first.
     ///
     /// # Limits
     /// Phases that no window fell into have no interval. What a model gets wrong is known from other programs than the
@@ -118,6 +118,10 @@ impl Bootstrap {
                 }
                 _ => {}
             }
+        }
+        let mut windows = strata.iter().flat_map(|stratum| stratum.windows);
+        if let Some(first) = windows.next() {
+            windows.try_for_each(|other| first.check_alike(other))?;
         }
         let sampled = |s: &&Stratum<'_>| s.weight > 0.0 && s.windows.iter().any(|w| !w.is_empty());
         let largest = strata.iter().filter(sampled).map(|s| s.weight).fold(0.0, f64::max);

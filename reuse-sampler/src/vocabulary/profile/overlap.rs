@@ -83,6 +83,7 @@ impl Sums {
 
 /// What overlapping samples show of the stack distances (s) of accesses with similar reuse distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct StackEstimate {
     /// Smallest reuse distance among them.
