@@ -348,8 +348,15 @@ mod parquet {
             profile.phases[1].phase = format!("B{}", names.0);
             profile.program = names.1;
             profile.set_section(section.0, &section.1).unwrap();
+            let mut numbers = std::collections::HashSet::new();
+            profile.phases.iter_mut().for_each(|phase| (phase.windows, phase.profiled) = (0, 0));
             for (window, thread, instructions, accesses, first) in windows {
-                let phase = profile.phases[usize::from(!first)].phase.clone();
+                if !numbers.insert(window) {
+                    continue;
+                }
+                let phase = &mut profile.phases[usize::from(!first)];
+                phase.windows += 1;
+                let phase = phase.phase.clone();
                 profile.windows.push(ProfiledWindow { window, thread, instructions, accesses, phase });
             }
             there_and_back(&profile) == json(&profile)

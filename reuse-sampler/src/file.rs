@@ -11,7 +11,7 @@
 //! | `line_size` | of all profiles, in bytes |
 //! | `scope` | `"private"`: distances are counted within a thread, also where the key is missing; `"shared"`: within the process |
 //! | `phases` | one object for each phase, the one with most accesses first: see [`ProfiledPhase`] |
-//! | `windows` | one object for each window, in order: see [`ProfiledWindow`] |
+//! | `windows` | one object for each window, in order: see [`ProfiledWindow`]. All of them, or none |
 //! | `sections` | whatever other crates and programs add, by name: see [`PhaseProfile::section`]. Parsed when asked for |
 //!
 //! A file of 33 phases and 10,000 windows (1.3 MB) is read, and each phase's model fitted, in 9 ms on one core.
@@ -29,7 +29,7 @@
 //! # Ok::<(), reuse_sampler::file::FileError>(())
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;
@@ -63,7 +63,7 @@ pub enum FileError {
         found: String,
     },
     /// A version that is not known.
-    #[error("version {found} of the phase profile: versions up to {VERSION} are read; use a newer program")]
+    #[error("version {found} of the phase profile: {}", version_remedy(*found))]
     Version {
         /// The file's version.
         found: u32,
@@ -78,6 +78,16 @@ pub enum FileError {
         /// Why.
         problem: &'static str,
     },
+    /// A phase of more or fewer windows than are listed.
+    #[error("phase {phase:?} of {windows} windows, of which {listed} are listed: list all windows, or none")]
+    Windows {
+        /// Its name.
+        phase: String,
+        /// How many it says it has.
+        windows: u64,
+        /// How many are listed.
+        listed: u64,
+    },
     /// A section that is not what the caller expects.
     #[error("section {name:?}: {problem}")]
     Section {
@@ -86,6 +96,14 @@ pub enum FileError {
         /// What the parser found.
         problem: String,
     },
+}
+
+fn version_remedy(found: u32) -> String {
+    if found > VERSION {
+        format!("versions up to {VERSION} are read; use a newer program")
+    } else {
+        "the first one is 1; record the profile again".to_owned()
+    }
 }
 
 /// A phase of a run.
@@ -137,7 +155,7 @@ impl ProfiledPhase {
 /// A window of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfiledWindow {
-    /// Its number.
+    /// Its number, which no other window of the run has.
     pub window: u64,
     /// Its thread.
     pub thread: u32,
@@ -195,7 +213,7 @@ impl TryFrom<Stored> for PhaseProfile {
     fn try_from(stored: Stored) -> Result<Self, FileError> {
         let Stored { format, version, program, incomplete, line_size, scope, phases, windows, sections } =
             stored;
-        (Kind { format, version }).known()?;
+        (Kind { format, version: Some(version) }).known()?;
         let mut profile = Self::new(program, LineSize::B64);
         (profile.incomplete, profile.line_size, profile.scope) = (incomplete, line_size, scope);
         (profile.phases, profile.windows, profile.sections) = (phases, windows, sections);
@@ -292,8 +310,7 @@ impl PhaseProfile {
     /// Reads and checks a profile.
     ///
     /// # Errors
-    /// [`FileError`]: what cannot be read, another format or a newer version, profiles at several line sizes, phases of
-    /// one name, and windows or loans of phases that are not there.
+    /// [`FileError`]: what cannot be read, another format or an unknown version, and what [`check`](Self::check) refuses.
     pub fn read(mut input: impl Read) -> Result<Self, FileError> {
         let mut text = Vec::new();
         input.read_to_end(&mut text)?;
@@ -324,8 +341,9 @@ impl PhaseProfile {
     ///
     /// # Errors
     /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name,
-    /// windows or loans of phases that are not there, loans to oneself, more windows profiled than there are, and shares or
-    /// accesses per instruction that are no such number.
+    /// windows or loans of phases that are not there, loans to oneself, more windows profiled than there are, shares or
+    /// accesses per instruction that are no such number, windows of one number, and, unless no window is listed, a phase of
+    /// more or fewer windows than are listed of it.
     pub fn check(&self) -> Result<(), FileError> {
         let broken =
             |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });
@@ -367,6 +385,21 @@ impl PhaseProfile {
                 return broken("phase", name, "which the file does not have");
             }
         }
+        let (mut numbers, mut listed) = (HashSet::new(), HashMap::<_, u64>::new());
+        for window in &self.windows {
+            if !numbers.insert(window.window) {
+                let problem = "of which there are several: number the windows of all threads once";
+                return broken("window", &window.window.to_string(), problem);
+            }
+            *listed.entry(window.phase.as_str()).or_default() += 1;
+        }
+        for phase in &self.phases {
+            let listed = listed.get(phase.phase.as_str()).copied().unwrap_or(0);
+            if phase.windows != listed && !self.windows.is_empty() {
+                let (phase, windows) = (phase.phase.clone(), phase.windows);
+                return Err(FileError::Windows { phase, windows, listed });
+            }
+        }
         Ok(())
     }
 }
@@ -375,7 +408,7 @@ impl PhaseProfile {
 #[serde(default)]
 struct Kind {
     format: String,
-    version: u32,
+    version: Option<u32>, // none: what is read says that it is missing
 }
 
 impl Kind {
@@ -383,9 +416,9 @@ impl Kind {
         if self.format != FORMAT {
             return Err(FileError::Format { found: self.format });
         }
-        if self.version > VERSION {
-            return Err(FileError::Version { found: self.version });
+        match self.version {
+            Some(found) if found != VERSION => Err(FileError::Version { found }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

@@ -130,6 +130,14 @@ fn newer_keys_are_ignored_and_newer_versions_refused() {
     let newer = text.replacen("\"version\":1", "\"version\":2", 1);
     let message = read(&newer).unwrap_err().to_string();
     assert_eq!(message, "version 2 of the phase profile: versions up to 1 are read; use a newer program");
+    let none = read(&text.replacen("\"version\":1", "\"version\":0", 1)).unwrap_err();
+    assert!(matches!(none, FileError::Version { found: 0 }));
+    assert_eq!(
+        none.to_string(),
+        "version 0 of the phase profile: the first one is 1; record the profile again"
+    );
+    let missing = read(&text.replacen("\"version\":1,", "", 1)).unwrap_err().to_string();
+    assert!(missing.contains("missing field `version`"), "{missing}");
     let other = read("{\"format\":\"cache-curve\",\"version\":9}").unwrap_err();
     assert!(matches!(other, FileError::Format { found } if found == "cache-curve"));
     assert!(matches!(read("{"), Err(FileError::Syntax(_))));
@@ -149,6 +157,23 @@ fn contradictions_are_named() {
         "phase \"Z\", which the file does not have"
     );
     assert_eq!(broken(|p| p.phases[1].phase = "A".into()), "phase \"A\", of which there are several");
+    assert_eq!(
+        broken(|p| p.windows[2].window = 0),
+        "window \"0\", of which there are several: number the windows of all threads once"
+    );
+    for change in
+        [|p: &mut PhaseProfile| p.phases[0].windows = 3, |p: &mut PhaseProfile| drop(p.windows.pop())]
+    {
+        let message = broken(change);
+        assert!(message.ends_with("are listed: list all windows, or none"), "{message}");
+    }
+    assert_eq!(
+        broken(|p| p.windows.truncate(1)),
+        "phase \"A\" of 2 windows, of which 1 are listed: list all windows, or none"
+    );
+    let mut unlisted = example(LineSize::B64, 3);
+    unlisted.windows.clear();
+    assert_eq!(read(&stored(&unlisted)).unwrap(), unlisted);
     assert_eq!(
         broken(|p| p.phases[0].profiled = 9),
         "phase \"A\", of which more windows were profiled than it has"
