@@ -355,7 +355,7 @@ impl CacheModel for StatCache {
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, 0.0)).collect();
-        let mut curve = MissRatioCurve { line_size: self.line_size, scope: self.scope, points };
+        let mut curve = MissRatioCurve::new(self.line_size, self.scope, points);
         self.curve_into(&mut curve);
         curve
     }

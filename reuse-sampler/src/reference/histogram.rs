@@ -72,6 +72,6 @@ impl StackHistogram {
         let accesses = self.accesses.max(1) as f64;
         let ratios = self.misses(sizes).into_iter().map(|misses| misses as f64 / accesses);
         let points = sizes.iter().copied().zip(ratios).collect();
-        MissRatioCurve { line_size, scope: Scope::Private, points }
+        MissRatioCurve::new(line_size, Scope::Private, points)
     }
 }

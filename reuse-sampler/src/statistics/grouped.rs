@@ -282,6 +282,6 @@ impl<M: CacheModel> CacheModel for Grouped<M> {
         for (_, ratio) in &mut points {
             *ratio = ratio.clamp(0.0, 1.0);
         }
-        crate::MissRatioCurve { line_size: self.line_size, scope: self.scope(), points }
+        crate::MissRatioCurve::new(self.line_size, self.scope(), points)
     }
 }

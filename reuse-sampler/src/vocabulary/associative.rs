@@ -165,7 +165,7 @@ impl<M: CacheModel> CacheModel for SetAssociative<M> {
 
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
-        MissRatioCurve { line_size: self.line_size(), scope: self.scope(), points }
+        MissRatioCurve::new(self.line_size(), self.scope(), points)
     }
 }
 

@@ -43,7 +43,7 @@ pub trait CacheModel {
     /// Miss ratio at each of `sizes`, in their order.
     fn curve(&self, sizes: &[CacheLines]) -> MissRatioCurve {
         let points = sizes.iter().map(|&size| (size, self.miss_ratio(size))).collect();
-        MissRatioCurve { line_size: self.line_size(), scope: self.scope(), points }
+        MissRatioCurve::new(self.line_size(), self.scope(), points)
     }
 
     /// Evaluates a curve anew, at the sizes it has: for whoever asks again and again, and must not allocate.
@@ -196,6 +196,7 @@ impl Evaluator<'_> {
 /// Miss ratio over cache size.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct MissRatioCurve {
     /// Line size that converts lines to bytes.
     pub line_size: LineSize,
@@ -204,4 +205,12 @@ pub struct MissRatioCurve {
     pub scope: Scope,
     /// Cache size and miss ratio (misses per access), in the order asked for.
     pub points: Vec<(CacheLines, f64)>,
+}
+
+impl MissRatioCurve {
+    /// A curve of these points.
+    #[must_use]
+    pub const fn new(line_size: LineSize, scope: Scope, points: Vec<(CacheLines, f64)>) -> Self {
+        Self { line_size, scope, points }
+    }
 }
