@@ -170,7 +170,7 @@ impl Table {
         let mut text = String::new();
         for line in [&self.title, &self.note] {
             if !line.is_empty() {
-                text += &format!("{line}\n");
+                text += &format!("{}\n", wrapped(line));
             }
         }
         if !text.is_empty() {
@@ -253,21 +253,70 @@ impl Table {
     }
 }
 
-/// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left.
+/// Columns of a terminal that a table may take.
+pub const WIDTH: usize = 100;
+
+/// Columns as wide as their widest cell; numbers to the right, the first and the last column to the left. Columns that do not
+/// fit in [`WIDTH`] follow below, each time after the first column.
 fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
+    let first = widths.first().copied().unwrap_or(0).min(WIDTH / 2);
     let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().enumerate().map(|(c, cell)| {
-            let pad = " ".repeat(widths[c] - cell.chars().count());
-            if c == 0 || c == columns - 1 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+    let mut from = 1;
+    loop {
+        let mut free = WIDTH - first;
+        let fits = |c: &usize| {
+            let room = free.checked_sub(2 + widths[*c]);
+            free = room.unwrap_or(free);
+            room.is_some()
+        };
+        // One column always goes in, cut to the room there is.
+        let to = (from..columns).take_while(fits).last().map_or((from + 1).min(columns), |last| last + 1);
+        let most = |c: usize| if c == 0 { first } else { widths[c].min(WIDTH - first - 2) };
+        for row in rows {
+            let cells = std::iter::once(0).chain(from..to).filter_map(|c| {
+                let cell = shortened(row.get(c)?, most(c));
+                let pad = " ".repeat(most(c) - cell.chars().count());
+                Some(if c == 0 || c == columns - 1 { cell + &pad } else { pad + &cell })
+            });
+            text += cells.collect::<Vec<_>>().join("  ").trim_end();
+            text.push('\n');
+        }
+        if to >= columns {
+            return text;
+        }
         text.push('\n');
+        from = to;
     }
-    text
+}
+
+/// At most so many letters: of a longer text the beginning and the end.
+fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let end = most.saturating_sub(1) / 3;
+    let begin = most.saturating_sub(1 + end);
+    text.chars().take(begin).chain(['…']).chain(text.chars().skip(length - end)).collect()
+}
+
+/// Lines of at most [`WIDTH`], broken between words.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// The figures at the top of a page: value and what it is.
@@ -280,6 +329,8 @@ pub fn tiles(tiles: &[(String, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use quickcheck::quickcheck;
+
     use super::*;
 
     #[test]
@@ -295,6 +346,39 @@ mod tests {
         assert_eq!(hidden.rows, whole.rows[1..]);
         assert_eq!(table.rows.len(), 2);
         assert_eq!(table.rows[1], ["2 others".into(), Cell::Share(0.5), Cell::Count(5), "".into()]);
+    }
+
+    quickcheck! {
+        /// Whatever the cells, no line is longer, each column is shown once, and short tables are as they were.
+        fn tables_fit_a_hundred_columns(rows: Vec<Vec<String>>, lengths: Vec<u8>) -> bool {
+            let lengths: Vec<usize> = lengths.iter().map(|&n| usize::from(n % 64)).collect();
+            let columns = lengths.len().max(1);
+            let header: Vec<String> = (0..columns).map(|c| format!("<{c}>")).collect();
+            let cell = |(c, text): (usize, &String)| {
+                let text: String = text.chars().map(|x| if x.is_ascii_graphic() { x } else { 'x' }).collect();
+                text + &"y".repeat(lengths.get(c).copied().unwrap_or(0))
+            };
+            let body = rows.iter().map(|row| row.iter().take(columns).enumerate().map(cell).collect());
+            let all: Vec<Vec<String>> = std::iter::once(header.clone()).chain(body).collect();
+            let text = align(&all);
+            text.lines().all(|line| line.chars().count() <= WIDTH)
+                && header.iter().skip(1).all(|name| text.matches(name.as_str()).count() >= 1)
+        }
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_below() {
+        let mut table = Table::bare(&["phase", "share", "windows", "code"]);
+        table.rows.push(vec!["A".into(), Cell::Share(0.5), Cell::Count(5), "x".repeat(84).as_str().into()]);
+        let code = format!("phase  code\nA      {}\n", "x".repeat(84));
+        assert_eq!(table.text(), format!("phase   share  windows\nA      50.0 %        5\n\n{code}"));
+        let long = format!("a{}z", "x".repeat(120));
+        table.rows[0][3] = long.as_str().into();
+        let text = table.text();
+        assert!(
+            text.contains("…x") && text.ends_with("z\n") && text.lines().all(|l| l.chars().count() <= WIDTH)
+        );
+        assert_eq!(wrapped(&"word ".repeat(30)).lines().map(str::len).max(), Some(99));
     }
 
     #[test]

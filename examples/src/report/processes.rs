@@ -8,7 +8,7 @@ use super::{Table, count};
 /// Rows of the table; the JSON has them all.
 const ROWS: usize = 16;
 /// Characters of a command in the table.
-const COMMAND: usize = 60;
+const COMMAND: usize = 50;
 
 /// A process as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

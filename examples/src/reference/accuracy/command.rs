@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
 use crate::cli::{CommandLine, Common, Failure};
+use crate::report::Table;
 use crate::target::Backend;
 use crate::traces::{TraceFile, format_of, trace_program};
 use crate::workloads::Workload;
@@ -326,36 +327,41 @@ fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             out,
             "{name}: {accesses} accesses to {touched_lines} lines, {samples} samples, {phases} phases"
         )?;
-        write!(out, "{:44}", "cache size in lines")?;
-        for lines in &report.lines {
-            write!(out, "{lines:>8}")?;
-        }
-        writeln!(out, "    mean")?;
+        let row = |name: String, cells: &mut dyn Iterator<Item = String>, last: String| {
+            std::iter::once(name).chain(cells).chain([last]).collect::<Vec<String>>()
+        };
+        let lines = &mut report.lines.iter().map(u64::to_string);
+        let mut rows = vec![row("cache size in lines".to_owned(), lines, "mean".to_owned())];
         for (name, ratios) in [("exact LRU, %", &trace.exact_lru), ("exact random, %", &trace.exact_random)] {
-            write!(out, "{name:44}")?;
-            for ratio in ratios {
-                write!(out, "{:>8.3}", 100.0 * ratio)?;
-            }
-            writeln!(out)?;
+            rows.push(row(
+                name.to_owned(),
+                &mut ratios.iter().map(|&ratio| in_percent(ratio)),
+                String::new(),
+            ));
         }
-        for row in &trace.models {
-            write!(out, "{:44}", format!("{}, by {}", row.model, row.grouping))?;
-            for error in &row.errors {
-                write!(out, "{error:>+8.3}")?;
-            }
-            writeln!(out, "{:>8.4}", row.mean_absolute_error)?;
+        for model in &trace.models {
+            let mean = format!("{:.4}", model.mean_absolute_error);
+            let name = format!("{}, by {}", model.model, model.grouping);
+            rows.push(row(name, &mut model.errors.iter().map(|&error| signed(error)), mean));
         }
-        for row in &trace.intervals {
-            write!(out, "{:44}", format!("{}, half the 95 % interval", row.model))?;
-            for (low, high) in row.low.iter().zip(&row.high) {
-                write!(out, "{:>8.3}", 50.0 * (high - low))?;
-            }
-            writeln!(out, "  {:.0} % hold", 100.0 * row.holding)?;
+        for model in &trace.intervals {
+            let halves = model.low.iter().zip(&model.high).map(|(low, high)| in_percent(0.5 * (high - low)));
+            let name = format!("{}, half the 95 % interval", model.model);
+            rows.push(row(name, &mut { halves }, format!("{:.0} % hold", 100.0 * model.holding)));
         }
         for sets in &trace.sets {
-            write_sets(sets, out)?;
+            let name = format!("{} ways, {}, simulated, %", sets.ways, sets.policy);
+            let simulated = &mut sets.simulated.iter().map(|&ratio| in_percent(ratio));
+            rows.push(row(name, simulated, String::new()));
+            let kinds =
+                [("model as it is", Some(&sets.errors)), ("in random sets", sets.errors_in_sets.as_ref())];
+            for (name, errors) in kinds {
+                let Some(errors) = errors else { continue };
+                let mean = format!("{:.4}", mean_absolute(errors));
+                rows.push(row(format!("  {name}"), &mut errors.iter().map(|&error| signed(error)), mean));
+            }
         }
-        writeln!(out)?;
+        writeln!(out, "{}", Table::from(rows).text())?;
     }
     writeln!(out, "mean absolute error over all traces and sizes, percentage points")?;
     for mean in &report.mean_absolute_error {
@@ -380,20 +386,10 @@ fn write_tables(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn write_sets(sets: &Sets, out: &mut dyn Write) -> io::Result<()> {
-    let name = format!("{} ways, {}", sets.ways, sets.policy);
-    write!(out, "{:44}", format!("{name}, simulated, %"))?;
-    for ratio in &sets.simulated {
-        write!(out, "{:>8.3}", 100.0 * ratio)?;
-    }
-    let rows = [("model as it is", Some(&sets.errors)), ("in random sets", sets.errors_in_sets.as_ref())];
-    for (row, errors) in rows {
-        let Some(errors) = errors else { continue };
-        write!(out, "\n{:44}", format!("  {row}"))?;
-        for error in errors {
-            write!(out, "{error:>+8.3}")?;
-        }
-        write!(out, "{:>8.4}", mean_absolute(errors))?;
-    }
-    writeln!(out)
+fn in_percent(ratio: f64) -> String {
+    format!("{:.3}", 100.0 * ratio)
+}
+
+fn signed(points: f64) -> String {
+    format!("{points:+.3}")
 }

@@ -10,7 +10,7 @@ use super::played::Played;
 use super::suite::{Group, Results};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::percent;
+use crate::report::{Table, percent};
 
 /// One JSON object with an entry for each trace.
 pub fn played_json(args: &Args, model: Model, programs: &[Played]) -> Value {
@@ -24,43 +24,37 @@ pub fn played_json(args: &Args, model: Model, programs: &[Played]) -> Value {
 
 /// A table with a row for each trace.
 pub fn played_table(out: &mut dyn Write, model: Model, programs: &[Played]) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:<24} {:>23}  {:>32}  {:>32}",
-        "", "alone", "together, simulated", "together, predicted"
-    )?;
-    let columns = ["miss ratio", "CPI", "miss ratio", "CPI", "lines", "miss ratio", "CPI", "lines"];
-    writeln!(
-        out,
-        "{:<24} {:>12} {:>10}  {:>12} {:>10} {:>8}  {:>12} {:>10} {:>8}  CPI error",
+    let columns = [
         "program",
-        columns[0],
-        columns[1],
-        columns[2],
-        columns[3],
-        columns[4],
-        columns[5],
-        columns[6],
-        columns[7]
-    )?;
+        "alone: misses",
+        "CPI",
+        "together: misses",
+        "CPI",
+        "lines",
+        "predicted: misses",
+        "CPI",
+        "lines",
+        "CPI error",
+    ];
+    let mut rows = vec![columns.map(str::to_owned).to_vec()];
     for Played { name, solo, predicted, simulated, .. } in programs {
-        writeln!(
-            out,
-            "{name:<24} {:>12} {:>10.4}  {:>12} {:>10.4} {:>8.0}  {:>12} {:>10.4} {:>8.0}  {:+.2} %",
+        rows.push(vec![
+            name.clone(),
             percent(solo.miss_ratio),
-            solo.cpi,
+            format!("{:.4}", solo.cpi),
             percent(simulated.miss_ratio),
-            simulated.cpi,
-            simulated.share_lines,
+            format!("{:.4}", simulated.cpi),
+            format!("{:.0}", simulated.share_lines),
             percent(predicted.miss_ratio),
-            predicted.cpi,
-            predicted.share_lines,
-            100.0 * (predicted.cpi / simulated.cpi - 1.0)
-        )?;
+            format!("{:.4}", predicted.cpi),
+            format!("{:.0}", predicted.share_lines),
+            format!("{:+.2} %", 100.0 * (predicted.cpi / simulated.cpi - 1.0)),
+        ]);
     }
+    write!(out, "{}", Table::from(rows).text())?;
     writeln!(
         out,
-        "\nmiss ratio: shared-cache misses per memory access; predicted by StatCC with {}",
+        "\nmisses: of the shared cache, per memory access; together: simulated; predicted by StatCC with {}",
         model.name()
     )
 }
