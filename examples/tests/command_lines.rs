@@ -58,6 +58,12 @@ fn helps<A: CommandLine>() {
             );
         }
     }
+    for sub in command::<A>().get_subcommands_mut() {
+        let help = sub.render_long_help().to_string();
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        let own = format!("cargo run --release --example {name} -- {} ", sub.get_name());
+        assert!(help.matches(&own).count() > 1, "{help}");
+    }
     assert!(A::EXAMPLES.len() > 1, "{name}");
     for (_, arguments) in A::EXAMPLES {
         let line = std::iter::once(name.clone()).chain(words(arguments));

@@ -100,16 +100,25 @@ pub fn invoke<A: CommandLine, I: IntoIterator<Item: Into<OsString> + Clone>>(
     })
 }
 
-/// The command with its examples, and help of at most 100 columns.
+/// The command with its examples, and help of at most 100 columns. A subcommand has those that begin with its name.
 pub fn command<A: CommandLine>() -> clap::Command {
-    let command = A::command();
+    let mut command = A::command();
+    let name = command.get_name().to_owned();
     let example = |(what, arguments): &(&str, &str)| {
         let separator = if arguments.is_empty() { "" } else { " -- " };
-        format!("  # {what}\n  cargo run --release --example {}{separator}{arguments}", command.get_name())
+        format!("  # {what}\n  cargo run --release --example {name}{separator}{arguments}")
     };
-    let examples: Vec<String> = A::EXAMPLES.iter().map(example).collect();
-    let help = format!("Examples:\n{}", examples.join("\n"));
-    command.max_term_width(100).after_help(help)
+    let help = |begin: &str| {
+        let of_it = A::EXAMPLES.iter().filter(|(_, arguments)| arguments.starts_with(begin));
+        format!("Examples:\n{}", of_it.map(example).collect::<Vec<_>>().join("\n"))
+    };
+    let subcommands: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for sub in &subcommands {
+        command = command.mut_subcommand(sub, |sub_command| {
+            sub_command.max_term_width(100).after_help(help(&format!("{sub} ")))
+        });
+    }
+    command.max_term_width(100).after_help(help(""))
 }
 
 /// Runs the pipeline with its output, and what else it has to say, where the command line says.
@@ -121,7 +130,7 @@ fn route<A: CommandLine>(
 ) -> Result<u8, Failure> {
     let common = args.common();
     let mut nowhere = io::sink();
-    let remarks: &mut dyn Write = if common.quiet {
+    let remarks: &mut dyn Write = if args.is_quiet() {
         super::progress::hide();
         &mut nowhere
     } else {

@@ -55,6 +55,11 @@ pub trait CommandLine: clap::Parser {
         &[]
     }
 
+    /// Whether `--quiet` was given.
+    fn is_quiet(&self) -> bool {
+        self.common().quiet
+    }
+
     /// Whether the command writes `-o` itself, because its output may not fit into memory.
     fn streams(&self) -> bool {
         false

@@ -100,7 +100,15 @@ pub struct PredictArgs {
 impl CommandLine for Args {
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         ("record a program, then predict it beside another", "record -o a.json -- sort words.txt"),
+        (
+            "the same from sparse samples, in a fraction of the time",
+            "record --sampled -o a.json -- sort words.txt",
+        ),
         ("how much slower it runs beside the other", "predict a.json b.json --out report"),
+        (
+            "who should run beside whom, from recorded profiles",
+            "predict --schedule a.json b.json c.json d.json",
+        ),
         ("how much slower a program runs beside another", "--out report a/profile.json b/curve.json"),
         ("which of four programs should share a socket", "--schedule a.json b.json c.json d.json"),
         ("the paper's table IV.1, on embedded programs", "--evaluate --llc-size 256KiB --l1-size 4KiB"),
@@ -119,6 +127,13 @@ impl CommandLine for Args {
         match &self.task {
             Some(Task::Record(args)) => &args.program,
             _ => &[],
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        match &self.task {
+            Some(Task::Record(args)) => args.quiet,
+            _ => self.common().quiet,
         }
     }
 
@@ -207,6 +222,7 @@ impl MeasureArgs {
 /// reuse times, and the chip itself go into the profile, in sections of their own. Curves that cache_pirate measured with
 /// hardware counters are taken as they are. Several runs, and profiles recorded before, become one: their sequence.
 #[derive(Clone, Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(super) struct RecordArgs {
     #[arg(skip)]
     pub common: Common,
@@ -216,6 +232,9 @@ pub(super) struct RecordArgs {
     /// Print what was recorded as one JSON object on standard output
     #[arg(long)]
     pub json: bool,
+    /// Print no progress and no remarks on standard error, only errors
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Keep curves by phase only: files of a twentieth of the size, from which the phase methods predict the same, with wider
     /// ranges, and the window methods as if every window did what its phase does
     #[arg(long)]
