@@ -108,6 +108,19 @@ fn every_clusterer_finds_the_loops_of_every_input() {
     }
 }
 
+/// Options that change nothing are named in the result, where a script sees them.
+#[test]
+fn options_that_are_not_used_are_named() {
+    let unused = ["--clusterer", "k-means", "--threshold", "0.3", "--coverage", "60"];
+    let (_, summary) = json(&[&["--workload", "few"][..], &unused].concat());
+    let notes = summary["notes"].as_array().unwrap();
+    for flag in ["--threshold is not used", "--coverage is not used"] {
+        assert!(notes.iter().any(|note| note.as_str().unwrap().contains(flag)), "{notes:?}");
+    }
+    let (_, summary) = json(&["--workload", "few", "--threshold", "0.3"]);
+    assert_eq!(summary["notes"], serde_json::json!([]));
+}
+
 /// A bound below the number of phases gives up phases, and their numbers are not used again.
 #[test]
 fn bounds_replace_phases() {

@@ -44,12 +44,6 @@ pub fn run_until(
 ) -> Result<u8, Failure> {
     // A message that nobody reads is no failure.
     let mut say = |what: &str| drop(writeln!(messages, "detect_phases: {what}"));
-    if args.idle_threshold() {
-        say(&format!("{} has no threshold: --threshold is not used", args.clusterer.name()));
-    }
-    if args.coverage.is_some() && args.clusterer != ClustererName::Simpoint {
-        say("only --clusterer simpoint has simulation points: --coverage is not used");
-    }
     let mut detection = Detection::new(args)?;
     // Found before the run, not after.
     let folder = args.common.folder()?;
@@ -99,7 +93,8 @@ fn conclude(
         .into_iter()
         .filter_map(|(phase, codes)| Some((phase, DistinctView::new(codes.first()?, &mut locate))))
         .collect();
-    let notes = ended.target.as_ref().map_or_else(Vec::new, Target::notes);
+    let mut notes = unused(args);
+    notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
     let report = Report { args, found, ended: &ended, locations, distinct, transitions, processes, notes };
     let closed = lines.closed;
@@ -115,6 +110,18 @@ fn conclude(
         say(&format!("{remark}; the phases are those of the run until then"));
     }
     Ok(status)
+}
+
+/// Options that change nothing: with the result, where a script sees them too.
+fn unused(args: &Args) -> Vec<String> {
+    let mut notes = Vec::new();
+    if args.idle_threshold() {
+        notes.push(format!("{} has no threshold: --threshold is not used", args.clusterer.name()));
+    }
+    if args.coverage.is_some() && args.clusterer != ClustererName::Simpoint {
+        notes.push("only --clusterer simpoint has simulation points: --coverage is not used".to_owned());
+    }
+    notes
 }
 
 /// The library's refusal, with the flag that helps if there is one.
