@@ -340,10 +340,11 @@ mod parquet {
             section: (String, Vec<String>)
         ) -> bool {
             let number = |bits: u64| Some(f64::from_bits(bits).abs()).filter(|x| x.is_finite()).unwrap_or(0.1);
+            let share = |bits| { let x: f64 = number(bits); if x > 1.0 { x.recip() } else { x } };
             let mut profile = example();
             profile.windows.clear();
             profile.phases[0].accesses_per_instruction = Some(number(mix));
-            profile.phases[0].code = code.into_iter().map(|(name, share)| (name, number(share))).collect();
+            profile.phases[0].code = code.into_iter().map(|(name, bits)| (name, share(bits))).collect();
             profile.phases[1].hottest_code = Some(names.0.clone());
             profile.phases[1].phase = format!("B{}", names.0);
             profile.program = names.1;
