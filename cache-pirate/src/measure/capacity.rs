@@ -3,7 +3,8 @@
 //! A pirate that walks more lines than the cache has never holds them, with or without a target, and nothing
 //! that happens beside the target shows it: its time per line is always the same. So before the target runs, the
 //! pirate walks growing sizes alone. Sizes beyond what it held are not trusted; and if it could not even hold half
-//! of the cache, then the cache is smaller than stated, and no size is.
+//! of the cache, then the cache is smaller than stated, and no size is. Where lines are told by their time alone, that
+//! may be so for a moment only, or seem so: half of the cache is walked once more in the end.
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;
@@ -72,8 +73,8 @@ impl Capacity {
 /// # Cost
 /// The target stands still. Where all sizes are held, one or two walks of each, and a few of the whole cache.
 pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> Result<Capacity, T::Error> {
+    let half = half(plan);
     let line = u64::from(plan.cache.line_size);
-    let half = (plan.whole() / 2 / line * line).max(line);
     let mut sizes: Vec<u64> = sizes.iter().copied().filter(|&bytes| bytes > 0).collect();
     let mut capacity = Capacity {
         held: 0,
@@ -111,6 +112,33 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
     }
     testbed.steal(0, 1)?;
     Ok(capacity)
+}
+
+/// Half of the cache, in whole lines.
+fn half(plan: &Plan) -> u64 {
+    let line = u64::from(plan.cache.line_size);
+    (plan.whole() / 2 / line * line).max(line)
+}
+
+/// What is left of `capacity` once all of `sizes` are measured, where lines are told by their time: another program on the
+/// machine may have taken what the pirate held before, or have held up the clock at the time.
+pub(super) fn confirm<T: Testbed>(
+    testbed: &mut T,
+    plan: &Plan,
+    sizes: &[u64],
+    capacity: Capacity,
+) -> Capacity {
+    let half = half(plan);
+    if testbed.evidence() != Evidence::Timed || capacity.not_held.is_some() || capacity.held < half {
+        return capacity;
+    }
+    // Whatever is refused now was not confirmed; what was measured is not lost for it.
+    let held = holds(testbed, plan, half).unwrap_or(false) && testbed.steal(0, 1).is_ok();
+    if held {
+        return capacity;
+    }
+    let smaller = sizes.iter().copied().filter(|&bytes| bytes < half).max();
+    Capacity { held: smaller.unwrap_or(0), not_held: Some(half), ..capacity }
 }
 
 /// Whether the pirate holds `bytes` alone.

@@ -148,5 +148,11 @@ pub(super) fn run<T: Testbed>(
     }
     result.total = session.read()? - begin;
     result.suspended = session.suspended;
+    result.capacity = capacity::confirm(testbed, plan, sizes, capacity);
+    if result.capacity != capacity {
+        for interval in result.intervals.iter_mut().filter(|interval| interval.trust.is_trusted()) {
+            interval.trust = result.capacity.judge(interval.stolen);
+        }
+    }
     Ok(result)
 }

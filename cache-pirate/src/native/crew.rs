@@ -12,7 +12,7 @@ use nix::unistd::gettid;
 use super::affinity;
 use super::memory::{self, Region};
 use super::params::{Pages, Placement};
-use super::residency::{PROBES, Times, median};
+use super::residency::{PROBES, Times};
 use crate::error::PirateError;
 
 /// Lines walked between two checks of the state: some ten microseconds.
@@ -213,20 +213,19 @@ impl Crew {
         time.is_finite().then_some(time)
     }
 
-    /// What a line of `bytes` bytes costs that is in the cache, and one that is in memory: the best of a few tries.
-    /// Leaves everybody without a part.
+    /// What a line of `bytes` bytes costs that is in the cache, and one that is in memory: the best of a few tries, since
+    /// whatever disturbs them takes time. Leaves everybody without a part.
     pub(super) fn calibrate(&mut self, bytes: u64) -> Option<Times> {
         const TRIES: usize = 5;
         self.assign(bytes, 1);
-        let mut held = f64::INFINITY;
-        let mut lost = Vec::new();
+        let (mut held, mut lost) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..TRIES {
             self.walk(2);
             held = self.probe(false).map_or(held, |time| held.min(time));
-            lost.extend(self.probe(true));
+            lost = self.probe(true).map_or(lost, |time| lost.min(time));
         }
         self.assign(0, 1);
-        Some(Times { held, lost: median(&mut lost)? })
+        lost.is_finite().then_some(Times { held, lost })
     }
 
     /// Lines touched by all.
