@@ -2,8 +2,8 @@
 //!
 //! A window executes a small part of a large program, and takes time in proportion to that part: counters that are zero
 //! are passed over a cache line at a time, and what is not zero is marked in sets of bits, of which those of chains are
-//! gone through from the last step to the first, and those of blocks by address. What is known of a block lies in one
-//! place, in the order of addresses, since most of the time is spent waiting for memory.
+//! gone through from the last block to the first, and those of blocks by address. Tables are in these orders and
+//! small, since most of the time is spent waiting for memory.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,8 +22,8 @@ pub(super) enum Counter {
     Less(u32),
 }
 
-/// The place, and the step there, of no block: what is added there is lost. So most of what is done needs no decisions,
-/// which would often be mispredicted.
+/// The link and the place of no block: what is added there is lost. So most of what is done needs no decisions, which would
+/// often be mispredicted.
 const NOWHERE: u32 = 0;
 /// In place of a block whose chain is to be taken off: the block is counted for itself.
 const ALONE: u32 = u32::MAX;
@@ -36,7 +36,7 @@ const UNUSED: u32 = u32::MAX - 3;
 /// A block as part of a chain.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    times: u32, // that the chain was executed from here on; zero between windows
+    times: i32, // that the chain was executed from here on; zero between windows
     next: u32,
     place: u32,
 }
@@ -60,7 +60,7 @@ pub(super) struct Executions {
     placed: usize,      // of them; others have their block's number in place of a place
     link: Vec<u32>,     // of each block
     places: Vec<Place>, // most by address
-    times: Vec<u32>,    // each was executed; zeros between windows
+    times: Vec<i32>,    // each was executed; zeros between windows
     sorted: usize,
     place: Vec<u32>, // of each block
     led: Bits,       // links from which on chains were executed; none between windows
@@ -122,8 +122,9 @@ impl Executions {
         self.links.push(Link { times: 0, next, place: number as u32 });
     }
 
-    /// Takes the instructions executed in each of `blocks` out of `counts`, most by address. Accesses of repeated string
-    /// instructions are added to `repeated`, by block.
+    /// Takes the instructions executed in each of `blocks` out of `counts`, most by address: less than none, wrapped, where a
+    /// chain was left that had been taken before. Accesses of repeated string instructions are added to `repeated`, by
+    /// block.
     pub(super) fn take(
         &mut self,
         blocks: &[Block],
@@ -141,12 +142,15 @@ impl Executions {
             while some != 0 {
                 let at = some.trailing_zeros() as usize;
                 some &= some - 1;
-                let entered = line[at].load(Relaxed);
+                let entered = line[at].load(Relaxed) as i32;
                 line[at].store(0, Relaxed);
                 let (from, less) = self.counters[first + at];
                 let accesses = |shift| {
                     let block = &blocks[self.places[from as usize].number as usize - 1];
-                    (block.pc, (u64::from(entered) << shift) * block.repeated.map_or(0, Repeated::accesses))
+                    (
+                        block.pc,
+                        (u64::from(entered as u32) << shift) * block.repeated.map_or(0, Repeated::accesses),
+                    )
                 };
                 match less {
                     UNUSED => {}
@@ -170,18 +174,19 @@ impl Executions {
         let (places, times) = (&self.places, &mut self.times);
         self.executed.take_each(|place| {
             let Place { pc, instructions, .. } = places[place];
-            counted.push((pc, u64::from(std::mem::take(&mut times[place])) * u64::from(instructions)));
+            let executed = i64::from(std::mem::take(&mut times[place])) * i64::from(instructions);
+            counted.push((pc, executed as u64));
         });
     }
 
     /// A chain was executed from here on.
-    fn lead(&mut self, link: u32, times: u32) {
+    fn lead(&mut self, link: u32, times: i32) {
         let of = &mut self.links[link as usize].times;
         *of = of.wrapping_add(times);
         self.led.insert(link);
     }
 
-    fn execute(&mut self, place: u32, times: u32) {
+    fn execute(&mut self, place: u32, times: i32) {
         let of = &mut self.times[place as usize];
         *of = of.wrapping_add(times);
         self.executed.insert(place);
@@ -372,20 +377,12 @@ mod tests {
                     counted.push((counter, times));
                 }
             }
-            // Every chain is entered more often than it is left.
-            let often = 10_000;
-            counts[counters[counters.len() - 4].1 as usize].store(often, Relaxed);
-            counted.retain(|(counter, _)| *counter != Counter::Chain(first, None));
-            counted.push((Counter::Chain(first, None), often));
             let (mut taken, mut repeated) = (Vec::new(), Vec::new());
             executions.take(&blocks, &counts, &mut taken, &mut repeated);
             let mut sums = BTreeMap::new();
             for (pc, count) in taken {
-                // Less than none wraps by the width of a counter.
-                let block = blocks.iter().find(|block| block.pc == pc).unwrap();
-                let times = (count / u64::from(block.instructions)) as u32 as i32;
                 let sum: &mut u64 = sums.entry(pc).or_default();
-                *sum = sum.wrapping_add((i64::from(times) * i64::from(block.instructions)) as u64);
+                *sum = sum.wrapping_add(count);
             }
             sums.retain(|_, count| *count > 0);
             assert_eq!(sums, simply(&blocks, &next, &counted));

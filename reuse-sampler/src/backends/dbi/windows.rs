@@ -13,8 +13,8 @@ use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
 
-/// Instructions after which counters are taken over at the latest: each has half a word.
-pub(super) const STRETCH: u64 = 1 << 31;
+/// Instructions after which counters are taken over at the latest: each has half a word, and a sign.
+pub(super) const STRETCH: u64 = 1 << 30;
 
 /// How a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
