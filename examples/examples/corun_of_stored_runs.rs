@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use reuse_sampler::CacheLines;
-use reuse_sampler::file::{PhaseProfile, ProfiledPhase};
+use reuse_sampler::file::{DescribedPhase, PhaseProfile};
 use statcc::{CoRun, LinearLatency, PrivateLevel, Program};
 use statstack::StatStack;
 
@@ -12,12 +12,11 @@ const EXAMPLE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../reuse-sampler/tests/data/phase-profile-v1.json");
 
 /// The phase on an in-order core: a cycle per instruction, and the latencies of L1, shared cache and memory.
-fn program(run: &PhaseProfile, phase: &ProfiledPhase) -> Result<Program, Box<dyn Error>> {
-    let described = run.described_by(phase).ok_or("a phase without samples")?;
-    let mix = phase.accesses_per_instruction.or(described.accesses_per_instruction);
+fn program(phase: &DescribedPhase<'_>) -> Result<Program, Box<dyn Error>> {
+    let mix = phase.accesses_per_instruction;
     let mix = mix.ok_or("a phase whose accesses per instruction are not known")?;
     let l1 = PrivateLevel { hit_ratio: 0.6, latency: 1.0 };
-    Ok(Program::in_order(&described.profile, mix, LinearLatency::new(1.0, mix, &[l1], 10.0, 130.0)?)?)
+    Ok(Program::in_order(phase.profile, mix, LinearLatency::new(1.0, mix, &[l1], 10.0, 130.0)?)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,13 +25,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|path| -> Result<_, Box<dyn Error>> { Ok(PhaseProfile::read(std::fs::File::open(path)?)?) });
     let (first, second) = (first?, second?);
     let cache = CacheLines((2 << 20) / u64::from(first.line_size().bytes()));
-    for phase in &first.phases {
-        let alone = CoRun::new(vec![program(&first, phase)?])?.solve(cache, StatStack::fit)?;
-        for beside in &second.phases {
-            let both = CoRun::new(vec![program(&first, phase)?, program(&second, beside)?])?;
+    for phase in &first.described_phases()? {
+        let alone = CoRun::new(vec![program(phase)?])?.solve(cache, StatStack::fit)?;
+        for beside in &second.described_phases()? {
+            let both = CoRun::new(vec![program(phase)?, program(beside)?])?;
             let (alone, cpi) =
                 (alone.programs()[0].cpi, both.solve(cache, StatStack::fit)?.programs()[0].cpi);
-            println!("{} beside {}: CPI {cpi:.2}, alone {alone:.2}", phase.phase, beside.phase);
+            println!("{} beside {}: CPI {cpi:.2}, alone {alone:.2}", phase.phase.phase, beside.phase.phase);
         }
     }
     Ok(())

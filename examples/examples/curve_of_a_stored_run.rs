@@ -13,12 +13,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).unwrap_or_else(|| EXAMPLE.to_owned());
     let run = PhaseProfile::read(std::fs::File::open(path)?)?;
     println!("{}, in {} windows", run.program, run.windows.len());
-    for phase in &run.phases {
-        let Some(described) = run.described_by(phase) else { continue };
-        let model = StatStack::fit(&described.profile)?;
+    for described in run.described_phases()? {
+        let model = StatStack::fit(described.profile)?;
         let lines = |bytes: u64| CacheLines(bytes / u64::from(run.line_size().bytes()));
         let [small, large] = [32 << 10, 2 << 20].map(|bytes| 100.0 * model.miss_ratio(lines(bytes)));
-        println!("{}: misses {small:.2} % of its accesses in 32 KiB, {large:.2} % in 2 MiB", phase.phase);
+        println!(
+            "{}: misses {small:.2} % of its accesses in 32 KiB, {large:.2} % in 2 MiB",
+            described.phase.phase
+        );
     }
     Ok(())
 }

@@ -339,6 +339,12 @@ impl Target {
         &self.name
     }
 
+    /// The processor that it runs on; an embedded workload has none.
+    pub fn machine(&self) -> Option<String> {
+        let is_program = !matches!(self.kind, Kind::Embedded(_));
+        is_program.then(crate::machines::host::processor)
+    }
+
     /// What the distances of its samples are counted in.
     pub fn distances(&self) -> Clock {
         match &self.kind {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `format`, `version` | `"phase-profile"`, 1 |
 //! | `program` | what was run, as a person would write it |
+//! | `machine` | the processor that it ran on; missing where that does not matter or is not known |
 //! | `incomplete` | whether observation ended before the program |
 //! | `line_size` | of all profiles, in bytes |
 //! | `scope` | `"private"`: distances are counted within a thread, also where the key is missing; `"shared"`: within the process |
@@ -88,6 +89,14 @@ pub enum FileError {
         /// How many are listed.
         listed: u64,
     },
+    /// No phase has reuse samples: the run was observed by what takes none.
+    #[error(
+        "no phase of {program:?} has reuse samples: record the run with what takes some, such as phase_guided_cache --out DIR"
+    )]
+    NoReuse {
+        /// What was run.
+        program: String,
+    },
     /// A section that is not what the caller expects.
     #[error("section {name:?}: {problem}")]
     Section {
@@ -127,6 +136,9 @@ pub struct ProfiledPhase {
     /// Its code by name, with the share of the phase's instructions, the largest first. May be cut off.
     #[serde(default)]
     pub code: Vec<(String, f64)>,
+    /// The code whose share of its instructions exceeds that in the other phases by most, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct_code: Option<String>,
     /// The phase whose profile stands in, where this one was never profiled.
     #[serde(default)]
     pub borrows_from: Option<String>,
@@ -146,10 +158,23 @@ impl ProfiledPhase {
             accesses_per_instruction: None,
             hottest_code: None,
             code: Vec::new(),
+            distinct_code: None,
             borrows_from: None,
             profile,
         }
     }
+}
+
+/// A phase with the samples that describe it: its own, or those of the phase that it borrows from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DescribedPhase<'a> {
+    /// The phase.
+    pub phase: &'a ProfiledPhase,
+    /// The samples; never empty.
+    pub profile: &'a ReuseProfile,
+    /// Memory accesses per instruction of the phase, or of the lender, where they are known.
+    pub accesses_per_instruction: Option<f64>,
 }
 
 /// A window of a run.
@@ -177,6 +202,9 @@ pub struct PhaseProfile {
     version: u32,
     /// What was run, as a person would write it.
     pub program: String,
+    /// The processor that it ran on, as the system names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Whether observation ended before the program.
     pub incomplete: bool,
     line_size: u32,
@@ -197,6 +225,8 @@ struct Stored {
     version: u32,
     program: String,
     #[serde(default)]
+    machine: Option<String>,
+    #[serde(default)]
     incomplete: bool,
     line_size: u32,
     #[serde(default)]
@@ -211,11 +241,22 @@ impl TryFrom<Stored> for PhaseProfile {
     type Error = FileError;
 
     fn try_from(stored: Stored) -> Result<Self, FileError> {
-        let Stored { format, version, program, incomplete, line_size, scope, phases, windows, sections } =
-            stored;
+        let Stored {
+            format,
+            version,
+            program,
+            machine,
+            incomplete,
+            line_size,
+            scope,
+            phases,
+            windows,
+            sections,
+        } = stored;
         (Kind { format, version: Some(version) }).known()?;
         let mut profile = Self::new(program, LineSize::B64);
-        (profile.incomplete, profile.line_size, profile.scope) = (incomplete, line_size, scope);
+        (profile.machine, profile.incomplete) = (machine, incomplete);
+        (profile.line_size, profile.scope) = (line_size, scope);
         (profile.phases, profile.windows, profile.sections) = (phases, windows, sections);
         // Profiles of files that were written before profiles knew it are of the file's scope.
         for phase in &mut profile.phases {
@@ -247,6 +288,7 @@ impl PhaseProfile {
             format: FORMAT.to_owned(),
             version: VERSION,
             program: program.into(),
+            machine: None,
             incomplete: false,
             line_size: line_size.bytes(),
             scope: Scope::default(),
@@ -275,6 +317,23 @@ impl PhaseProfile {
         let own = self.phase(&phase.phase)?;
         let lender = own.borrows_from.as_deref().and_then(|name| self.phase(name));
         [Some(own), lender].into_iter().flatten().find(|phase| !phase.profile.is_empty())
+    }
+
+    /// The phases that samples describe, in their order; whoever predicts from samples begins here.
+    ///
+    /// # Errors
+    /// [`FileError::NoReuse`] if no phase has samples.
+    pub fn described_phases(&self) -> Result<Vec<DescribedPhase<'_>>, FileError> {
+        let described = |phase| {
+            let by = self.described_by(phase)?;
+            let accesses_per_instruction = phase.accesses_per_instruction.or(by.accesses_per_instruction);
+            Some(DescribedPhase { phase, profile: &by.profile, accesses_per_instruction })
+        };
+        let phases: Vec<_> = self.phases.iter().filter_map(described).collect();
+        if phases.is_empty() {
+            return Err(FileError::NoReuse { program: self.program.clone() });
+        }
+        Ok(phases)
     }
 
     /// Names of the sections, in alphabetic order.

@@ -47,6 +47,38 @@ fn read(text: &str) -> Result<PhaseProfile, FileError> {
     PhaseProfile::read(text.as_bytes())
 }
 
+/// Whoever predicts from samples learns that there are none, and what to do.
+#[test]
+fn phases_are_described_by_their_samples_or_the_lenders() {
+    let mut profile = PhaseProfile::new("sort words.txt", LineSize::B64);
+    let mut samples = ReuseProfile::new(LineSize::B64);
+    let empty = samples.clone();
+    samples.record(Outcome::Dangling, 1);
+    let mut lender = ProfiledPhase::new("A", samples.clone());
+    lender.accesses_per_instruction = Some(0.25);
+    let mut borrower = ProfiledPhase::new("B", empty.clone());
+    borrower.borrows_from = Some("A".to_owned());
+    borrower.distinct_code = Some("merge".to_owned());
+    (profile.machine, profile.phases) =
+        (Some("a processor".to_owned()), vec![lender, borrower, ProfiledPhase::new("C", empty.clone())]);
+    let profile = read(&stored(&profile)).unwrap();
+    assert_eq!(profile.machine.as_deref(), Some("a processor"));
+    assert_eq!(profile.phases[1].distinct_code.as_deref(), Some("merge"));
+    let described = profile.described_phases().unwrap();
+    let described = described.iter().map(|of| (&*of.phase.phase, of.profile, of.accesses_per_instruction));
+    assert_eq!(described.collect::<Vec<_>>(), [("A", &samples, Some(0.25)), ("B", &samples, Some(0.25))]);
+
+    let mut unsampled = profile;
+    unsampled.phases[0].profile = empty;
+    let error = unsampled.described_phases().unwrap_err();
+    assert!(matches!(&error, FileError::NoReuse { program } if program == "sort words.txt"));
+    assert_eq!(
+        error.to_string(),
+        "no phase of \"sort words.txt\" has reuse samples: record the run with what takes some, such as \
+         phase_guided_cache --out DIR"
+    );
+}
+
 #[test]
 fn what_is_written_is_read_back() {
     let profile = example(LineSize::B64, 3);

@@ -3,6 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+/// The processor as the kernel names it, or else its architecture.
+pub fn processor() -> String {
+    let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = known.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
 /// A level of the data cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheLevel {

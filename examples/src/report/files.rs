@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Subject;
 use crate::guided::{CurvePoint, PhaseCurve};
+use crate::output::{OutputDir, OutputError};
 use crate::profiles::encode;
 
 /// `windows.csv`: a row per window. `basis` says where a window's miss ratios come from: its phase's profile, to
@@ -112,22 +113,29 @@ impl From<&CurvePoint> for StoredPoint {
     }
 }
 
-/// `profile.json`: the reuse profile of each phase and the phase of each window, for the tools that go on from here.
-/// With `parquet`, `profile.parquet`, which holds the same.
+/// `profile.json`: what was observed, for the tools that go on from here; and, with the feature, `profile.parquet`, which
+/// holds the same.
 ///
 /// # Errors
-/// What the writer answers.
-pub fn write_profile(subject: &Subject<'_>, parquet: bool, mut out: impl Write) -> io::Result<()> {
-    let encoded = stored_profile(subject).and_then(|stored| encode(&stored, parquet));
-    out.write_all(&encoded.map_err(io::Error::other)?)
+/// What the folder answers.
+pub fn write_profile(profile: &PhaseProfile, folder: &OutputDir) -> Result<(), OutputError> {
+    let write = |name, parquet| {
+        folder.write(name, |out| {
+            let encoded = encode(profile, parquet).map_err(io::Error::other)?;
+            out.write_all(&encoded)
+        })
+    };
+    write("profile.json", false)?;
+    if cfg!(feature = "parquet") { write("profile.parquet", true) } else { Ok(()) }
 }
 
-/// What [`write_profile`] writes.
+/// A run with the reuse profile of each phase and the phase of each window.
 ///
 /// # Errors
 /// What serialization answers.
 pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> {
     let mut stored = PhaseProfile::new(&*subject.program, subject.run.line_size);
+    stored.machine.clone_from(&subject.machine);
     stored.incomplete = subject.run.incomplete;
     stored.scope = subject.scope.in_files();
     stored.phases = subject
@@ -141,6 +149,7 @@ pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> 
             phase.accesses_per_instruction = view.record.mix();
             phase.hottest_code = view.location.as_ref().map(|(name, _)| name.clone());
             phase.code.clone_from(&view.code);
+            phase.distinct_code = view.distinct.as_ref().map(|code| code.name.clone());
             phase.borrows_from.clone_from(&view.borrowed_from);
             phase
         })

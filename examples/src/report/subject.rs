@@ -29,6 +29,8 @@ pub struct Subject<'a> {
     pub phases: Vec<PhaseView<'a>>,
     /// How many of the curves' sizes, from the smallest on, pictures show.
     pub shown: usize,
+    /// The processor that it ran on, where there was one.
+    pub machine: Option<String>,
     /// Whose caches these are, where there are several threads.
     pub scope: Scope,
     /// Operands of instructions in the run, estimated like its accesses, where they are known.
@@ -153,6 +155,7 @@ impl<'a> Subject<'a> {
             caches,
             phases,
             shown,
+            machine: None,
             scope: Scope::Private,
             operands: None,
             processes,
@@ -163,7 +166,8 @@ impl<'a> Subject<'a> {
     /// Names the code of each phase.
     pub fn name_code(&mut self, mut locate: impl FnMut(u64) -> Option<String>) {
         for view in &mut self.phases {
-            view.code = named_code(view.record, &mut locate);
+            let blocks = view.record.code.iter().map(|(&block, &n)| (block, n as f64));
+            view.code = named_code(blocks, &mut locate);
         }
     }
 
@@ -203,13 +207,17 @@ impl<'a> Subject<'a> {
     }
 }
 
-fn named_code(record: &PhaseRecord, mut locate: impl FnMut(u64) -> Option<String>) -> Vec<(String, f64)> {
-    let total = record.code.values().sum::<u64>().max(1) as f64;
-    let mut blocks: Vec<(u64, u64)> = record.code.iter().map(|(&block, &n)| (block, n)).collect();
-    blocks.sort_by_key(|&(block, n)| (std::cmp::Reverse(n), block));
+/// The code of a phase by name, with its share of the instructions in all `blocks`: that of the 16 in which most are.
+pub(crate) fn named_code(
+    blocks: impl Iterator<Item = (u64, f64)>,
+    mut locate: impl FnMut(u64) -> Option<String>,
+) -> Vec<(String, f64)> {
+    let mut blocks: Vec<(u64, f64)> = blocks.collect();
+    let total = blocks.iter().map(|&(_, n)| n).sum::<f64>().max(1.0);
+    blocks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut code: Vec<(String, f64)> = Vec::new();
     for (block, n) in blocks.into_iter().take(16) {
-        let (name, share) = (locate(block).unwrap_or_else(|| format!("{block:#x}")), n as f64 / total);
+        let (name, share) = (locate(block).unwrap_or_else(|| format!("{block:#x}")), n / total);
         match code.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known += share,
             None => code.push((name, share)),

@@ -248,21 +248,19 @@ pub(super) fn modelled_program(
     let mut curves = Vec::new();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
     for (phase, number) in profile.phases.iter().zip(0..) {
-        let described = profile.described_by(phase).unwrap_or(phase);
-        let mix = phase.accesses_per_instruction.or(described.accesses_per_instruction).unwrap_or(1.0);
         numbers.insert(&phase.phase, number);
-        if !described.profile.is_empty() {
-            if !MIXES.contains(&mix) {
-                return Err(Failure::Run(format!(
-                    "phase {:?} has {mix:e} accesses per instruction: {:e} to {:e} can be modelled",
-                    phase.phase,
-                    MIXES.start(),
-                    MIXES.end()
-                )));
-            }
-            let curve = modelled(ground, &described.profile, mix, &sizes)?;
-            curves.push((number, with_estimated_times(ground, curve, &described.profile)?));
+    }
+    for described in profile.described_phases()? {
+        let (name, mix) = (&described.phase.phase, described.accesses_per_instruction.unwrap_or(1.0));
+        if !MIXES.contains(&mix) {
+            return Err(Failure::Run(format!(
+                "phase {name:?} has {mix:e} accesses per instruction: {:e} to {:e} can be modelled",
+                MIXES.start(),
+                MIXES.end()
+            )));
         }
+        let curve = modelled(ground, described.profile, mix, &sizes)?;
+        curves.push((numbers[&**name], with_estimated_times(ground, curve, described.profile)?));
     }
     let counted = profile.windows.iter().any(|w| w.instructions > 0);
     if !counted {

@@ -95,6 +95,7 @@ fn observed(
     if named {
         subject.name_code(|address| target.locate(address));
     }
+    subject.machine = target.machine();
     subject.scope = args.scope;
     subject.notes = target.notes();
     subject.processes = target.processes();

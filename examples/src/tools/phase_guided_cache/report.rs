@@ -8,8 +8,8 @@ use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::OutputDir;
 use crate::report::{
-    HeatMap, Subject, phase_table, phase_table_notes, process_table, summary, write_miss_ratios, write_page,
-    write_profile, write_windows,
+    HeatMap, Subject, phase_table, phase_table_notes, process_table, stored_profile, summary,
+    write_miss_ratios, write_page, write_profile, write_windows,
 };
 
 /// Level of the intervals.
@@ -18,18 +18,13 @@ pub(super) const LEVEL: f64 = 0.95;
 /// Writes all files of the report.
 pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Failure> {
     let picture = HeatMap::of(subject).draw().map_err(Failure::Run)?;
+    let profile = stored_profile(subject)?;
     folder
         .write("report.html", |out| write_page(subject, out))
         .and_then(|()| folder.write("heatmap.svg", |out| out.write_all(picture.as_bytes())))
         .and_then(|()| folder.write("windows.csv", |out| write_windows(subject, out)))
         .and_then(|()| folder.write("mrc.csv", |out| write_miss_ratios(subject, out)))
-        .and_then(|()| folder.write("profile.json", |out| write_profile(subject, false, out)))
-        .and_then(|()| {
-            if cfg!(feature = "parquet") {
-                folder.write("profile.parquet", |out| write_profile(subject, true, out))?;
-            }
-            Ok(())
-        })
+        .and_then(|()| write_profile(&profile, folder))
         .map_err(Failure::run)
 }
 

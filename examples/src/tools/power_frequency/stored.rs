@@ -21,12 +21,15 @@ pub(super) fn read(path: &Path) -> Result<PhaseProfile, Failure> {
         let bytes = profile.line_size().bytes();
         return failed(format!("recorded in lines of {bytes} bytes: the modelled core has lines of 64"));
     }
-    let described = |name: &str| {
-        let phase = profile.phase(name)?;
-        let by = profile.described_by(phase)?;
-        phase.accesses_per_instruction.or(by.accesses_per_instruction)
+    let described = match profile.described_phases() {
+        Ok(described) => described,
+        Err(error) => return failed(error.to_string()),
     };
-    if !profile.windows.iter().any(|window| window.instructions > 0 && described(&window.phase).is_some()) {
+    let mut known =
+        described.iter().filter(|of| of.accesses_per_instruction.is_some()).map(|of| &of.phase.phase);
+    let counted =
+        |name: &String| profile.windows.iter().any(|window| window.instructions > 0 && window.phase == *name);
+    if !known.any(counted) {
         return failed(
             "no window has instructions and a phase with reuse samples and accesses per instruction: nothing to model"
                 .to_owned(),
