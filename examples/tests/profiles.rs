@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{Ended, Folder, run_pipeline};
-use examples::tools::{compare_profiles, corun_variability, phase_guided_cache, power_frequency};
+use examples::tools::{
+    compare_profiles, corun_variability, detect_phases, phase_guided_cache, power_frequency,
+};
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
 use serde_json::{Value, json};
@@ -269,6 +271,57 @@ fn from_profile_to_co_run_to_frequency_phases_keep_their_names() {
     assert_eq!(run("record", recorded, "", recorded).status, 0);
     assert_eq!(PhaseProfile::read(fs::File::open(recorded).unwrap()).unwrap(), again);
     assert_eq!(run("frequency", recorded, "", "").status, 0);
+}
+
+/// `detect_phases` names phases and windows as `phase_guided_cache` does, and takes no samples to predict from.
+#[test]
+fn a_run_without_samples_is_refused_with_the_remedy() {
+    let folder = Folder::new();
+    let read = |name: &str| {
+        let path = folder.path(name).join("profile.json");
+        PhaseProfile::read(fs::File::open(path).unwrap()).unwrap()
+    };
+    let out = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+    let words = ["--workload", "phased", "--out"];
+    let detected = run_pipeline(&[&words[..], &[&out("detected"), "--json"]].concat(), detect_phases::run);
+    let guided = run_pipeline(&[&words[..], &[&out("guided")]].concat(), phase_guided_cache::run);
+    assert_eq!((detected.status, guided.status), (0, 0));
+    let (found, guided) = (read("detected"), read("guided"));
+    assert!(found.phases.len() > 2, "{}", found.phases.len());
+    assert_eq!((&found.program, found.machine.as_ref()), (&guided.program, None));
+    let windows = |of: &PhaseProfile| {
+        of.windows.iter().map(|w| (w.window, w.thread, w.instructions, w.phase.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(windows(&found), windows(&guided));
+    for (found, guided) in found.phases.iter().zip(&guided.phases) {
+        assert_eq!((&found.phase, found.windows), (&guided.phase, guided.windows));
+        assert_eq!((&found.hottest_code, &found.code), (&guided.hottest_code, &guided.code));
+        assert_eq!(found.distinct_code, guided.distinct_code);
+        assert!(found.profile.is_empty() && found.profiled == 0);
+    }
+    assert!(found.phases[0].distinct_code.is_some());
+
+    // The numbers that `detect_phases` prints are those of its names.
+    let mut printed = detected.objects();
+    let summary = printed.pop().unwrap();
+    let names: std::collections::BTreeMap<u64, &str> = summary["summary"]["phase_list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (of["phase"].as_u64().unwrap(), of["name"].as_str().unwrap()))
+        .collect();
+    assert!(printed.iter().zip(&found.windows).all(|(p, w)| names[&p["phase"].as_u64().unwrap()] == w.phase));
+
+    let path = folder.path("detected").join("profile.json");
+    let path = path.to_str().unwrap();
+    for command in COMMANDS {
+        let ended = run(command, path, path, folder.path("recorded.json").to_str().unwrap());
+        let remedy = if command == "compare" { "no section miss_ratios" } else { "has reuse samples" };
+        assert_eq!((ended.status, ended.messages.lines().count()), (1, 1), "{command}: {}", ended.messages);
+        for part in [path, remedy, "phase_guided_cache --out DIR"] {
+            assert!(ended.messages.contains(part), "{command}: {}", ended.messages);
+        }
+    }
 }
 
 #[test]

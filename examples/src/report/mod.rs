@@ -21,6 +21,6 @@ pub(crate) use panels::{Area, Drawn, picture};
 pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub use subject::{DistinctView, PhaseView, Subject};
-pub(crate) use subject::{letters, rank};
+pub(crate) use subject::{letters, named_code, rank};
 pub use table::{PhaseTable, phase_table, phase_table_notes, summary};
 pub use units::{bytes, count, percent, quantity};

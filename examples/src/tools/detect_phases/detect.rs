@@ -22,11 +22,27 @@ const MEMORY: u32 = 32;
 const K_MEANS_PHASES: usize = 10;
 const POP_PHASES: usize = 32;
 
+/// What a window executed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// 0 if the input does not count them.
+    pub instructions: u64,
+    pub accesses: Option<u64>,
+}
+
+impl Done {
+    /// What the window counts for when phases are ranked: as in `GuidedRun::weight`.
+    pub fn weight(self) -> f64 {
+        self.accesses.unwrap_or(self.instructions) as f64
+    }
+}
+
 /// What is said about one window.
 #[derive(Clone, Copy, Debug)]
 pub struct Labelled {
     pub window: u64,
     pub thread: u32,
+    pub done: Done,
     pub phase: PhaseId,
     /// The phase had been seen in too few windows to be one.
     pub in_transition: bool,
@@ -40,6 +56,11 @@ pub struct Labelled {
 pub struct Phase {
     pub windows: u64,
     pub first_window: u64,
+    /// Sum of its windows' weights.
+    pub weight: f64,
+    pub instructions: u64,
+    /// Accesses and instructions of the windows in which both were counted.
+    pub counted: (u64, u64),
     /// Sum of its windows' frequency signatures; empty where they are raw.
     sum: Vec<f64>,
     /// Executions times instructions of each block, where the input has blocks.
@@ -50,6 +71,11 @@ impl Phase {
     /// Its blocks, with the instructions executed in each.
     pub fn blocks(&self) -> impl Iterator<Item = (u64, f64)> {
         self.blocks.iter().map(|(&block, &instructions)| (block, instructions))
+    }
+
+    /// Memory accesses per instruction, if any window counted both.
+    pub fn mix(&self) -> Option<f64> {
+        (self.counted.1 > 0).then(|| self.counted.0 as f64 / self.counted.1 as f64)
     }
 
     /// The block that most of its instructions are in, with its share of them.
@@ -118,6 +144,7 @@ enum Batch {
 
 struct Waiting {
     thread: u32,
+    done: Done,
     signature: Signature,
     blocks: Option<BlockVector>,
 }
@@ -190,19 +217,20 @@ impl Detection {
     pub fn take(&mut self, window: Observed) -> Result<Option<Labelled>, Error> {
         let number = self.seen();
         self.found.instructions += window.instructions;
+        let done = Done { instructions: window.instructions, accesses: window.accesses };
         let (signature, blocks) = match window.seen {
             Seen::Ready(signature) => (signature, None),
             Seen::Blocks(blocks) => (signature(&mut self.code, self.kind, &blocks)?, Some(blocks)),
         };
         match &mut self.clusterer {
             Kind::Batch { waiting, .. } => {
-                waiting.push(Waiting { thread: window.thread, signature, blocks });
+                waiting.push(Waiting { thread: window.thread, done, signature, blocks });
                 Ok(None)
             }
             Kind::Online(clusterer) => {
                 let seen = clusterer.classify(&signature)?;
-                let labelled =
-                    self.conclude(window.thread, seen.phase, seen.in_transition, &signature, blocks.as_ref());
+                let by = (window.thread, done);
+                let labelled = self.conclude(by, seen.phase, seen.in_transition, &signature, blocks.as_ref());
                 self.found.sample.add(number, window.thread, signature);
                 Ok(Some(labelled))
             }
@@ -228,7 +256,8 @@ impl Detection {
         if let Kind::Batch { clusterer, waiting } = std::mem::replace(&mut self.clusterer, none) {
             let labels = self.batch(&clusterer, &waiting)?;
             for (window, (waiting, phase)) in (0..).zip(waiting.into_iter().zip(labels)) {
-                self.conclude(waiting.thread, phase, false, &waiting.signature, waiting.blocks.as_ref());
+                let by = (waiting.thread, waiting.done);
+                self.conclude(by, phase, false, &waiting.signature, waiting.blocks.as_ref());
                 self.found.sample.add(window, waiting.thread, waiting.signature);
             }
         }
@@ -266,7 +295,7 @@ impl Detection {
     /// Notes the phase of the next window of `thread`, scores what was predicted for it, and predicts again.
     fn conclude(
         &mut self,
-        thread: u32,
+        (thread, done): (u32, Done),
         phase: PhaseId,
         in_transition: bool,
         signature: &Signature,
@@ -279,6 +308,11 @@ impl Detection {
             .entry(phase)
             .or_insert_with(|| Phase { first_window: window, ..Phase::default() });
         known.windows += 1;
+        known.weight += done.weight();
+        known.instructions += done.instructions;
+        if let Some(accesses) = done.accesses {
+            known.counted = (known.counted.0 + accesses, known.counted.1 + done.instructions);
+        }
         if signature.kind() == SignatureKind::Frequency {
             known.sum.resize(signature.len(), 0.0);
             known.sum.iter_mut().zip(signature.values()).for_each(|(sum, value)| *sum += value);
@@ -297,7 +331,7 @@ impl Detection {
         let prediction = self.histories.predict(thread);
         before.1 = prediction.map(|p| p.phase);
         let change_within = self.histories.windows_to_change(thread, 0.5);
-        let labelled = Labelled { window, thread, phase, in_transition, prediction, change_within };
+        let labelled = Labelled { window, thread, done, phase, in_transition, prediction, change_within };
         self.found.labelled.push(labelled);
         labelled
     }

@@ -20,7 +20,16 @@ pub struct Observed {
     pub thread: u32,
     /// 0 if the input does not count them.
     pub instructions: u64,
+    /// Where they are counted.
+    pub accesses: Option<u64>,
     pub seen: Seen,
+}
+
+impl Observed {
+    fn new(window: &Window, seen: Seen) -> Self {
+        let (thread, instructions) = (window.thread.0, window.instructions);
+        Self { thread, instructions, accesses: window.accesses.get(), seen }
+    }
 }
 
 /// What was seen in a window.
@@ -71,7 +80,7 @@ fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Resul
         progress.show(input.read.get(), window.index.0 + 1, "windows");
         let blocks = blocks(&window).map_err(|e| failed(&e))?;
         let seen = Seen::Blocks(blocks);
-        if !take(Observed { thread: window.thread.0, instructions: window.instructions, seen })? {
+        if !take(Observed::new(&window, seen))? {
             break;
         }
         if interrupted.load(Ordering::Relaxed) {
@@ -113,7 +122,8 @@ fn ready_signatures(
         return Err(failed(phase_detect::Error::NoWindows));
     }
     for signature in signatures {
-        if !take(Observed { thread: 0, instructions: 0, seen: Seen::Ready(signature) })? {
+        let seen = Seen::Ready(signature);
+        if !take(Observed { thread: 0, instructions: 0, accesses: None, seen })? {
             break;
         }
     }
@@ -149,7 +159,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
                 windows += 1;
                 progress.show(0, windows, "windows");
                 let seen = Seen::Blocks(blocks);
-                take(Observed { thread: window.thread.0, instructions: window.instructions, seen })?
+                take(Observed::new(&window, seen))?
             }
         };
         if !stopped && (!goes_on || interrupted.load(Ordering::Relaxed)) {

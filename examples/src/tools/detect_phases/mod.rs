@@ -8,6 +8,7 @@ mod pictures;
 mod report;
 mod thinned;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
@@ -21,7 +22,7 @@ use self::input::{Ended, each_window};
 use self::report::Report;
 use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
-use crate::report::DistinctView;
+use crate::report::{DistinctView, named_code};
 use crate::target::{Outcome, Target};
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
@@ -86,6 +87,10 @@ fn conclude(
         Some((phase, (locate(block).unwrap_or_else(|| format!("{block:#x}")), share)))
     };
     let locations = found.phases.iter().filter_map(hottest).collect();
+    let code = folder.map_or_else(BTreeMap::new, |_| {
+        let code = |(&phase, known): (&PhaseId, &Phase)| (phase, named_code(known.blocks(), &mut locate));
+        found.phases.iter().map(code).collect()
+    });
     let transitions = found.transitions();
     let settled = found.phases.iter().filter(|(phase, _)| !transitions.contains_key(phase));
     let blocks: Vec<_> = settled.map(|(&phase, known)| (phase, known.blocks().collect())).collect();
@@ -96,7 +101,8 @@ fn conclude(
     let mut notes = unused(args);
     notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
-    let report = Report { args, found, ended: &ended, locations, distinct, transitions, processes, notes };
+    let report =
+        Report { args, found, ended: &ended, locations, code, distinct, transitions, processes, notes };
     let closed = lines.closed;
     args.common.present(
         folder,

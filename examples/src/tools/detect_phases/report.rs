@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use phase_detect::PhaseId;
 use phase_detect::metrics::{Transition, phases_for_coverage};
 use phase_detect::simpoint::{simpoints_file, weights_file};
+use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
+use reuse_sampler::{LineSize, ReuseProfile};
 use serde_json::{Value, json};
 
 use super::args::Args;
@@ -14,7 +16,10 @@ use super::input::Ended;
 use super::{page, pictures};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
-use crate::report::{Cell, DistinctView, PhaseTable, ProcessRow, Table, count, percent, process_table};
+use crate::report::{
+    Cell, DistinctView, PhaseTable, ProcessRow, Table, count, letters, percent, process_table, write_profile,
+};
+use crate::target::Target;
 
 /// The object for one window. `thread` is left out for the first thread, and
 /// `predicted_next`, `confidence` and `change_within` are null while there is nothing to predict from.
@@ -52,6 +57,8 @@ pub struct Report<'a> {
     pub ended: &'a Ended,
     /// The code that each phase spends most of its instructions in, and their share.
     pub locations: BTreeMap<PhaseId, (String, f64)>,
+    /// The code of each phase by name; empty without `--out`.
+    pub code: BTreeMap<PhaseId, Vec<(String, f64)>>,
     /// The code that sets each phase apart from the others.
     pub distinct: BTreeMap<PhaseId, DistinctView>,
     pub transitions: BTreeMap<PhaseId, Transition<PhaseId>>,
@@ -60,13 +67,48 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Phases, the one with most windows first; after them the transitions.
+    /// Phases, the one with most accesses first, or instructions or windows where the input counts none; after them the
+    /// transitions. As in `report::Subject`, so that a phase has the same letter in both.
     pub fn ranked(&self) -> Vec<(PhaseId, &Phase)> {
         let mut ranked: Vec<_> = self.found.phases.iter().map(|(&phase, known)| (phase, known)).collect();
-        ranked.sort_by_key(|&(phase, known)| {
-            (self.transitions.contains_key(&phase), std::cmp::Reverse(known.windows), phase)
+        let in_transition = |phase| self.transitions.contains_key(&phase);
+        ranked.sort_by(|a, b| {
+            (in_transition(a.0).cmp(&in_transition(b.0)))
+                .then(b.1.weight.total_cmp(&a.1.weight))
+                .then(b.1.windows.cmp(&a.1.windows).then(a.0.cmp(&b.0)))
         });
         ranked
+    }
+
+    /// The letters by which other commands and files name the phases.
+    pub fn names(&self) -> BTreeMap<PhaseId, String> {
+        self.ranked().into_iter().enumerate().map(|(rank, (phase, _))| (phase, letters(rank))).collect()
+    }
+
+    /// What `profile.json` holds: no samples, since none were taken.
+    fn profile(&self) -> PhaseProfile {
+        let names = self.names();
+        let mut profile = PhaseProfile::new(&*self.ended.name, LineSize::B64);
+        profile.machine = self.ended.target.as_ref().and_then(Target::machine);
+        profile.incomplete = self.ended.incomplete;
+        for (phase, known) in self.ranked() {
+            let mut stored = ProfiledPhase::new(&*names[&phase], ReuseProfile::new(LineSize::B64));
+            (stored.windows, stored.instructions) = (known.windows, known.instructions);
+            stored.accesses_per_instruction = known.mix();
+            stored.hottest_code = self.locations.get(&phase).map(|(code, _)| code.clone());
+            stored.distinct_code = self.distinct.get(&phase).map(|code| code.name.clone());
+            stored.code = self.code.get(&phase).cloned().unwrap_or_default();
+            profile.phases.push(stored);
+        }
+        let windows = self.found.labelled.iter().map(|window| ProfiledWindow {
+            window: window.window,
+            thread: window.thread,
+            instructions: window.done.instructions,
+            accesses: window.done.accesses,
+            phase: names[&window.phase].clone(),
+        });
+        profile.windows = windows.collect();
+        profile
     }
 
     pub fn share(&self, phase: &Phase) -> f64 {
@@ -82,7 +124,7 @@ impl Report<'_> {
     /// The phases as a table, folded.
     pub fn table(&self) -> PhaseTable {
         let mut table =
-            Table::bare(&["phase", "windows", "share", "first window", "code that sets it apart"]);
+            Table::bare(&["phase", "windows", "share", "first window", "name", "code that sets it apart"]);
         for (rank, (phase, known)) in self.ranked().into_iter().enumerate() {
             let code = match self.transitions.get(&phase) {
                 Some(Transition::Mixture(a, b)) => format!("between {a} and {b}"),
@@ -93,6 +135,7 @@ impl Report<'_> {
                 Cell::Count(known.windows),
                 Cell::Share(self.share(known)),
                 Cell::Count(known.first_window),
+                Cell::Text(letters(rank)),
                 Cell::Text(code),
             ]);
         }
@@ -122,6 +165,7 @@ impl Report<'_> {
     /// The last object.
     pub fn summary(&self) -> Value {
         let Self { args, found, ended, .. } = self;
+        let names = self.names();
         let phases: Vec<Value> = found
             .phases
             .iter()
@@ -134,6 +178,7 @@ impl Report<'_> {
                 };
                 json!({
                     "phase": phase.number(),
+                    "name": names[phase],
                     "windows": known.windows,
                     "share": self.share(known),
                     "first_window": known.first_window,
@@ -225,7 +270,7 @@ impl Report<'_> {
         text + "."
     }
 
-    /// Writes `report.html`, its pictures, `windows.csv` and SimPoint's files.
+    /// Writes `report.html`, its pictures, `windows.csv`, `profile.json` and SimPoint's files.
     pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
         let pictures = pictures::draw(self)?;
         let text = |name: &str, content: &str| folder.write(name, |out| out.write_all(content.as_bytes()));
@@ -233,7 +278,8 @@ impl Report<'_> {
             .and_then(|()| text("similarity.svg", &pictures.similarity))
             .and_then(|()| text("projection.svg", &pictures.projection))
             .and_then(|()| text("report.html", &page::page(self, &pictures)))
-            .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))?;
+            .and_then(|()| folder.write("windows.csv", |out| self.write_windows(out)))
+            .and_then(|()| write_profile(&self.profile(), folder))?;
         if let Some(simpoint) = &self.found.simpoint {
             text("phases.simpoints", &simpoints_file(simpoint.points()))
                 .and_then(|()| text("phases.weights", &weights_file(simpoint.points())))
