@@ -40,6 +40,7 @@ mod resctrl;
 mod resctrl_mounted;
 mod statcache_in_time;
 mod statcc_accuracy;
+mod stored_curve;
 mod support;
 mod trees;
 mod what_can_i_measure;

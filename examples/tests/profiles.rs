@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{Ended, Folder, run_pipeline};
 use examples::tools::{
-    compare_profiles, corun_variability, detect_phases, phase_guided_cache, power_frequency,
+    compare_profiles, corun_variability, detect_phases, miss_ratio_curve, phase_guided_cache, power_frequency,
 };
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
@@ -322,6 +322,29 @@ fn a_run_without_samples_is_refused_with_the_remedy() {
             assert!(ended.messages.contains(part), "{command}: {}", ended.messages);
         }
     }
+}
+
+#[test]
+fn the_samples_of_a_curve_are_predicted_from() {
+    let folder = Folder::new();
+    let out = folder.path("curve");
+    let words = ["--workload", "hash_join", "--draws", "0", "--out", out.to_str().unwrap()];
+    assert_eq!(run_pipeline(&words, miss_ratio_curve::run).status, 0);
+    let path = out.join("profile.json");
+    let path = path.to_str().unwrap();
+    let recorded = folder.path("recorded.json");
+    for command in ["predict", "record", "frequency"] {
+        let ended = run(command, path, path, recorded.to_str().unwrap());
+        assert_eq!(ended.status, 0, "{command}: {}", ended.messages);
+    }
+    let frequency = run("frequency", path, path, "").object();
+    let stored = PhaseProfile::read(fs::File::open(path).unwrap()).unwrap();
+    assert_eq!(frequency["phases"].as_array().unwrap().len(), stored.phases.len());
+    let instructions: u64 = stored.windows.iter().map(|window| window.instructions).sum();
+    let predicted =
+        frequency["phases"].as_array().unwrap().iter().map(|of| of["instructions"].as_f64().unwrap());
+    assert_eq!(predicted.sum::<f64>(), instructions as f64);
+    assert!(run("compare", path, path, "").messages.contains("record it with phase_guided_cache --out DIR"));
 }
 
 #[test]

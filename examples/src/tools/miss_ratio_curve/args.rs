@@ -18,6 +18,9 @@ use crate::traces::format_of;
 /// The models (statstack for LRU, statcache for random replacement) need only samples of reuse distances; the exact
 /// ones simulate every access, of a program as it runs translated or under an emulator. Without --trace and PROGRAM an embedded
 /// workload runs. Ctrl-C ends with the curve so far, marked as incomplete.
+///
+/// With --out DIR, profile.json has the samples that a data curve is modelled from, for the commands that predict from
+/// profiles: each of the --windows parts is a phase there, named A, B, ... in order of time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "miss_ratio_curve", version)]
 pub struct Args {

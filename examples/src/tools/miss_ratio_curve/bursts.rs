@@ -17,16 +17,19 @@ pub struct Part {
     /// Reuses that ended in it, by the kind of access that ended them: what its model judges. First touches are among
     /// them only where every access was measured; single samples do not see them.
     pub arrivals: Arrivals,
+    /// Executed in it; 0 if the source does not count them.
+    pub instructions: u64,
 }
 
 impl Part {
     fn new(line_size: LineSize, scope: Scope) -> Self {
         let empty = || ReuseProfile::with_units(line_size, Clock::Accesses, scope);
-        Self { profile: empty(), arrivals: Arrivals { loads: empty(), stores: empty() } }
+        Self { profile: empty(), arrivals: Arrivals { loads: empty(), stores: empty() }, instructions: 0 }
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.profile.merge(&other.profile)?;
+        self.instructions += other.instructions;
         self.arrive(&other.arrivals)
     }
 
@@ -79,6 +82,7 @@ impl Bursts {
         let accesses = window.accesses.get().unwrap_or(0);
         let own = self.stretch(window.index.0)?;
         own.profile.add_accesses(accesses);
+        own.instructions += window.instructions;
         match &window.arrivals {
             Some(arrivals) => own.arrive(arrivals)?,
             None => {
@@ -123,6 +127,11 @@ impl Bursts {
         self.stretches = merged(&self.stretches, self.stretches.len().div_ceil(2), |i, _| i / 2)?;
         self.windows_each += 1;
         Ok(())
+    }
+
+    /// Parts that were asked for.
+    pub const fn parts(&self) -> usize {
+        self.parts
     }
 
     /// Samples so far.

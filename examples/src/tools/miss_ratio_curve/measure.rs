@@ -18,6 +18,7 @@ use super::bursts::{Bursts, Part};
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
+use super::stored::Stretch;
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
 use reuse_sampler::reference::{ExactLru, ExactRandom, MesiCaches, SizedLru};
@@ -65,6 +66,8 @@ pub struct Measured {
     pub coherence: Option<Coherence>,
     /// Lines that a prefetcher touched, where there is one: the rest is of the program's own accesses.
     pub prefetches: Option<u64>,
+    /// The parts that a model was fitted to, where samples were taken.
+    pub stretches: Vec<Stretch>,
     /// The run was observed in part.
     pub incomplete: bool,
 }
@@ -201,6 +204,14 @@ impl Fit<'_> {
             Some(parts) => bursts.divided(parts),
             None => bursts.into_parts(),
         }
+    }
+
+    /// The parts of `bursts` in which anything was executed, with samples or without.
+    pub fn stretches(&self, bursts: &Bursts, thread: ThreadId) -> Result<Vec<Stretch>, reuse_sampler::Error> {
+        let parts = bursts.divided(self.in_time.unwrap_or(bursts.parts()))?;
+        // A thread that starts late has parts before it.
+        let executed = |part: &&Part| !part.profile.is_empty() || part.profile.accesses() > 0;
+        Ok(parts.iter().filter(executed).map(|part| Stretch::new(thread, part)).collect())
     }
 }
 

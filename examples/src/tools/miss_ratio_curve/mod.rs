@@ -9,6 +9,7 @@ mod report;
 mod sets;
 mod source;
 mod spots;
+mod stored;
 mod threads;
 
 pub use args::{Args, Model};
@@ -20,6 +21,7 @@ use self::coherence::Coherence;
 use self::report::Report;
 use self::source::{Run, Settings};
 use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag};
+use crate::report::write_profile;
 use crate::target::Outcome;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
@@ -60,6 +62,8 @@ pub fn run_until(
         note(what.to_owned());
     }
     let run = settings.run(interrupted)?;
+    let unstored = stored::without(args, settings.scope);
+    unstored.iter().filter(|_| folder.is_some()).cloned().for_each(&mut note);
     run.notes.iter().cloned().chain(on_threads(&run)).for_each(&mut note);
     let report = Report {
         model: args.model,
@@ -78,7 +82,13 @@ pub fn run_until(
     };
     args.common.present(
         folder.as_ref(),
-        |folder| report.write_files(folder),
+        |folder| {
+            report.write_files(folder)?;
+            match unstored {
+                None => Ok(write_profile(&stored::profile(&run, settings.line_size), folder)?),
+                Some(_) => Ok(()),
+            }
+        },
         |out| report.write_json(out),
         |out| report.write_table(out),
         out,

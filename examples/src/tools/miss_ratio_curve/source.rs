@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
-    Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, Window, WindowPlan,
+    Access, Bootstrap, CacheLines, LineSize, ReusePlan, SampleGap, Sampler, SamplerError, ThreadId, Window,
+    WindowPlan,
 };
 
 use super::args::{Args, CacheSide, Hierarchy, Model, Unit};
@@ -21,6 +22,7 @@ use super::spots::{Named, Observer, Tap};
 use super::threads::Threads;
 use crate::cli::{ByName, Failure, Progress};
 use crate::machines::chip::Policy;
+use crate::machines::host::processor;
 use crate::report::ProcessRow;
 use crate::target::{Outcome, Scope, Target, TargetOptions, command_name};
 use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced};
@@ -88,6 +90,7 @@ impl<'a> Settings<'a> {
         let failed = |error| Failure::Run(format!("{name}: {error}"));
         let ended = |measured: Measured| Run {
             source: name.clone(),
+            machine: None,
             interrupted: measured.incomplete,
             measured,
             outcome: Outcome::Unknown,
@@ -151,6 +154,7 @@ impl<'a> Settings<'a> {
         let measured = self.replay(events, &watch, Failure::run, |pc| Some((locate(pc)?, true)))?;
         Ok(Run {
             source: format!("{name} (embedded)"),
+            machine: None,
             interrupted: measured.incomplete,
             measured,
             outcome: Outcome::Unknown,
@@ -193,6 +197,7 @@ impl<'a> Settings<'a> {
         measured.incomplete |= target.ended_early();
         Ok(Run {
             source: target.name().to_owned(),
+            machine: target.machine(),
             measured,
             interrupted,
             outcome: target.outcome(),
@@ -221,6 +226,7 @@ impl<'a> Settings<'a> {
         measured.incomplete |= traced.ended_early();
         Ok(Run {
             source: command_name(&self.args.program),
+            machine: Some(processor()),
             measured,
             interrupted,
             outcome: traced.outcome(),
@@ -334,8 +340,9 @@ impl<'a> Settings<'a> {
         let (threads, incomplete) = sampled.map_err(failed)?;
         let seen = (bursts.accesses(), bursts.samples());
         let settings = self.fit(&observer, is_whole && threads <= 1);
+        let stretches = settings.stretches(&bursts, ThreadId(0))?;
         let parts = settings.parts(bursts)?;
-        Ok(Measured { threads, ..fit(&settings, &parts, seen, incomplete)? })
+        Ok(Measured { threads, stretches, ..fit(&settings, &parts, seen, incomplete)? })
     }
 
     /// The same for a private cache of each thread, and the cache that all share.
@@ -371,6 +378,8 @@ impl<'a> Settings<'a> {
 /// A curve, what it is of, and how the program ended if it was one.
 pub struct Run {
     pub source: String,
+    /// The processor that it ran on, where it ran.
+    pub machine: Option<String>,
     pub measured: Measured,
     /// Whether it was observed in part because it was interrupted.
     pub interrupted: bool,

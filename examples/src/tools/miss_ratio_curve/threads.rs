@@ -45,10 +45,11 @@ impl Threads {
     pub fn fit(self, settings: &Fit<'_>, threads: usize, incomplete: bool) -> Result<Measured, Failure> {
         let alone = Fit { bootstrap: None, hot_spots: None, ..*settings };
         let (mut parts, mut curves): (Vec<Part>, Vec<ThreadCurve>) = (Vec::new(), Vec::new());
-        let (mut accesses, mut samples) = (0, 0);
+        let (mut accesses, mut samples, mut stretches) = (0, 0, Vec::new());
         for (thread, bursts) in self.apart {
             let (seen, refetched) = ((bursts.accesses(), bursts.samples()), bursts.refetched());
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
+            stretches.extend(settings.stretches(&bursts, thread)?);
             let own = settings.parts(bursts)?;
             // A thread of few accesses may have no sample.
             if own.iter().all(|part| part.profile.is_empty()) {
@@ -62,7 +63,13 @@ impl Threads {
         let seen = (self.process.accesses(), self.process.samples());
         let shared = fit(&alone, &settings.parts(self.process)?, seen, false)?;
         let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
-        Ok(Measured { threads, coherence: Some(coherence), shared: Some(shared.points), ..measured })
+        Ok(Measured {
+            threads,
+            coherence: Some(coherence),
+            shared: Some(shared.points),
+            stretches,
+            ..measured
+        })
     }
 }
 
