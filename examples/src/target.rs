@@ -54,7 +54,7 @@ impl TargetOptions {
 /// What becomes of processes that a program starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ChildProcesses {
-    /// They are observed like the program itself, each with windows of its own, and awaited (dbi, qemu)
+    /// They are observed like the program itself, each with windows of its own, and awaited
     #[default]
     Follow,
     /// They run unobserved
