@@ -10,7 +10,7 @@ use reuse_sampler::perf::PerfSampler;
 use reuse_sampler::{Children, TargetExit};
 
 use crate::targets::TARGET;
-use crate::{Kept, TURN, fates, forbidden, is_free, nothing_to_test_with, options, run, sparse, state};
+use crate::{Kept, TURN, fates, nothing_to_test_with, options, outlives_observers, run, sparse, state};
 
 /// A command to observe, its words separated by line breaks.
 const COMMAND: &str = "REUSE_SAMPLER_TEST_COMMAND";
@@ -172,33 +172,7 @@ fn trees_survive_the_death_of_their_observer() {
     }
     let Some((folder, program)) = compile("forks", include_str!("jobs.c")) else { return };
     let mut target = Kept(Command::new(program).arg("forks").spawn().unwrap());
-    let process = target.0.id();
-    for round in 0..25 {
-        let mut observer = Kept(
-            Command::new(env::current_exe().unwrap())
-                .env(TARGET, "observer for ever")
-                .env(forbidden::PROCESS, process.to_string())
-                .spawn()
-                .unwrap(),
-        );
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while is_free(process) {
-            assert!(Instant::now() < deadline, "nobody observes it");
-            if observer.0.try_wait().unwrap().is_some() {
-                return eprintln!("skipped: this user may not attach to processes");
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        thread::sleep(Duration::from_millis(20 + 7 * round));
-        drop(observer);
-        while !is_free(process) {
-            assert!(Instant::now() < deadline, "it stays controlled");
-            thread::sleep(Duration::from_millis(5));
-        }
-        thread::sleep(Duration::from_millis(20));
-        assert_eq!(target.0.try_wait().unwrap(), None, "after {round} rounds");
-        assert!(matches!(state(process), Some('R' | 'S' | 'D')), "{:?}", state(process));
-    }
+    outlives_observers(&mut target, 25, 7, 20, &['R', 'S', 'D']);
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -280,6 +280,41 @@ fn threads_that_sleep_survive_being_let_go() {
     }
 }
 
+/// Lets as many observers of `target` be killed, `longer` milliseconds later each time: it runs on each time, in one of `states`
+/// once it was let alone for `calm` milliseconds. False where this user may not attach to processes.
+fn outlives_observers(target: &mut Kept, rounds: u64, longer: u64, calm: u64, states: &[char]) -> bool {
+    let process = target.0.id();
+    for round in 0..rounds {
+        let mut observer = Kept(
+            Command::new(std::env::current_exe().unwrap())
+                .env(TARGET, "observer for ever")
+                .env(forbidden::PROCESS, process.to_string())
+                .spawn()
+                .unwrap(),
+        );
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while is_free(process) {
+            assert!(Instant::now() < deadline, "nobody observes it");
+            if observer.0.try_wait().unwrap().is_some() {
+                eprintln!("skipped: this user may not attach to processes");
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(20 + longer * round));
+        drop(observer);
+        while !is_free(process) {
+            assert!(Instant::now() < deadline, "it stays controlled");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(calm));
+        assert_eq!(target.0.try_wait().unwrap(), None, "after {round} rounds");
+        let state = state(process);
+        assert!(state.is_some_and(|state| states.contains(&state)), "{state:?}");
+    }
+    true
+}
+
 /// Nobody can catch `SIGKILL`: what controls the program must be another process, which then lets it go.
 #[test]
 fn programs_survive_the_death_of_their_observer() {
@@ -288,33 +323,8 @@ fn programs_survive_the_death_of_their_observer() {
         return;
     }
     for (target, rounds) in [("spin", 20), ("many threads that stay", 5)] {
-        let mut target = child(target);
-        let process = target.0.id();
-        for round in 0..rounds {
-            let mut observer = Kept(
-                Command::new(std::env::current_exe().unwrap())
-                    .env(TARGET, "observer for ever")
-                    .env(forbidden::PROCESS, process.to_string())
-                    .spawn()
-                    .unwrap(),
-            );
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while is_free(process) {
-                assert!(Instant::now() < deadline, "nobody observes it");
-                if observer.0.try_wait().unwrap().is_some() {
-                    return eprintln!("skipped: this user may not attach to processes");
-                }
-                thread::sleep(Duration::from_millis(1));
-            }
-            thread::sleep(Duration::from_millis(20 + 3 * round));
-            drop(observer);
-            while !is_free(process) {
-                assert!(Instant::now() < deadline, "it stays controlled");
-                thread::sleep(Duration::from_millis(5));
-            }
-            thread::sleep(Duration::from_millis(5));
-            assert_eq!(target.0.try_wait().unwrap(), None, "after {round} rounds");
-            assert!(matches!(state(process), Some('R' | 'S')), "{:?}", state(process));
+        if !outlives_observers(&mut child(target), rounds, 3, 5, &['R', 'S']) {
+            return;
         }
     }
 }
