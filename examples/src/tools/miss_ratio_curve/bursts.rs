@@ -158,24 +158,23 @@ impl Bursts {
         let stretches = self.stretches.len();
         merged(&self.stretches, parts.min(stretches), |i, parts| i * parts / stretches)
     }
+}
 
-    /// The parts, each with at least one sample; fewer than asked for where the run was too short. What arrived in one
-    /// without samples goes to the part before it, or to the first.
-    ///
-    /// # Errors
-    /// As [`divided`](Self::divided).
-    pub fn into_parts(self) -> Result<Vec<Part>, Error> {
-        let parts = self.divided(self.parts)?;
-        let (mut kept, empty): (Vec<_>, Vec<_>) =
-            parts.into_iter().enumerate().partition(|(_, part)| !part.profile.is_empty());
-        for (place, part) in empty {
-            let before = kept.partition_point(|(kept, _)| *kept < place);
-            if let Some((_, neighbour)) = kept.get_mut(before.saturating_sub(1)) {
-                neighbour.arrive(&part.arrivals)?;
-            }
+/// Those of the parts with at least one sample. What arrived in one without samples goes to the part before it, or to the
+/// first.
+///
+/// # Errors
+/// As [`Bursts::divided`].
+pub fn sampled(parts: Vec<Part>) -> Result<Vec<Part>, Error> {
+    let (mut kept, empty): (Vec<_>, Vec<_>) =
+        parts.into_iter().enumerate().partition(|(_, part)| !part.profile.is_empty());
+    for (place, part) in empty {
+        let before = kept.partition_point(|(kept, _)| *kept < place);
+        if let Some((_, neighbour)) = kept.get_mut(before.saturating_sub(1)) {
+            neighbour.arrive(&part.arrivals)?;
         }
-        Ok(kept.into_iter().map(|(_, part)| part).collect())
     }
+    Ok(kept.into_iter().map(|(_, part)| part).collect())
 }
 
 /// Merges neighbours: stretch `i` goes to number `to(i, count)`, which never falls and is below `count`.
@@ -196,6 +195,10 @@ mod tests {
     use reuse_sampler::{AccessCount, ReuseCount, ReuseDistance, ReuseSample, Site, ThreadId, WindowIndex};
 
     use super::*;
+
+    fn with_samples(bursts: &Bursts) -> Result<Vec<Part>, Error> {
+        sampled(bursts.divided(bursts.parts())?)
+    }
 
     /// A window with one sample of its own, whose distance is its number, and one that the window before left.
     fn window(index: u64, accesses: u64) -> Window {
@@ -226,7 +229,7 @@ mod tests {
             let (parts, windows) = (usize::from(parts % 30) + 1, u64::from(windows % 5000) + 1);
             let bursts = bursts(parts, windows);
             let totals = (bursts.accesses(), bursts.samples()) == (10 * windows, 2 * windows - 1);
-            let divided = bursts.into_parts().unwrap();
+            let divided = with_samples(&bursts).unwrap();
             let mut next = 0;
             let in_order = divided.iter().all(|part| {
                 // Windows next.. belong to this part, two samples each but for the last window of all.
@@ -241,7 +244,7 @@ mod tests {
         fn parts_of_a_long_run_are_about_equal(parts: u8, windows: u16) -> bool {
             let parts = usize::from(parts % 30) + 1;
             let windows = u64::from(windows) + (PER_PART * parts) as u64;
-            let divided = bursts(parts, windows).into_parts().unwrap();
+            let divided = with_samples(&bursts(parts, windows)).unwrap();
             let lengths = || divided.iter().map(|part| part.profile.accesses());
             let (Some(least), Some(most)) = (lengths().min(), lengths().max()) else { return false };
             // At least 24 stretches each, one more or less, the last of them partial.
@@ -278,7 +281,7 @@ mod tests {
         let by_part =
             [0..25, 25..50, 50..75, 75..100].map(|part| (weight(false, part.clone()), weight(true, part)));
         assert_eq!(divided.iter().map(arrived).collect::<Vec<_>>(), by_part);
-        let alone = bursts.clone().into_parts().unwrap();
+        let alone = with_samples(&bursts).unwrap();
         assert_eq!(alone.len(), 1);
         assert_eq!(arrived(&alone[0]), (weight(false, 0..100), weight(true, 0..100)));
         let own = |index, distance| {
@@ -288,13 +291,13 @@ mod tests {
             window
         };
         bursts.add(&own(60, 5)).unwrap();
-        let parts = bursts.into_parts().unwrap();
+        let parts = with_samples(&bursts).unwrap();
         let expected = [0..50, 50..100].map(|part| (weight(false, part.clone()), weight(true, part)));
         assert_eq!(parts.iter().map(arrived).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn no_window_gives_no_part() {
-        assert_eq!(Bursts::new(0, LineSize::B64).into_parts().unwrap(), []);
+        assert_eq!(with_samples(&Bursts::new(0, LineSize::B64)).unwrap(), []);
     }
 }

@@ -14,7 +14,7 @@ use statcache::StatCache;
 use statstack::StatStack;
 
 use super::args::{Hierarchy, Model};
-use super::bursts::{Bursts, Part};
+use super::bursts::{Bursts, Part, sampled};
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
@@ -198,20 +198,14 @@ pub fn fit(
 }
 
 impl Fit<'_> {
-    /// What is modelled of `bursts`. Parts without samples take their time, too, where misses are followed through it.
-    pub fn parts(&self, bursts: Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
-        match self.in_time {
-            Some(parts) => bursts.divided(parts),
-            None => bursts.into_parts(),
-        }
+    /// The parts of a run, with samples or without.
+    pub fn divided(&self, bursts: &Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
+        bursts.divided(self.in_time.unwrap_or(bursts.parts()))
     }
 
-    /// The parts of `bursts` in which anything was executed, with samples or without.
-    pub fn stretches(&self, bursts: &Bursts, thread: ThreadId) -> Result<Vec<Stretch>, reuse_sampler::Error> {
-        let parts = bursts.divided(self.in_time.unwrap_or(bursts.parts()))?;
-        // A thread that starts late has parts before it.
-        let executed = |part: &&Part| !part.profile.is_empty() || part.profile.accesses() > 0;
-        Ok(parts.iter().filter(executed).map(|part| Stretch::new(thread, part)).collect())
+    /// What is modelled of them. Parts without samples take their time, too, where misses are followed through it.
+    pub fn modelled(&self, parts: Vec<Part>) -> Result<Vec<Part>, reuse_sampler::Error> {
+        if self.in_time.is_some() { Ok(parts) } else { sampled(parts) }
     }
 }
 

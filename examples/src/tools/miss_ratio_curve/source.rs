@@ -19,6 +19,7 @@ use super::measure::{
 use super::prefetch::{self, Prefetching};
 use super::sets::SomeSets;
 use super::spots::{Named, Observer, Tap};
+use super::stored::Stretch;
 use super::threads::Threads;
 use crate::cli::{ByName, Failure, Progress};
 use crate::machines::chip::Policy;
@@ -340,8 +341,9 @@ impl<'a> Settings<'a> {
         let (threads, incomplete) = sampled.map_err(failed)?;
         let seen = (bursts.accesses(), bursts.samples());
         let settings = self.fit(&observer, is_whole && threads <= 1);
-        let stretches = settings.stretches(&bursts, ThreadId(0))?;
-        let parts = settings.parts(bursts)?;
+        let parts = settings.divided(&bursts)?;
+        let stretches = Stretch::of(ThreadId(0), &parts);
+        let parts = settings.modelled(parts)?;
         Ok(Measured { threads, stretches, ..fit(&settings, &parts, seen, incomplete)? })
     }
 

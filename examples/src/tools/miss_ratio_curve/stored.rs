@@ -19,9 +19,13 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// A part of what `thread` did.
-    pub fn new(thread: ThreadId, part: &Part) -> Self {
-        Self { thread, instructions: part.instructions, profile: part.profile.clone() }
+    /// The `parts` of what `thread` did in which anything was executed, with samples or without: a thread that starts late has
+    /// parts before it.
+    pub fn of(thread: ThreadId, parts: &[Part]) -> Vec<Self> {
+        let executed = parts.iter().filter(|part| !part.profile.is_empty() || part.profile.accesses() > 0);
+        let stretch =
+            |part: &Part| Self { thread, instructions: part.instructions, profile: part.profile.clone() };
+        executed.map(stretch).collect()
     }
 }
 

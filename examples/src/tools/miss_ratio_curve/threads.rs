@@ -7,6 +7,7 @@ use reuse_sampler::{CacheLines, Error, LineSize, Scope, ThreadId, Window};
 use super::bursts::{Bursts, Part};
 use super::coherence::{ByOthers, Coherence, ThreadCurve, ThreadPoint};
 use super::measure::{Fit, Measured, fit};
+use super::stored::Stretch;
 use crate::cli::Failure;
 
 /// Threads that have models of their own. Any further ones are taken together, by the first of them.
@@ -49,8 +50,9 @@ impl Threads {
         for (thread, bursts) in self.apart {
             let (seen, refetched) = ((bursts.accesses(), bursts.samples()), bursts.refetched());
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
-            stretches.extend(settings.stretches(&bursts, thread)?);
-            let own = settings.parts(bursts)?;
+            let own = settings.divided(&bursts)?;
+            stretches.extend(Stretch::of(thread, &own));
+            let own = settings.modelled(own)?;
             // A thread of few accesses may have no sample.
             if own.iter().all(|part| part.profile.is_empty()) {
                 continue;
@@ -61,7 +63,8 @@ impl Threads {
         }
         let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
         let seen = (self.process.accesses(), self.process.samples());
-        let shared = fit(&alone, &settings.parts(self.process)?, seen, false)?;
+        let process = settings.modelled(settings.divided(&self.process)?)?;
+        let shared = fit(&alone, &process, seen, false)?;
         let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
         Ok(Measured {
             threads,
