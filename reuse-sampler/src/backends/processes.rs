@@ -32,7 +32,24 @@ pub(super) struct Account {
     accesses: u64,          // in them
 }
 
+/// The command of a process with its arguments; empty where it is gone.
+#[cfg(any(dbi_backend, all(feature = "perf", target_os = "linux")))]
+pub(super) fn command_of(process: impl std::fmt::Display) -> String {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+    words.join(" ").trim_end().to_owned()
+}
+
 impl Account {
+    /// How a user knows the process with this number in the tree.
+    #[cfg(any(dbi_backend, all(feature = "perf", target_os = "linux")))]
+    pub(super) fn name(&self, number: usize) -> String {
+        match number {
+            0 => "the program".to_owned(),
+            _ => format!("process {} ({})", self.record.pid, self.record.command),
+        }
+    }
+
     pub(super) const fn new(record: ProcessRecord) -> Self {
         Self { record, seen_instructions: 0, accesses: 0 }
     }

@@ -8,7 +8,7 @@ use super::observer::{Event, Gone, Observer};
 use super::recording::{self, Lines, buffer};
 use super::trace::Events;
 use super::translate::Kind;
-use crate::backends::processes::{Account, Images};
+use crate::backends::processes::{Account, Images, command_of};
 use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
@@ -243,13 +243,11 @@ impl Watched {
 
     /// Which program the process executes now; the program's own name for it is `path`.
     pub(super) fn see_program(&mut self, path: &str, common: &mut Common, account: &mut Account) {
-        let folder = format!("/proc/{}", self.observer.process.pid());
-        let file = std::fs::read_link(format!("{folder}/exe"));
+        let pid = self.observer.process.pid();
+        let file = std::fs::read_link(format!("/proc/{pid}/exe"));
         let file = file.map_or_else(|_| path.to_owned(), |file| file.to_string_lossy().into_owned());
         self.image = common.images.number(&file);
-        let line = std::fs::read(format!("{folder}/cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
-        account.record.command = words.join(" ").trim_end().into();
+        account.record.command = command_of(pid);
     }
 
     /// Lets all threads run on without us, the current one from `pc`.
@@ -258,10 +256,7 @@ impl Watched {
         let window = self.own(common).window;
         let window = window.map_or(common.windows, |open| open.index);
         let why = self.observer.leaving.clone().unwrap_or_default();
-        let who = match self.number {
-            0 => "the program".to_owned(),
-            _ => format!("process {} ({})", account.record.pid, account.record.command),
-        };
+        let who = account.name(self.number);
         common.warnings.push(format!("{who} ran on natively and unobserved from window {window} on: {why}"));
         account.record.unobserved = Some(format!("from window {window} on: {why}"));
         self.observer.stop_others()?;

@@ -58,7 +58,7 @@ impl Circumstances {
 impl Subject {
     /// What is known of a process.
     pub fn of(process: i32) -> Self {
-        let status = Status::read(&process.to_string());
+        let status = Status::read(process);
         let tracer =
             status.field("TracerPid:").and_then(|tracer| tracer.parse().ok()).filter(|&tracer| tracer > 0);
         let name = |tracer| fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
@@ -76,15 +76,15 @@ impl Subject {
 }
 
 /// Text of `/proc/PROCESS/status`; empty where there is none.
-struct Status(String);
+pub(super) struct Status(String);
 
 impl Status {
-    fn read(process: &str) -> Self {
+    pub(super) fn read(process: impl std::fmt::Display) -> Self {
         Self(fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default())
     }
 
     /// First word of a line.
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.0.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()
     }
 }

@@ -26,6 +26,7 @@ use std::time::Instant;
 
 use nix::libc;
 
+use self::circumstances::Status;
 pub use self::cycle::WatchCycle;
 use self::event::OpenEvent;
 pub(super) use self::guard::guarded;
@@ -42,6 +43,7 @@ use super::kernel::{
 };
 use super::ring::Traced;
 pub(super) use crate::backends::blind::blind;
+use crate::backends::processes::command_of;
 
 pub(super) use self::trace::{can_wait, own_number, wake, wake_signal};
 
@@ -86,7 +88,7 @@ pub(super) struct Linux {
     first: Vec<Notice>, // to be returned before anything else
     observer: u32,      // the process that wants to know, of which the calling one may be a guard
     pub status: Option<Fate>,
-    pub ended: Vec<(Tid, Fate)>, // processes of which nobody was told yet
+    pub ended: Vec<(Tid, Fate)>, // processes whose end is not yet reported
 }
 
 pub(super) use self::trace::Change as TargetFate;
@@ -269,8 +271,7 @@ impl Linux {
 
 /// A number that the kernel says of a thread or process.
 fn status_of(tid: Tid, what: &str) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(what))?.trim().parse().ok()
+    Status::read(tid).field(what)?.parse().ok()
 }
 
 /// Why a process cannot be controlled: one that was just started (`own`), or another.
@@ -373,15 +374,12 @@ impl Kernel for Linux {
 
     fn executed(&mut self, process: Tid) -> Executed {
         let folder = format!("/proc/{process}");
-        let line = fs::read(format!("{folder}/cmdline")).unwrap_or_default();
-        let words: Vec<_> = line.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
         let file = fs::read_link(format!("{folder}/exe")).unwrap_or_default();
         let unprivileged = fs::metadata(format!("{folder}/exe")).is_ok_and(|file| {
             let user = fs::metadata(&folder).map_or(file.uid(), |process| process.uid());
             file.mode() & libc::S_ISUID != 0 && file.uid() != user
         });
-        let command = words.join(" ").trim_end().to_owned();
-        Executed { file: file.to_string_lossy().into_owned(), command, unprivileged }
+        Executed { file: file.to_string_lossy().into_owned(), command: command_of(process), unprivileged }
     }
 
     fn interrupt(&mut self, thread: Tid) -> io::Result<()> {

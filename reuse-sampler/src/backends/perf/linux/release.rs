@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
 use nix::libc;
 
+use super::circumstances::Status;
 use super::trace::{self, Change as Fate};
 use super::{Known, Linux, status_of};
 use crate::perf::kernel::{Stop, Tid};
@@ -134,8 +134,7 @@ fn free(tid: Tid, mut known: Known, stepped: bool) -> bool {
 
 /// Whether a `SIGTRAP` waits for a thread.
 fn pending(tid: Tid) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{tid}/status")) else { return false };
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).map(str::trim);
-    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
-        .is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
+    let status = Status::read(tid);
+    let mask = status.field("SigPnd:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
 }

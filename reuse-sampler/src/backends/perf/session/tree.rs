@@ -113,12 +113,7 @@ impl Tree {
 
     /// How a user knows a process.
     pub fn name(&self, number: usize) -> String {
-        let record = &self.all[number].account.record;
-        if number == 0 {
-            "the program".into()
-        } else {
-            format!("process {} ({})", record.pid, record.command)
-        }
+        self.all[number].account.name(number)
     }
 
     /// Where the code of a window of a process that ends now comes from.
