@@ -3,8 +3,9 @@
 //! A pirate that walks more lines than the cache has never holds them, with or without a target, and nothing
 //! that happens beside the target shows it: its time per line is always the same. So before the target runs, the
 //! pirate walks growing sizes alone. Sizes beyond what it held are not trusted; and if it could not even hold half
-//! of the cache, then the cache is smaller than stated, and no size is. Where lines are told by their time alone, that
-//! may be so for a moment only, or seem so: half of the cache is walked once more in the end.
+//! of the cache, then the cache is smaller than stated, and no size is. Where only the time of an
+//! access shows whether a line was held, that may be true, or look true, for a moment: half of the cache is walked once
+//! more in the end.
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;
@@ -120,8 +121,8 @@ fn half(plan: &Plan) -> u64 {
     (plan.whole() / 2 / line * line).max(line)
 }
 
-/// What is left of `capacity` once all of `sizes` are measured, where lines are told by their time: another program on the
-/// machine may have taken what the pirate held before, or have held up the clock at the time.
+/// What is left of `capacity` once all of `sizes` are measured, where only the time of an access shows whether a line was
+/// held: another program on the machine may have taken the cache since, or slowed what the times were compared with.
 pub(super) fn confirm<T: Testbed>(
     testbed: &mut T,
     plan: &Plan,

@@ -140,7 +140,7 @@ impl Variant {
         matches!(self, Self::Shorter | Self::Longer)
     }
 
-    /// How many accesses later than this many a program comes back to a line; negative if earlier.
+    /// By how many more accesses than `after` a program comes back to a line; negative if by fewer.
     pub(super) fn late(self, program: usize, burst: Burst, after: f64) -> f64 {
         match self {
             Self::Shorter if program == 0 => -burst.early(after),

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::block::Repeated;
 use super::cache::Block;
 
-/// What a counter stands for: blocks by number.
+/// What a counter counts; blocks are given by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     /// The block.

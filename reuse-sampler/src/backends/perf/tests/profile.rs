@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Holds what the processor profiled by itself against the trace: how many operations were told of.
+/// Holds what the processor profiled by itself against the trace: how many operations it reported.
 fn check_profile(session: &Session<Sim>) -> usize {
     let trace = &session.kernel.trace[&(100, 0)];
     for profiled in &session.profiled {
@@ -13,7 +13,7 @@ fn check_profile(session: &Session<Sim>) -> usize {
     session.profiled.len()
 }
 
-/// One operation in 50 of a program of which three in four access memory; told at the end of the run, in order.
+/// One operation in 50 of a program of which three in four access memory; reported at the end of the run, in order.
 #[test]
 fn what_the_processor_profiles_by_itself_is_what_the_program_did() {
     let abilities = Abilities { profiler: Some(PROFILER), ..abilities() };
