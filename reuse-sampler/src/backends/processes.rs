@@ -42,7 +42,7 @@ pub(super) fn command_of(process: impl std::fmt::Display) -> String {
 
 impl Account {
     /// How a user knows the process with this number in the tree.
-    #[cfg(any(dbi_backend, all(feature = "perf", target_os = "linux")))]
+    #[cfg_attr(not(any(dbi_backend, feature = "perf")), allow(dead_code))]
     pub(super) fn name(&self, number: usize) -> String {
         match number {
             0 => "the program".to_owned(),
