@@ -13,5 +13,5 @@ pub use model::StatCache;
 #[doc(no_inline)]
 pub use reuse_sampler::{
     CacheLines, CacheModel, Clock, Error as GroupingError, Evaluator, LineSize, MissRatioCurve, Outcome,
-    Reuse, ReuseDistance, ReuseProfile,
+    Reuse, ReuseDistance, ReuseProfile, Scope,
 };

@@ -24,5 +24,5 @@ pub use solve::SolverSettings;
 #[doc(no_inline)]
 pub use reuse_sampler::{
     CacheLines, CacheModel, Clock, Evaluator, LineSize, MissRatioCurve, Outcome, Reuse, ReuseDistance,
-    ReuseProfile,
+    ReuseProfile, Scope,
 };

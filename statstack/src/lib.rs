@@ -20,5 +20,5 @@ pub use online::{OnlineCurve, OnlineOptions};
 #[doc(no_inline)]
 pub use reuse_sampler::{
     CacheLines, CacheModel, Clock, Error as GroupingError, Evaluator, LineSize, MissRatioCurve, Outcome,
-    Reuse, ReuseDistance, ReuseProfile,
+    Reuse, ReuseDistance, ReuseProfile, Scope,
 };
