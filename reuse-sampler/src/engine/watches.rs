@@ -1,8 +1,8 @@
 //! Samples that are still open, found by their line.
 //!
 //! Nearly every access touches a line that nobody watches, so the question "is this line watched?" must cost
-//! next to nothing: one byte per bucket says whether the bucket has any watch, and those of thousands of
-//! buckets fit the first-level cache.
+//! next to nothing: one byte per bucket says which lines may be watched there, and those of thousands of buckets fit
+//! the first-level cache.
 
 /// An open sample.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,8 @@ const MIN_BUCKET_BITS: u32 = 14;
 /// Open samples by line.
 #[derive(Clone, Debug)]
 pub struct Watches {
-    occupied: Vec<u8>, // whether a bucket has a watch: 1, else 0; length a power of two
-    heads: Vec<u32>,   // a watch per bucket, NONE if empty
+    marks: Vec<u8>, // by bucket: NOBODY, that of the lines watched, or DIFFERENT; length a power of two
+    heads: Vec<u32>, // a watch per bucket, NONE if empty
     slab: Vec<Watch>,
     free: u32,
     open: usize,
@@ -43,12 +43,26 @@ pub struct Watches {
 pub struct Watched<'a>(&'a [u8]);
 
 impl Watched<'_> {
-    /// 1 if `line` may be watched, else 0. Never wrong when it says 0.
+    /// Whether `line` may be watched. Never wrong when it says no.
     #[inline]
     #[must_use]
-    pub fn may_be(self, line: u64) -> u8 {
-        self.0.get(bucket(line, self.0.len())).copied().unwrap_or(1)
+    #[allow(clippy::needless_bitwise_bool)] // a branch would often be mispredicted
+    pub fn may_be(self, line: u64) -> bool {
+        let mark = self.0.get(bucket(line, self.0.len())).copied().unwrap_or(DIFFERENT);
+        (mark == mark_of(line)) | (mark == DIFFERENT)
     }
+}
+
+/// No line is watched.
+const NOBODY: u8 = 0;
+/// Lines of different marks are watched.
+const DIFFERENT: u8 = 2;
+
+/// What tells most lines of a bucket apart: an odd number. A hot line that shares the bucket of a watched one would
+/// otherwise be looked for at each access.
+#[inline]
+const fn mark_of(line: u64) -> u8 {
+    (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
 }
 
 /// Where `line` belongs among so many buckets. Lines that are a power of two apart, as the rows of many matrices are, do not
@@ -67,7 +81,7 @@ impl Default for Watches {
 impl Watches {
     fn with_bits(bits: u32) -> Self {
         Self {
-            occupied: vec![0; 1 << bits],
+            marks: vec![NOBODY; 1 << bits],
             heads: vec![NONE; 1 << bits],
             slab: Vec::new(),
             free: NONE,
@@ -85,14 +99,14 @@ impl Watches {
     #[inline]
     #[must_use]
     pub fn watched(&self) -> Watched<'_> {
-        Watched(&self.occupied)
+        Watched(&self.marks)
     }
 
     /// Whether `line` may be watched. Never wrong when it says no.
     #[inline]
     #[must_use]
     pub fn may_watch(&self, line: u64) -> bool {
-        self.watched().may_be(line) != 0
+        self.watched().may_be(line)
     }
 
     /// Number of open samples.
@@ -103,7 +117,7 @@ impl Watches {
 
     /// Watches `line`, which must not be watched yet.
     pub fn insert(&mut self, line: u64, started_at: u64, window: u64, weight: u64, site: (u64, bool)) {
-        // At most one bucket in eight is in use, so that its byte answers nearly every question.
+        // At most one bucket in eight is in use, so that few hold lines of different marks.
         if self.open + self.lost >= self.heads.len() / 8 {
             self.grow();
         }
@@ -124,7 +138,9 @@ impl Watches {
             slot
         };
         self.heads[bucket] = slot;
-        self.occupied[bucket] = 1;
+        let mark = mark_of(watch.line);
+        let known = &mut self.marks[bucket];
+        *known = if [NOBODY, mark].contains(known) { mark } else { DIFFERENT };
         *(if watch.lost { &mut self.lost } else { &mut self.open }) += 1;
     }
 
@@ -158,9 +174,7 @@ impl Watches {
                 } else {
                     self.slab[before as usize].next = watch.next;
                 }
-                if self.heads[bucket] == NONE {
-                    self.occupied[bucket] = 0;
-                }
+                self.marks[bucket] = self.mark_left(bucket);
                 self.slab[slot as usize].next = self.free;
                 self.free = slot;
                 *(if watch.lost { &mut self.lost } else { &mut self.open }) -= 1;
@@ -170,6 +184,15 @@ impl Watches {
             slot = watch.next;
         }
         None
+    }
+
+    /// The mark of a bucket with these watches.
+    fn mark_left(&self, bucket: usize) -> u8 {
+        let first = self.heads[bucket];
+        let next = |slot: &u32| Some(self.slab[*slot as usize].next).filter(|next| *next != NONE);
+        let slots = std::iter::successors(Some(first).filter(|slot| *slot != NONE), next);
+        let marks = slots.map(|slot| mark_of(self.slab[slot as usize].line));
+        marks.reduce(|all, mark| if all == mark { all } else { DIFFERENT }).unwrap_or(NOBODY)
     }
 
     /// Ends all watches, in the order in which they were started: those of open samples, then those of others.
