@@ -63,6 +63,46 @@ fn windows_longer_than_a_counter_holds_are_exact() {
     assert!(most.abs_diff(8_800_000_000) < 64, "{most} instructions in the loop");
 }
 
+/// A fault comes in the fourth block of a run, whose accesses are recorded and whose instructions are counted together.
+const FAULTS: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <ucontext.h>
+static void skip(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 3; // "mov (%rdi), %rax"
+}
+int main(void) {
+    struct sigaction action = { .sa_sigaction = skip, .sa_flags = SA_SIGINFO };
+    sigaction(SIGSEGV, &action, 0);
+    static long data[8];
+    for (int i = 0; i < 2000; i++)
+        __asm__ volatile(
+            "mov (%%rsi), %%rax; test %%rsi, %%rsi; jz 1f; add %%rax, 8(%%rsi); mov 16(%%rsi), %%rdx; cmp %%rdi, %%rsi; je 1f;"
+            "mov %%rax, 24(%%rsi); test %%rsi, %%rsi; jz 1f; mov 32(%%rsi), %%rdx; mov (%%rdi), %%rax; mov 40(%%rsi), %%rdx;"
+            "test %%rsi, %%rsi; jz 1f; mov %%rdx, 48(%%rsi); 1:"
+            : : "D"(8L), "S"(data) : "rax", "rdx", "memory", "cc");
+    exit(0);
+}"#;
+
+#[test]
+fn what_comes_before_a_fault_is_counted_and_recorded() {
+    let Some(program) = compile(&folder("faults"), FAULTS, &["-O1", "-static"]) else { return };
+    let total = |length, plan: ReusePlan| {
+        let options = DbiOptions::windows_of(length);
+        let done = run(&[&program], &options, |_| plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
+        let accesses: u64 = done.windows.iter().filter_map(|window| window.accesses.get()).sum();
+        (done.windows.iter().map(|window| window.instructions).sum::<u64>(), accesses)
+    };
+    // A run is longer than such a window, which is gone through block by block.
+    let (instructions, accesses) = total(8, ReusePlan::Every);
+    assert!(accesses > 2000 * 9);
+    assert_eq!(total(1 << 40, ReusePlan::Every), (instructions, accesses));
+    assert_eq!(total(1 << 40, ReusePlan::Off).0, instructions);
+}
+
 #[test]
 fn instructions_are_those_of_single_stepping() {
     for (command, plan) in [

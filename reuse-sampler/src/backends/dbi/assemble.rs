@@ -51,6 +51,16 @@ impl Code {
         self.gs(true, 0x8B, register, offset);
     }
 
+    /// `mov gs:[offset], register`, its lower half
+    pub(super) fn store_half(&mut self, register: Gpr, offset: u32) {
+        self.gs(false, 0x89, register, offset);
+    }
+
+    /// `mov register, gs:[offset]`, its lower half
+    pub(super) fn load_half(&mut self, register: Gpr, offset: u32) {
+        self.gs(false, 0x8B, register, offset);
+    }
+
     /// `mov dword ptr gs:[offset], value`
     pub(super) fn store_value(&mut self, value: u32, offset: u32) {
         self.gs(false, 0xC7, 0, offset);

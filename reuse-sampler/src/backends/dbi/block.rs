@@ -113,6 +113,20 @@ impl Found {
         self.instructions.last().map_or(self.pc, Instruction::next_ip)
     }
 
+    /// The block that follows, whatever happens or unless a forward jump is taken.
+    pub(super) fn follows(&self) -> Option<u64> {
+        let branches = || self.instructions.last().is_some_and(Instruction::is_jcc_short_or_near);
+        match self.end {
+            _ if self.changes => None,
+            End::Falls => Some(self.next()),
+            // A loop's, most likely: taken more often than not.
+            End::Branch(target) if target <= self.pc => None,
+            End::Branch(_) if branches() => Some(self.next()),
+            End::Jump(target) | End::Call(target) => Some(target),
+            _ => None,
+        }
+    }
+
     /// Its bytes, if it is to be verified that they are what is executed.
     pub(super) fn verified(&self) -> Option<&[u8]> {
         self.changes.then(|| self.code.get(..(self.next() - self.pc) as usize)).flatten()

@@ -10,12 +10,13 @@ use super::assemble::Code;
 use super::block::{self, Found, Operand, Reach, Repeated, Source};
 use super::chain::{Chained, Owed};
 use super::executions::{Counter, Executions};
-use super::exits::{self, Entries, Exit, Next};
+use super::exits::{self, Entries, Exit};
 use super::layout::{self, shared};
-use super::recording::{Forms, NUMBERS};
+use super::recording::{Forms, RUNS};
 use super::region::Region;
+use super::runs::Runs;
 use super::runtime::{Runtime, hash};
-use super::translate::{Kind, Mark, Translation, Translator};
+use super::translate::{Kind, Translator};
 use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
@@ -42,8 +43,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(found: &Found, done: Translation) -> Self {
-        let operands = done.operands;
+    pub(super) fn new(found: &Found, operands: Vec<Operand>) -> Self {
         Self {
             pc: found.pc,
             instructions: found.instructions.len() as u32,
@@ -124,7 +124,8 @@ pub(super) struct CodeCache {
     pub(super) forms: Forms,
     pub(super) chains: Vec<Option<Chained>>, // by the number of the block
     pub(super) executions: Executions,
-    pub(super) codes: [Codes; 2],
+    pub(super) runs: Runs,
+    pub(super) codes: [Codes; layout::KINDS as usize],
     pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     pub(super) factory: InstructionInfoFactory,
 }
@@ -153,7 +154,8 @@ impl CodeCache {
             forms: Forms::default(),
             chains: Vec::new(),
             executions: Executions::default(),
-            codes: [Codes::default(), Codes::default()],
+            runs: Runs::default(),
+            codes: Default::default(),
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
         }
@@ -169,6 +171,7 @@ impl CodeCache {
         self.forms.clear();
         self.chains.clear();
         self.executions = Executions::default();
+        self.runs = Runs::default();
         self.crowded = false;
         for (kind, codes) in (0..).zip(&mut self.codes) {
             // Most of a table was never written to.
@@ -183,10 +186,12 @@ impl CodeCache {
 
     /// Empties the first-level lookups of a thread.
     pub(super) fn clear_lookups(&self, thread: usize) {
-        let empty: Vec<u8> =
-            std::iter::repeat_n(self.entries.probe.to_le_bytes(), 2 * shared::LOOKUP_SIZE as usize / 8)
-                .flatten()
-                .collect();
+        let empty: Vec<u8> = std::iter::repeat_n(
+            self.entries.probe.to_le_bytes(),
+            layout::KINDS as usize * shared::LOOKUP_SIZE as usize / 8,
+        )
+        .flatten()
+        .collect();
         self.region.write(layout::block(thread) + u64::from(shared::LOOKUPS), &empty);
     }
 
@@ -197,7 +202,7 @@ impl CodeCache {
             || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
             || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
             || self.executions.counters() + AHEAD * 64 > shared::COUNTERS as usize
-            || self.blocks.len() + AHEAD * 64 > NUMBERS
+            || self.blocks.len().max(self.forms.next_run() as usize - RUNS) + AHEAD * 64 > RUNS
     }
 
     pub(super) fn push(&mut self, block: Block) {
@@ -248,13 +253,16 @@ impl CodeCache {
         while let Some((mut next, returned_to)) = ahead.pop_front() {
             let first = next;
             while !self.is_translated(next, kind) {
-                let (targets, continues) = if kind == Kind::Counting {
-                    let (targets, blocks) = self.translate_chain(next, read);
-                    done += blocks;
-                    (targets, None)
-                } else {
+                let (targets, continues) = if kind == Kind::Stepping {
                     done += 1;
                     self.translate(next, kind, done <= AHEAD, read)
+                } else {
+                    let (targets, blocks) = match kind {
+                        Kind::Counting => self.translate_chain(next, read),
+                        _ => self.translate_run(next, read),
+                    };
+                    done += blocks;
+                    (targets, None)
                 };
                 if done < AHEAD {
                     ahead.extend(targets);
@@ -306,7 +314,7 @@ impl CodeCache {
             });
         let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
-            self.push(Block::new(&found, done));
+            self.push(Block::new(&found, done.operands));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
@@ -367,7 +375,7 @@ impl CodeCache {
     }
 
     /// The block of this number, found again.
-    fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
+    pub(super) fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
         let block = self.blocks.get(number as usize)?;
         let mut read = |at: u64| match &block.verified {
             Some(bytes) if at == block.pc => Source { bytes: bytes.clone(), changes: true },
@@ -411,75 +419,5 @@ impl CodeCache {
         };
         let lookup = layout::block(thread) + u64::from(shared::LOOKUPS + kind as u32 * shared::LOOKUP_SIZE);
         self.region.set(lookup + 8 * (pc & 0xFFFF), address);
-    }
-
-    /// How many instructions of the block come before `pc`.
-    pub(super) fn instructions_before(
-        &mut self,
-        number: u32,
-        pc: u64,
-        read: &mut dyn FnMut(u64) -> Source,
-    ) -> u64 {
-        let Some(found) = self.found(number, read) else { return 0 };
-        found.instructions.iter().filter(|instruction| instruction.ip() < pc).count() as u64
-    }
-
-    /// The program's instruction that the code at `address` belongs to, with the registers that are in slots. The
-    /// block is translated once more to find out, which writes the same code.
-    pub(super) fn instruction_at(
-        &mut self,
-        address: u64,
-        read: &mut dyn FnMut(u64) -> Source,
-    ) -> Option<(u32, Kind, Mark)> {
-        for kind in [Kind::Counting, Kind::Recording] {
-            let codes = &self.codes[kind as usize];
-            let after = codes.places.partition_point(|&(start, ..)| start <= address);
-            let Some(&(start, end, number)) = after.checked_sub(1).and_then(|at| codes.places.get(at)) else {
-                continue;
-            };
-            if address >= end {
-                continue;
-            }
-            let found = self.found(number, read)?;
-            let chained = self.chained(number).filter(|_| kind == Kind::Counting);
-            let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
-            let mut exits = Vec::new();
-            let mut side = Scratchpad { exits: &mut exits };
-            let mut translator = Translator {
-                hot: &mut hot,
-                cold: &mut cold,
-                cache: &mut side,
-                entries: self.entries,
-                kind,
-                factory: &mut self.factory,
-                number,
-                counter: 0,
-                elements: 0,
-                owed: None,
-            };
-            let done = match chained {
-                Some(_) => translator.chained(&found, Next::Linked)?,
-                None => translator.translate(&found, false),
-            };
-            let mark = done.marks.iter().rev().find(|mark| mark.address <= address)?;
-            return Some((number, kind, *mark));
-        }
-        None
-    }
-}
-
-/// Exits of a translation that is thrown away.
-struct Scratchpad<'a> {
-    exits: &'a mut Vec<Exit>,
-}
-
-impl exits::Cache for Scratchpad<'_> {
-    fn exit(&mut self, exit: Exit) -> u32 {
-        self.exits.push(exit);
-        0
-    }
-
-    fn translated(&self, _: u64) -> Option<u64> {
-        None
     }
 }

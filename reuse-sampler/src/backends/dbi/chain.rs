@@ -7,7 +7,7 @@
 //! and what it costs otherwise is as without chains.
 //!
 //! How often each block was executed follows from the counters: each stands for a chain entered, less one left.
-//! Where what is left of a window is shorter than a chain, code of the other kind goes on, which counts block by block.
+//! Where what is left of a window is shorter than a chain, code of another kind goes on, which counts block by block.
 
 use std::convert::Infallible;
 
@@ -50,10 +50,15 @@ impl CodeCache {
         chain.map(|number| (number, length(number))).collect()
     }
 
-    /// Instructions of the chain that is entered at `pc`.
-    pub(super) fn length_of_chain(&self, pc: u64) -> u64 {
-        let number = self.numbers.get(&pc);
-        number.and_then(|&number| self.chained(number)).map_or(0, |chained| chained.instructions.into())
+    /// Instructions of what is entered at `pc`, if it is more than a block: a chain or a run.
+    pub(super) fn length_at(&self, pc: u64, kind: Kind) -> u64 {
+        let chain = || Some(self.chained_at(pc)?.1.instructions);
+        let instructions = match kind {
+            Kind::Counting => chain(),
+            Kind::Recording => self.runs.length(pc),
+            Kind::Stepping => None,
+        };
+        instructions.unwrap_or(0).into()
     }
 
     pub(super) fn chained(&self, number: u32) -> Option<Chained> {
@@ -85,18 +90,8 @@ impl CodeCache {
                 return (chain, None);
             }
             length += found.instructions.len() as u32;
-            let last = found.instructions.last().copied();
-            let (pc, end, changes, next) = (found.pc, found.end, found.changes, found.next());
+            let (end, follows) = (found.end, found.follows());
             chain.push(found);
-            let follows = match end {
-                _ if changes => None,
-                End::Falls => Some(next),
-                // A loop's, most likely: taken more often than not.
-                End::Branch(target) if target <= pc => None,
-                End::Branch(_) if last.is_some_and(|last| last.is_jcc_short_or_near()) => Some(next),
-                End::Jump(target) | End::Call(target) => Some(target),
-                _ => None,
-            };
             // What is entered again and again is a chain of its own.
             let again = match (end, follows) {
                 (End::Branch(target), None) => Some(target),
@@ -143,13 +138,7 @@ impl CodeCache {
 
     /// Writes the chain; fails with the position of a block that cannot be moved.
     fn place(&mut self, chain: &[Found], joined: Option<u32>) -> Result<(), usize> {
-        for found in chain {
-            if let Some(&before) = self.numbers.get(&found.pc) {
-                if self.blocks.get(before as usize).is_some_and(|block| block.verified.is_some()) {
-                    self.replace(found.pc, before); // its bytes can change no longer
-                }
-            }
-        }
+        self.is_settled(chain);
         let (numbers, mut parts) = self.parts(chain, joined);
         let counter = self.counter(Counter::Chain(numbers[0], None));
         let elements: Vec<u32> =
@@ -177,14 +166,14 @@ impl CodeCache {
             })?;
         let codes = &mut self.codes[Kind::Counting as usize];
         codes.entries.insert(chain[0].pc, entry);
-        for (index, (found, operands)) in chain.iter().zip(operands).enumerate() {
+        for (index, (found, done)) in chain.iter().zip(operands).enumerate() {
             let number = numbers[index];
             let until = parts.get(index + 1).map_or(end, |part| part.address);
             self.codes[Kind::Counting as usize].places.push((parts[index].address, until, number));
             self.chains[number as usize] = Some(parts[index]);
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found, operands));
+                self.push(Block::new(found, done.operands));
             }
         }
         for (part, &number) in parts.iter().zip(&numbers).rev() {
@@ -198,11 +187,27 @@ impl CodeCache {
         Ok(())
     }
 
+    /// The bytes of these blocks can change no longer.
+    pub(super) fn is_settled(&mut self, blocks: &[Found]) {
+        for found in blocks {
+            if let Some(&before) = self.numbers.get(&found.pc) {
+                if self.blocks.get(before as usize).is_some_and(|block| block.verified.is_some()) {
+                    self.replace(found.pc, before);
+                }
+            }
+        }
+    }
+
+    /// The number of each block, of those that are not known yet too.
+    pub(super) fn numbers_of(&self, blocks: &[Found]) -> Vec<u32> {
+        let mut new = self.blocks.len() as u32..;
+        let number = |found: &Found| self.numbers.get(&found.pc).copied().or_else(|| new.next());
+        blocks.iter().filter_map(number).collect()
+    }
+
     /// The number of each block of the chain, and what is known before it has an address.
     fn parts(&mut self, chain: &[Found], joined: Option<u32>) -> (Vec<u32>, Vec<Chained>) {
-        let mut new = self.blocks.len() as u32..;
-        let mut number = |found: &Found| self.numbers.get(&found.pc).copied().or_else(|| new.next());
-        let numbers: Vec<u32> = chain.iter().filter_map(&mut number).collect();
+        let numbers = self.numbers_of(chain);
         let most = numbers.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         self.chains.resize(self.chains.len().max(most), None);
         let (mut next, joined) = (joined, joined.and_then(|joined| self.chained(joined)));
@@ -287,7 +292,7 @@ impl CodeCache {
 }
 
 /// What a chain leads to besides its own blocks, and whether by a return.
-fn leads_to(chain: &[Found], joins: bool) -> Vec<(u64, bool)> {
+pub(super) fn leads_to(chain: &[Found], joins: bool) -> Vec<(u64, bool)> {
     let mut targets = Vec::new();
     for (index, found) in chain.iter().enumerate() {
         let goes_on = joins || index + 1 < chain.len();

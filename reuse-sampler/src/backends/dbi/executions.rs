@@ -20,6 +20,10 @@ pub(super) enum Counter {
     Chain(u32, Option<u32>),
     /// Less the chain from the block on.
     Less(u32),
+    /// So many blocks from this place in the list of runs on.
+    Run(u32, u32),
+    /// Less those.
+    RunLess(u32, u32),
 }
 
 /// The link and the place of no block: what is added there is lost. So most of what is done needs no decisions, which would
@@ -32,6 +36,8 @@ const ELEMENTS: u32 = u32::MAX - 1;
 const MORE: u32 = u32::MAX - 2;
 /// Nothing, so that what follows is aligned.
 const UNUSED: u32 = u32::MAX - 3;
+/// From here on: blocks of runs, by their number times two; one more if they are taken off.
+const RUN: u32 = u32::MAX - 0xFFFF;
 
 /// A block as part of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +64,8 @@ pub(super) struct Executions {
     /// A block's next one in its chain is before it.
     links: Vec<Link>,
     placed: usize,      // of them; others have their block's number in place of a place
+    runs: Vec<u32>,     // places of blocks
+    runs_placed: usize, // of them; others are blocks' numbers
     link: Vec<u32>,     // of each block
     places: Vec<Place>, // most by address
     times: Vec<i32>,    // each was executed; zeros between windows
@@ -74,6 +82,8 @@ impl Default for Executions {
             resolved: 0,
             links: vec![Link { times: 0, next: NOWHERE, place: NOWHERE }],
             placed: 1,
+            runs: Vec::new(),
+            runs_placed: 0,
             link: vec![NOWHERE],
             places: vec![Place { pc: 0, number: NOWHERE, instructions: 0 }],
             times: vec![0],
@@ -91,7 +101,16 @@ impl Executions {
             Counter::Alone(block) => (block + 1, ALONE),
             Counter::Chain(block, less) => (block + 1, less.map_or(NOWHERE, |less| less + 1)),
             Counter::Less(block) => (NOWHERE, block + 1),
+            Counter::Run(first, blocks) => (first, RUN + 2 * blocks),
+            Counter::RunLess(first, blocks) => (first, RUN + 2 * blocks + 1),
         })
+    }
+
+    /// Where in the list of runs these blocks are now.
+    pub(super) fn run(&mut self, blocks: &[u32]) -> u32 {
+        let first = self.runs.len() as u32;
+        self.runs.extend(blocks.iter().map(|block| block + 1));
+        first
     }
 
     /// The counter of elements of a block that is a repeated string instruction.
@@ -157,6 +176,13 @@ impl Executions {
                     ALONE => self.execute(from, entered),
                     ELEMENTS => repeated.push(accesses(0)),
                     MORE => repeated.push(accesses(32)),
+                    RUN.. => {
+                        let (first, blocks) = (from as usize, (less - RUN) as usize / 2);
+                        let times = if less % 2 == RUN % 2 { entered } else { entered.wrapping_neg() };
+                        for at in first..first + blocks {
+                            self.execute(self.runs[at], times);
+                        }
+                    }
                     less => {
                         self.lead(from, entered);
                         self.lead(less, entered.wrapping_neg());
@@ -206,6 +232,9 @@ impl Executions {
         self.link.resize(self.places.len(), NOWHERE);
         self.times.resize(self.places.len(), 0);
         for (from, less) in &mut self.counters[self.resolved..] {
+            if (RUN..UNUSED).contains(less) {
+                continue; // the list has places
+            }
             let new = if *less < UNUSED { &self.link } else { &self.place };
             // A counter of what could not be translated in the end is of nothing.
             let moved = |number: u32| new.get(number as usize).copied().unwrap_or(NOWHERE);
@@ -219,6 +248,10 @@ impl Executions {
             link.place = self.place[link.place as usize];
         }
         self.placed = self.links.len();
+        for place in &mut self.runs[self.runs_placed..] {
+            *place = self.place.get(*place as usize).copied().unwrap_or(NOWHERE);
+        }
+        self.runs_placed = self.runs.len();
         // Most are in order since long ago.
         if self.places.len() - self.sorted > self.places.len() / 16 {
             self.sort();
@@ -238,6 +271,7 @@ impl Executions {
         let moved = |place: &mut u32| *place = new[*place as usize];
         self.place.iter_mut().for_each(moved);
         self.links.iter_mut().for_each(|link| moved(&mut link.place));
+        self.runs.iter_mut().for_each(moved);
         let alone = self.counters.iter_mut().filter(|(_, less)| *less >= UNUSED);
         alone.for_each(|(place, _)| moved(place));
         self.sorted = self.places.len();
@@ -301,18 +335,28 @@ mod tests {
     }
 
     /// What the counters say, block by block.
-    fn simply(blocks: &[Block], next: &[Option<u32>], counted: &[(Counter, u32)]) -> BTreeMap<u64, u64> {
+    fn simply(
+        blocks: &[Block],
+        next: &[Option<u32>],
+        runs: &[u32],
+        counted: &[(Counter, u32)],
+    ) -> BTreeMap<u64, u64> {
         let mut all = BTreeMap::new();
         let mut add = |number: u32, times: u64| {
             let block = &blocks[number as usize];
             let sum: &mut u64 = all.entry(block.pc).or_default();
             *sum = sum.wrapping_add(times.wrapping_mul(block.instructions.into()));
         };
+        let run = |first: u32, of: u32| runs[first as usize..][..of as usize].iter().copied();
         let chain = |from| std::iter::successors(Some(from), |&block: &u32| next[block as usize]);
         for &(counter, times) in counted {
             let times = u64::from(times);
             match counter {
                 Counter::Alone(block) => add(block, times),
+                Counter::Run(first, of) => run(first, of).for_each(|block| add(block, times)),
+                Counter::RunLess(first, of) => {
+                    run(first, of).for_each(|block| add(block, times.wrapping_neg()));
+                }
                 Counter::Less(less) => chain(less).for_each(|block| add(block, times.wrapping_neg())),
                 Counter::Chain(from, less) => {
                     chain(from).for_each(|block| add(block, times));
@@ -331,7 +375,8 @@ mod tests {
         let mut random = random(&mut state);
         let counts: Vec<AtomicU32> = (0..4096).map(|_| AtomicU32::new(0)).collect();
         let (mut executions, mut blocks) = (Executions::default(), Vec::<Block>::new());
-        let (mut next, mut chained, mut counters) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut next, mut chained, mut counters, mut runs) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..60 {
             // A chain, which may join another one, and a block of its own.
             let (first, length) = (blocks.len() as u32, 1 + random(5));
@@ -369,6 +414,13 @@ mod tests {
                     count(Counter::Chain(to, Some(less)));
                 }
             }
+            let run: Vec<u32> = (0..=random(6)).map(|_| random(blocks.len() as u32)).collect();
+            let (from, all) = (executions.run(&run), run.len() as u32);
+            assert_eq!(from as usize, runs.len());
+            runs.extend(run);
+            let mut count = |counter| counters.push((counter, executions.counter(counter)));
+            count(Counter::Run(from, all));
+            count(Counter::RunLess(from + all / 2, all - all / 2));
             let mut counted = Vec::new();
             for &(counter, number) in &counters {
                 if random(3) == 0 {
@@ -385,7 +437,7 @@ mod tests {
                 *sum = sum.wrapping_add(count);
             }
             sums.retain(|_, count| *count > 0);
-            assert_eq!(sums, simply(&blocks, &next, &counted));
+            assert_eq!(sums, simply(&blocks, &next, &runs, &counted));
             assert!(repeated.is_empty() && counts.iter().all(|count| count.load(Relaxed) == 0));
         }
     }

@@ -13,7 +13,9 @@ pub const HUB: u64 = 0x1_0000;
 pub const EXIT_PCS: u64 = 0x2_0000;
 /// Exits there can be before the cache is emptied.
 pub const EXITS: u64 = 1 << 20;
-/// Second-level lookup, one table a mode.
+/// Kinds of code.
+pub const KINDS: u64 = 3;
+/// Second-level lookup, one table a kind of code.
 pub const HASHES: u64 = 0x90_0000;
 /// Binary logarithm of its entries.
 pub const HASH_BITS: u32 = 19;
@@ -22,7 +24,7 @@ pub const HASH_SIZE: u64 = (1 << HASH_BITS) * 16 + 0x1000;
 /// Entries looked at before giving up.
 pub const PROBES: u64 = 8;
 /// The first thread's block.
-const FIRST: u64 = 0x200_0000;
+const FIRST: u64 = 0x300_0000;
 /// Bytes of a thread's block.
 pub const THREAD_SIZE: u64 = 0x100_0000;
 /// Translated code: blocks from its start, rarely executed stubs from [`COLD`].
@@ -137,23 +139,24 @@ pub mod shared {
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
     pub const CALLS: u32 = 512;
 
-    /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a mode.
+    /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a kind.
     pub const LOOKUPS: u32 = 0x2_0000;
     pub const LOOKUP_SIZE: u32 = 0x8_0000;
     /// Counters, of half a word each.
-    pub const COUNTS: u32 = 0x12_0000;
+    pub const COUNTS: u32 = 0x1A_0000;
     pub const COUNTERS: u32 = 1 << 20;
     /// Two buffers for accesses.
-    pub const BUFFERS: u32 = 0x58_0000;
+    pub const BUFFERS: u32 = 0x60_0000;
     pub const BUFFER_SIZE: u32 = 0x8_0000;
-    /// Room that a single block never exceeds.
+    /// Room that a run of blocks never exceeds.
     pub const BUFFER_RESERVE: u32 = 0x2000;
 }
 
-const _: () = assert!(shared::LOOKUPS + 2 * shared::LOOKUP_SIZE <= shared::COUNTS);
+const _: () = assert!(FIRST + THREAD_SIZE <= CACHE);
+const _: () = assert!(shared::LOOKUPS + KINDS as u32 * shared::LOOKUP_SIZE <= shared::COUNTS);
 const _: () = assert!(shared::COUNTS + 4 * shared::COUNTERS <= shared::BUFFERS);
 const _: () = assert!((shared::BUFFERS + 2 * shared::BUFFER_SIZE) as u64 <= THREAD_SIZE);
-const _: () = assert!(HASHES + 2 * HASH_SIZE <= FIRST && EXIT_PCS + 8 * EXITS <= HASHES);
+const _: () = assert!(HASHES + KINDS * HASH_SIZE <= FIRST && EXIT_PCS + 8 * EXITS <= HASHES);
 
 /// Why a thread asks, other than after a call of the observer's (9).
 pub mod reason {

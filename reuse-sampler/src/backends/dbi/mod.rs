@@ -64,6 +64,8 @@ mod executions;
 #[cfg(dbi_backend)]
 mod exits;
 #[cfg(dbi_backend)]
+mod interrupted;
+#[cfg(dbi_backend)]
 mod launch;
 #[cfg(dbi_backend)]
 mod layout;
@@ -78,6 +80,8 @@ mod process;
 mod recording;
 #[cfg(dbi_backend)]
 mod region;
+#[cfg(dbi_backend)]
+mod runs;
 #[cfg(dbi_backend)]
 mod runtime;
 #[cfg(dbi_backend)]

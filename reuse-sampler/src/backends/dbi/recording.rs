@@ -19,22 +19,37 @@ pub(super) trait Viewer {
 
 /// Shows the words that blocks have written.
 #[inline]
-pub(super) fn play(words: &[AtomicU64], blocks: &[Block], viewer: &mut impl Viewer) {
+pub(super) fn play(words: &[AtomicU64], blocks: &[Block], forms: &Forms, viewer: &mut impl Viewer) {
     let mut rest = words;
-    while let Some(after) = play_first(rest, blocks, viewer) {
+    while let Some(after) = play_first(rest, blocks, forms, viewer) {
         rest = after;
     }
 }
 
-/// Shows the words of the first block. Returns the rest.
+/// Shows the words of the first block, or of the first run of blocks. Returns the rest.
 #[inline]
 fn play_first<'a>(
     words: &'a [AtomicU64],
     blocks: &[Block],
+    forms: &Forms,
     viewer: &mut impl Viewer,
 ) -> Option<&'a [AtomicU64]> {
-    let (number, after) = words.split_first()?;
-    let block = blocks.get(number_of(number.load(Relaxed)))?;
+    let (number, mut after) = words.split_first()?;
+    let number = number_of(number.load(Relaxed));
+    if number < RUNS {
+        return play_block(after, blocks.get(number)?, viewer);
+    }
+    for &block in forms.run(number - RUNS)? {
+        after = play_block(after, blocks.get(block as usize)?, viewer)?;
+    }
+    Some(after)
+}
+
+fn play_block<'a>(
+    after: &'a [AtomicU64],
+    block: &Block,
+    viewer: &mut impl Viewer,
+) -> Option<&'a [AtomicU64]> {
     let count = block.repeated.map_or(block.operands.len(), |_| Repeated::WORDS - 1);
     let (addresses, rest) = after.split_at_checked(count)?;
     viewer.block(block);
@@ -49,9 +64,14 @@ fn play_first<'a>(
     Some(rest)
 }
 
-/// The word that a block is known by: its number, and how many words follow it, if they are operands. So the next block is
-/// found without looking this one up.
-pub(super) const fn header(number: u32, operands: Option<usize>) -> u32 {
+/// The word that a block or a run is known by: its number, and how many words follow it, if they are operands. So the next
+/// one is found without looking this one up.
+/// The same of a repeated string instruction.
+pub(super) const fn header_of_repeated(number: u32) -> u32 {
+    header(number, None)
+}
+
+const fn header(number: u32, operands: Option<usize>) -> u32 {
     let operands = match operands {
         Some(operands) if operands < OTHER => operands,
         _ => OTHER,
@@ -59,121 +79,134 @@ pub(super) const fn header(number: u32, operands: Option<usize>) -> u32 {
     number | (operands as u32) << NUMBER_BITS
 }
 
+/// The same of one with these operands.
+pub(super) fn header_of(number: u32, operands: &[Operand]) -> u32 {
+    header(number, operands.iter().all(Operand::is_plain).then_some(operands.len()))
+}
+
 const NUMBER_BITS: u32 = 24;
-/// Blocks that there may be.
-pub(super) const NUMBERS: usize = 1 << NUMBER_BITS;
+/// Blocks that there may be, and runs; numbers of runs begin here.
+pub(super) const RUNS: usize = 1 << (NUMBER_BITS - 1);
 /// In the place of the number of operands: there is more to the block. A header remains a positive number.
 const OTHER: usize = 127;
 
 const fn number_of(header: u64) -> usize {
-    header as usize % NUMBERS
+    header as usize % (1 << NUMBER_BITS)
 }
 
-/// What is known of blocks by those who go through millions of them and want few.
+/// What is known of blocks and of runs by those who go through millions of them and want few.
 #[derive(Debug, Default)]
 pub(super) struct Forms {
-    blocks: Vec<Form>, // by number
-    more: Vec<Group>,  // of blocks with more operands than one group
+    blocks: Vec<Form>,        // by number
+    runs: Vec<Form>,          // by number
+    members: Vec<(u32, u32)>, // of each run: from where in the list and how many
+    list: Vec<u32>,           // numbers of blocks
+    extents: Vec<Extent>,     // of the operands of all
 }
 
-/// Most blocks have no more operands than one group, so that how often a loop is gone through is no question for them: it
-/// would be hard to predict.
 #[derive(Clone, Copy, Debug, Default)]
 struct Form {
-    group: Group,
+    extents: u32, // where its operands' begin
     updates: u32,
-    more: u32, // where the others begin
 }
 
-const GROUP: usize = 4;
-
-/// Of operands, the distances from the first byte to the last, and what they do; those that there are not have no width.
-#[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    widths: [u8; GROUP],
-    kinds: [Kind; GROUP],
+/// Of an operand, the distance from its first byte to the last, and what it does.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    beyond: u8,
+    kind: Kind,
 }
 
-impl Group {
-    fn new(operands: &[Operand]) -> Self {
-        let mut group = Self::default();
-        for (at, operand) in operands.iter().enumerate() {
-            group.widths[at] = operand.bytes.saturating_sub(1) as u8;
-            group.kinds[at] = Kind::of(operand.loads, operand.stores);
-        }
-        group
+impl Extent {
+    fn new(operand: &Operand) -> Self {
+        let kind = Kind::of(operand.loads, operand.stores);
+        Self { beyond: operand.bytes.saturating_sub(1) as u8, kind }
     }
 
-    /// Whether one of the operands at `addresses` has its last byte in another line than its first: not 0 if so.
+    /// Has bits from `shift` on if the operand at `address` has its last byte in another line than its first.
     #[inline]
-    fn straddles(self, addresses: &[u64; GROUP], shift: u32) -> u64 {
-        let differs = |at: usize| addresses[at] ^ addresses[at].wrapping_add(self.widths[at].into());
-        (0..GROUP).fold(0, |all, at| all | differs(at)) >> shift
+    fn differs(self, address: u64) -> u64 {
+        address ^ address.wrapping_add(self.beyond.into())
     }
 
-    /// Of the operands at `addresses` that have a second line, whether it is `held`, and how many accesses are made to it.
+    /// Whether the second line of the operand at `address` is `held`, if it has one, and how many accesses are made to it.
     /// More lines stop.
-    #[cold]
-    fn beyond(self, addresses: &[u64; GROUP], shift: u32, held: impl Fn(u64) -> u64) -> (u64, u64) {
-        (0..GROUP).fold((0, 0), |(stop, further), at| {
-            let last = addresses[at].wrapping_add(self.widths[at].into());
-            match (last >> shift).wrapping_sub(addresses[at] >> shift) {
-                0 => (stop, further),
-                1 => (stop | held(last), further + 1 + u64::from(self.kinds[at] == Kind::Update)),
-                _ => (1, further),
-            }
-        })
+    fn second(self, address: u64, shift: u32, held: impl Fn(u64) -> bool) -> (bool, u64) {
+        let last = address.wrapping_add(self.beyond.into()) >> shift;
+        match last.wrapping_sub(address >> shift) {
+            0 => (false, 0),
+            1 => (held(last), 1 + u64::from(self.kind == Kind::Update)),
+            _ => (true, 0),
+        }
     }
 }
 
 impl Forms {
     pub(super) fn clear(&mut self) {
-        self.blocks.clear();
-        self.more.clear();
+        *self = Self::default();
     }
 
     pub(super) fn push(&mut self, block: &Block) {
-        let mut groups = block.operands.chunks(GROUP).map(Group::new);
-        let (group, more) = (groups.next().unwrap_or_default(), self.more.len() as u32);
-        self.more.extend(groups);
-        self.blocks.push(Form { group, updates: block.updates, more });
+        let form = self.form(&block.operands);
+        self.blocks.push(form);
     }
 
-    /// Goes through the blocks that `words` begin with, up to one for which `each` is not 0 or to which there is more, or to
-    /// the last few. `each` is given the addresses of the operands of a group, which may be fewer, what is known of them, and
-    /// the number of operands before; it returns how many further accesses they make, too. Nor are more than `most` accesses
-    /// gone through. Returns the rest, and the numbers of operands and of accesses.
+    /// The number of the next run.
+    pub(super) fn next_run(&self) -> u32 {
+        (RUNS + self.runs.len()) as u32
+    }
+
+    /// Adds a run of `members`, which make the accesses of `operands`.
+    pub(super) fn push_run(&mut self, members: &[u32], operands: &[Operand]) {
+        let form = self.form(operands);
+        self.runs.push(form);
+        self.members.push((self.list.len() as u32, members.len() as u32));
+        self.list.extend(members);
+    }
+
+    fn form(&mut self, operands: &[Operand]) -> Form {
+        let updates = operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32;
+        let extents = self.extents.len() as u32;
+        self.extents.extend(operands.iter().map(Extent::new));
+        Form { extents, updates }
+    }
+
+    /// The blocks of a run.
+    fn run(&self, number: usize) -> Option<&[u32]> {
+        let &(first, count) = self.members.get(number)?;
+        self.list.get(first as usize..)?.get(..count as usize)
+    }
+
+    /// Goes through the blocks and runs that `words` begin with, up to one that `each` stops at or to which there is more.
+    /// `each` is given the addresses of its operands, their extents, and the number of operands before; it returns whether to
+    /// stop, and how many further accesses they make. Nor are more than `most` accesses gone through. Returns the rest, and
+    /// the numbers of operands and of accesses.
     #[inline(always)]
     #[allow(clippy::inline_always)] // for the compiler to know `each`
     fn walk<'a>(
         &self,
         words: &'a [AtomicU64],
-        mut each: impl FnMut(&[u64; GROUP], &Group, usize) -> (u64, u64),
+        mut each: impl FnMut(&[AtomicU64], &[Extent], usize) -> (bool, u64),
         most: u64,
     ) -> (&'a [AtomicU64], usize, u64) {
         let (mut rest, mut operands, mut updates) = (words, 0, 0);
-        while let Some([header, first @ ..]) = rest.first_chunk::<{ 1 + GROUP }>() {
+        while let Some((header, after)) = rest.split_first() {
             let header = header.load(Relaxed);
             let own = (header >> NUMBER_BITS) as usize;
-            let Some(form) = self.blocks.get(number_of(header)) else { break };
-            let (mut stop, mut further) =
-                each(&first.each_ref().map(|word| word.load(Relaxed)), &form.group, operands);
-            if own > GROUP {
-                let groups = self.more.get(form.more as usize..).unwrap_or_default();
-                let others = rest.get(1 + GROUP..1 + own.next_multiple_of(GROUP)).filter(|_| own != OTHER);
-                let Some(others) = others else { break };
-                let mut before = operands;
-                for (words, group) in others.chunks_exact(GROUP).zip(groups) {
-                    before += GROUP;
-                    let more = each(&std::array::from_fn(|at| words[at].load(Relaxed)), group, before);
-                    (stop, further) = (stop | more.0, further + more.1);
-                }
-            }
-            let after = updates + u64::from(form.updates) + further;
-            if stop != 0 || (operands + own) as u64 + after > most {
+            let number = number_of(header);
+            let (forms, at) =
+                if number < RUNS { (&self.blocks, number) } else { (&self.runs, number - RUNS) };
+            let Some((form, (addresses, after))) = forms.get(at).zip(after.split_at_checked(own)) else {
+                break;
+            };
+            let extents = self.extents.get(form.extents as usize..).and_then(|extents| extents.get(..own));
+            let Some(extents) = extents.filter(|_| own != OTHER) else { break };
+            let (stop, further) = each(addresses, extents, operands);
+            let more = updates + u64::from(form.updates) + further;
+            if stop || (operands + own) as u64 + more > most {
                 break;
             }
-            (operands, updates, rest) = (operands + own, after, &rest[1 + own..]);
+            (operands, updates, rest) = (operands + own, more, after);
         }
         (rest, operands, operands as u64 + updates)
     }
@@ -196,7 +229,7 @@ impl Lines<'_> {
         let mut rest = words;
         loop {
             rest = if self.tracker.puts_by() { self.put_by(rest, forms) } else { self.pass(rest, forms) };
-            match play_first(rest, blocks, self) {
+            match play_first(rest, blocks, forms, self) {
                 Some(after) => rest = after,
                 None => break,
             }
@@ -210,14 +243,20 @@ impl Lines<'_> {
         let (mut rest, shift) = (words, self.shift);
         loop {
             let Room { lines, kinds } = self.tracker.room();
-            let put = |addresses: &[u64; GROUP], group: &Group, before: usize| {
-                let to = before..before + GROUP;
+            let put = |addresses: &[AtomicU64], extents: &[Extent], before: usize| {
+                let to = before..before + addresses.len();
                 let (Some(lines), Some(kinds)) = (lines.get_mut(to.clone()), kinds.get_mut(to)) else {
-                    return (1, 0);
+                    return (true, 0);
                 };
-                lines.copy_from_slice(&addresses.map(|address| address >> shift));
-                kinds.copy_from_slice(&group.kinds);
-                (group.straddles(addresses, shift), 0)
+                let mut differ = 0;
+                for ((address, extent), (line, kind)) in
+                    addresses.iter().zip(extents).zip(lines.iter_mut().zip(kinds))
+                {
+                    let address = address.load(Relaxed);
+                    (*line, *kind) = (address >> shift, extent.kind);
+                    differ |= extent.differs(address);
+                }
+                (differ >> shift != 0, 0)
             };
             let (after, operands, accesses) = forms.walk(rest, put, u64::MAX);
             self.tracker.took(operands);
@@ -233,14 +272,21 @@ impl Lines<'_> {
     #[inline(never)]
     fn pass<'a>(&mut self, words: &'a [AtomicU64], forms: &Forms) -> &'a [AtomicU64] {
         let (watched, shift, most) = (self.tracker.watched(), self.shift, self.tracker.starts_none_in());
-        let look = |addresses: &[u64; GROUP], group: &Group, _| {
-            let held = |address: u64| u64::from(watched.may_be(address >> shift));
-            let stop = addresses.iter().fold(0, |all, &address| all | held(address));
-            if group.straddles(addresses, shift) == 0 {
+        let look = |addresses: &[AtomicU64], extents: &[Extent], _| {
+            let (mut stop, mut differ) = (false, 0);
+            for (address, extent) in addresses.iter().zip(extents) {
+                let address = address.load(Relaxed);
+                stop |= watched.may_be(address >> shift);
+                differ |= extent.differs(address);
+            }
+            if stop || differ >> shift == 0 {
                 return (stop, 0);
             }
-            let (more, further) = group.beyond(addresses, shift, held);
-            (stop | more, further)
+            let each = addresses.iter().zip(extents);
+            each.fold((false, 0), |(stop, further), (address, extent)| {
+                let (held, more) = extent.second(address.load(Relaxed), shift, |line| watched.may_be(line));
+                (stop | held, further + more)
+            })
         };
         let (rest, operands, accesses) = forms.walk(words, look, most);
         self.tracker.pass(accesses);
@@ -383,7 +429,7 @@ mod tests {
                 if fast {
                     lines.play(&words, &blocks, &forms);
                 } else {
-                    play(&words, &blocks, &mut lines);
+                    play(&words, &blocks, &forms, &mut lines);
                 }
                 let (further, unsure) = (lines.further, lines.unsure);
                 (format!("{:?}", tracker.end_window()), further, unsure)

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
+use super::interrupted::Place;
 use super::layout::shared::{self, SCRATCH};
-use super::layout::{command, reason};
+use super::layout::{self, command, reason};
 use super::observer::{Event, Gone, Observer, register};
-use super::translate::{Kind, Mark};
+use super::translate::Mark;
 
 /// In a `siginfo`: the address of a fault.
 const ADDRESS: u64 = 16;
@@ -159,13 +160,13 @@ impl Observer {
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
         if code > 0 && faults.contains(&(signal as i32)) {
             let Self { memory, cache, .. } = self;
-            if let Some((block, kind, mark)) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
+            if let Some(place) = cache.instruction_at(gregs[RIP], &mut |at| memory.code(at)) {
                 // Where the address of a fault is the instruction's own.
                 if self.memory.word(info + ADDRESS) == Some(gregs[RIP]) {
-                    self.memory.write(info + ADDRESS, &mark.pc.to_le_bytes());
+                    self.memory.write(info + ADDRESS, &place.mark.pc.to_le_bytes());
                 }
-                self.restore(&mut gregs, &mark);
-                self.note_fault(block, kind, mark.pc);
+                self.restore(&mut gregs, &place.mark);
+                self.note_fault(&place);
                 self.enter([signal, info, context, stack], &gregs, mask);
                 return 1;
             }
@@ -224,14 +225,21 @@ impl Observer {
         gregs[RIP] = mark.pc;
     }
 
-    /// The block was left before the instruction at `pc`.
-    fn note_fault(&mut self, block: u32, kind: Kind, pc: u64) {
+    /// The block was left before the marked instruction.
+    fn note_fault(&mut self, place: &Place) {
         let Self { memory, cache, .. } = self;
-        let before = cache.instructions_before(block, pc, &mut |at| memory.code(at));
-        let all = cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions));
-        let mut rest = vec![(block, all.saturating_sub(before))];
-        if kind == Kind::Counting {
-            rest.extend(cache.chain(cache.chained(block).and_then(|chained| chained.next)));
+        let before = cache.instructions_before(place.block, place.mark.pc, &mut |at| memory.code(at));
+        let all = |block: u32| {
+            (block, cache.blocks().get(block as usize).map_or(0, |block| u64::from(block.instructions)))
+        };
+        let mut rest: Vec<(u32, u64)> =
+            std::iter::once(place.block).chain(place.counted.iter().copied()).map(all).collect();
+        rest[0].1 = rest[0].1.saturating_sub(before);
+        if let Some((header, words)) = place.passed {
+            let at = self.get(shared::BUFFER);
+            let word = layout::block(self.current) + at.wrapping_sub(self.address_of(0));
+            self.region.set(word, header.into());
+            self.set(shared::BUFFER, at + 8 * (1 + words as u64));
         }
         let instructions: u64 = rest.iter().map(|(_, instructions)| instructions).sum();
         self.own().signals.unexecuted.extend(rest);

@@ -28,7 +28,7 @@ impl<C: Cache> Translator<'_, C> {
         record(self.hot, [4, 5, 6]);
         self.count_elements(found, scratch);
         if let Some(scratch) = scratch {
-            self.hot.put_value(scratch.buffer, recording::header(self.number, None));
+            self.hot.put_value(scratch.buffer, recording::header_of_repeated(self.number));
             self.release(scratch, Repeated::WORDS);
         }
     }
@@ -36,7 +36,7 @@ impl<C: Cache> Translator<'_, C> {
     /// Adds what rcx has fallen by since it was stored to the count of the block's elements. Changes no flag.
     fn count_elements(&mut self, found: &Found, recording: Option<Scratch>) {
         let elements = shared::COUNTS + 4 * self.elements;
-        let Scratch { value, .. } = scratch(found);
+        let Scratch { value, .. } = scratch(found.untouched);
         if recording.is_none() {
             self.hot.store(value, shared::SLOT_B);
         }

@@ -127,6 +127,8 @@ impl Observer {
     /// Makes the current thread ask at its next block, if it runs. A block that it enters at the same moment may undo
     /// this.
     pub(super) fn ask_soon(&mut self) {
+        // A buffer without room is never undone, but there may be none in use.
+        self.set(shared::BUFFER_END, 0);
         if !is_marked(self.get(shared::LEFT)) {
             let at = layout::block(self.current) + u64::from(shared::LEFT);
             self.region.word(at).fetch_sub(SOON, Ordering::SeqCst);

@@ -4,24 +4,28 @@
 //! destroys nothing of the program's: spilled registers go to slots behind GS, flags are kept where the program may
 //! still read them, and nothing is written below its stack pointer.
 //!
-//! Two kinds of code exist for a block. Both count: instructions are subtracted from what is left of the window, and
-//! a counter is incremented. Code that only counts does so once a chain of blocks. Code that also records accesses counts
-//! each block, and writes one word for it, then an address for each access, to a buffer that the observer reads.
+//! Three kinds of code exist for a block. All count: instructions are subtracted from what is left of the window, and
+//! a counter is incremented. Code that only counts does so once a chain of blocks. Code that also records accesses writes
+//! one word for a run of blocks, then an address for each access, to a buffer that the observer reads, and counts the run.
+//! At the end of a window code of the third kind goes on, which counts and records each block.
 
 use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
-use super::assemble::{Code, Gpr, RAX, RCX, RDX, RSP, encoded, general, through};
+use super::assemble::{Code, Gpr, RAX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand};
 use super::chain::{Chained, Owed};
 use super::exits::{Cache, Entries, Exit, Next};
 use super::layout::shared;
 use super::recording;
+use super::runs::advance;
 
 /// What is observed by a kind of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Counting = 0,
     Recording = 1,
+    /// As recording does, block by block.
+    Stepping = 2,
 }
 
 /// Where an instruction of the program is in translated code.
@@ -65,6 +69,20 @@ pub(super) struct Scratch {
     pub value: Gpr,
 }
 
+impl<'a, C: Cache> Translator<'a, C> {
+    /// For a run that was written before: what is counted where does not matter.
+    pub(super) fn again(
+        hot: &'a mut Code,
+        cold: &'a mut Code,
+        cache: &'a mut C,
+        entries: Entries,
+        factory: &'a mut InstructionInfoFactory,
+    ) -> Self {
+        let kind = Kind::Recording;
+        Self { hot, cold, cache, entries, kind, factory, number: 0, counter: 0, elements: 0, owed: None }
+    }
+}
+
 impl<C: Cache> Translator<'_, C> {
     /// Translates `found`. `may_continue` says whether the block of its next instruction can be placed behind it.
     pub(super) fn translate(&mut self, found: &Found, may_continue: bool) -> Translation {
@@ -82,22 +100,20 @@ impl<C: Cache> Translator<'_, C> {
             self.leave(Exit::Unsupported { pc: found.pc, why });
             return Some(Translation { operands: Vec::new(), marks: Vec::new(), continues: false });
         }
-        let scratch = (self.kind == Kind::Recording).then(|| scratch(found));
+        let scratch = (self.kind != Kind::Counting).then(|| scratch(found.untouched));
         let marks = Vec::with_capacity(found.instructions.len() + 2);
         let mut done = Translation { operands: Vec::new(), marks, continues: false };
         if found.changes {
             self.hot.align(1);
             self.hot.raw(&[0xE9, 0, 0, 0, 0]); // leads to the next translation once there is one
         }
-        self.prologue(found, scratch, &mut done.marks);
+        self.prologue(found, found.instructions.len(), scratch, &mut done.marks);
         if found.repeated.is_some() {
             self.repeated(found, scratch, &mut done);
         } else {
             self.body(found, scratch, &mut done)?;
             if let Some(scratch) = scratch {
-                let plain = done.operands.iter().all(Operand::is_plain);
-                let operands = plain.then_some(done.operands.len());
-                self.hot.put_value(scratch.buffer, recording::header(self.number, operands));
+                self.hot.put_value(scratch.buffer, recording::header_of(self.number, &done.operands));
                 self.release(scratch, 1 + done.operands.len());
             }
         }
@@ -118,7 +134,12 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// All but the jump at the end.
-    fn body(&mut self, found: &Found, scratch: Option<Scratch>, done: &mut Translation) -> Option<()> {
+    pub(super) fn body(
+        &mut self,
+        found: &Found,
+        scratch: Option<Scratch>,
+        done: &mut Translation,
+    ) -> Option<()> {
         if found.repeated.is_some() {
             self.repeated(found, scratch, done);
             return Some(());
@@ -154,8 +175,15 @@ impl<C: Cache> Translator<'_, C> {
         }
     }
 
-    fn prologue(&mut self, found: &Found, scratch: Option<Scratch>, marks: &mut Vec<Mark>) {
-        let instructions = found.instructions.len() as i32;
+    /// Counts `instructions`, from the block on.
+    pub(super) fn prologue(
+        &mut self,
+        found: &Found,
+        instructions: usize,
+        scratch: Option<Scratch>,
+        marks: &mut Vec<Mark>,
+    ) {
+        let instructions = instructions as i32;
         if found.needs_flags {
             self.hot.save_flags(shared::SLOT_E);
         }
@@ -184,7 +212,7 @@ impl<C: Cache> Translator<'_, C> {
     /// Compares the block's bytes with those that are translated. The registers that recording uses are in their slots
     /// meanwhile.
     fn verify(&mut self, found: &Found, bytes: &[u8], recording: Option<Scratch>, marks: &mut Vec<Mark>) {
-        let Scratch { buffer: address, value } = scratch(found);
+        let Scratch { buffer: address, value } = scratch(found.untouched);
         if recording.is_none() {
             self.hot.store(address, shared::SLOT_A);
         }
@@ -222,7 +250,13 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// Code that leaves before the block, as if it had not been entered.
-    fn undo(&mut self, found: &Found, scratch: Option<Scratch>, instructions: i32, exit: Exit) -> u64 {
+    pub(super) fn undo(
+        &mut self,
+        found: &Found,
+        scratch: Option<Scratch>,
+        instructions: i32,
+        exit: Exit,
+    ) -> u64 {
         let address = self.cold.here();
         if instructions != 0 {
             self.cold.subtract(-instructions, shared::LEFT);
@@ -237,41 +271,18 @@ impl<C: Cache> Translator<'_, C> {
         address
     }
 
-    fn exit_stub(&mut self, exit: Exit) -> u64 {
-        let address = self.cold.here();
-        let number = self.cache.exit(exit);
-        self.cold.store_value(number, shared::EXIT);
-        self.cold.jump(self.entries.exit);
-        address
-    }
-
-    /// Leaves at once.
-    fn leave(&mut self, exit: Exit) {
-        let stub = self.exit_stub(exit);
-        self.hot.jump(stub);
-    }
-
-    /// Goes to the block at `target`, by way of the observer until it is translated.
-    fn link(&mut self, target: u64) {
-        self.hot.align(1);
-        let patch = self.hot.here() + 1;
-        let to = self.link_target(target, patch);
-        self.hot.jump(to);
-    }
-
-    fn link_target(&mut self, target: u64, patch: u64) -> u64 {
-        let known = if self.owed.is_none() { self.cache.translated(target) } else { None };
-        known.unwrap_or_else(|| self.exit_stub(Exit::Link { target, patch, owed: self.owed }))
-    }
-
     pub(super) fn release(&mut self, scratch: Scratch, words: usize) {
-        self.hot.lea(scratch.buffer, scratch.buffer, 8 * words as i32);
-        self.hot.store(scratch.buffer, shared::BUFFER);
+        advance(self.hot, scratch.buffer, words);
         self.hot.load(scratch.buffer, shared::SLOT_A);
         self.hot.load(scratch.value, shared::SLOT_B);
     }
 
-    fn record(&mut self, instruction: &Instruction, scratch: Option<Scratch>, operands: &mut Vec<Operand>) {
+    pub(super) fn record(
+        &mut self,
+        instruction: &Instruction,
+        scratch: Option<Scratch>,
+        operands: &mut Vec<Operand>,
+    ) {
         for (memory, operand) in block::accesses(self.factory, instruction) {
             operands.push(operand);
             if let Some(scratch) = scratch {
@@ -320,7 +331,7 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// An instruction of the program's.
-    fn copy(
+    pub(super) fn copy(
         &mut self,
         found: &Found,
         instruction: &Instruction,
@@ -368,132 +379,11 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.load(free, shared::SLOT_D);
         Some(())
     }
-
-    fn end(&mut self, found: &Found, next: Next, marks: &mut Vec<Mark>) -> Option<bool> {
-        let last = found.instructions.last()?;
-        let after = found.next();
-        match found.end {
-            End::Falls => return Some(self.go_on(next, after)),
-            End::Jump(target) => return Some(self.go_on(next, target)),
-            End::Branch(target) => {
-                if last.is_jcc_short_or_near() {
-                    self.hot.align(2);
-                    let patch = self.hot.here() + 2;
-                    let to = self.link_target(target, patch);
-                    self.hot.jump_if((last.condition_code() as u8).wrapping_sub(1) & 15, to);
-                } else {
-                    // These jump by a byte only: over the jump of not taking it.
-                    let start = (last.ip() - found.pc) as usize;
-                    let bytes = found.code.get(start..start + last.len())?;
-                    let (_, opcode) = bytes.split_last()?;
-                    // Taken: over the short jump, which goes over the long one and what aligns it.
-                    self.hot.raw(opcode);
-                    let short = self.hot.bytes.len() + 2;
-                    self.hot.raw(&[2, 0xEB, 0]);
-                    self.link(target);
-                    let length = self.hot.bytes.len() - short - 1;
-                    self.hot.bytes[short] = length as u8;
-                }
-                return Some(self.go_on(next, after));
-            }
-            End::Call(target) => {
-                marks.push(self.mark(last.ip(), None, None));
-                self.push(after);
-                return Some(self.go_on(next, target));
-            }
-            End::Return(bytes) => {
-                self.hot.store(RCX, shared::SLOT_A);
-                self.hot.store(RDX, shared::SLOT_B);
-                marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
-                self.hot.raw(&[0x59]); // pop rcx
-                if bytes != 0 {
-                    self.hot.lea(RSP, RSP, bytes.into());
-                }
-                self.look_up();
-            }
-            End::IndirectJump | End::IndirectCall => {
-                self.hot.store(RCX, shared::SLOT_A);
-                self.hot.store(RDX, shared::SLOT_B);
-                if last.op0_kind() == OpKind::Register {
-                    self.hot.copy(RCX, block::number(last.op0_register()));
-                } else {
-                    let mut load =
-                        Instruction::with2(Opcode::Mov_r64_rm64, Register::RCX, Register::RCX).ok()?;
-                    load.set_op1_kind(OpKind::Memory);
-                    load.set_memory_base(last.memory_base());
-                    load.set_memory_index(last.memory_index());
-                    load.set_memory_index_scale(last.memory_index_scale());
-                    load.set_memory_displacement64(last.memory_displacement64());
-                    load.set_memory_displ_size(last.memory_displ_size());
-                    if last.segment_prefix() == Register::FS {
-                        load.set_segment_prefix(Register::FS);
-                    }
-                    if last.is_ip_rel_memory_operand() && encoded(&load, self.hot.here()).is_none() {
-                        self.hot.set(RCX, last.ip_rel_memory_address());
-                        load = through(&load, Register::RCX);
-                    }
-                    marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
-                    let bytes = encoded(&load, self.hot.here())?;
-                    self.hot.raw(&bytes);
-                }
-                if found.end == End::IndirectCall {
-                    marks.push(Mark { spilled: LOOKUP, ..self.mark(last.ip(), None, None) });
-                    self.push(after);
-                }
-                self.look_up();
-            }
-            End::SystemCall => {
-                // The kernel destroys rcx and r11.
-                let number = self.cache.exit(Exit::Call { pc: last.ip(), next: after });
-                self.hot.store_value(number, shared::EXIT);
-                let lea = self.hot.here();
-                let back = lea + 7 + 9 + 5;
-                self.hot.raw(&[0x48, 0x8D, 0x0D]);
-                self.hot.raw(&((back - lea - 7) as i32).to_le_bytes()); // lea rcx, [rip+...]
-                self.hot.store(RCX, shared::AFTER_CALL);
-                self.hot.jump(self.entries.call);
-                debug_assert_eq!(self.hot.here(), back);
-                self.hot.set(RCX, after);
-                return Some(self.go_on(next, after));
-            }
-            End::Unsupported(_) => {}
-        }
-        Some(false)
-    }
-
-    /// Goes on at `pc`. Whether it runs into what is behind it.
-    fn go_on(&mut self, next: Next, pc: u64) -> bool {
-        match next {
-            Next::Behind => return true,
-            Next::At(address) => self.hot.jump(address),
-            Next::Linked => self.link(pc),
-        }
-        false
-    }
-
-    /// Pushes a return address.
-    fn push(&mut self, address: u64) {
-        while self.cold.here() % 8 != 0 {
-            self.cold.raw(&[0xCC]);
-        }
-        let constant = self.cold.here();
-        self.cold.raw(&address.to_le_bytes());
-        self.hot.push_from(constant);
-    }
-
-    /// Goes to the program's address in rcx; rcx and rdx are in their slots.
-    fn look_up(&mut self) {
-        self.hot.store(RCX, shared::PC);
-        self.hot.raw(&[0x0F, 0xB7, 0xD1]); // movzx edx, cx
-        self.hot.jump_table(RDX, shared::LOOKUPS + self.kind as u32 * shared::LOOKUP_SIZE);
-    }
 }
 
-/// The registers that a block does not use, for recording.
-pub(super) fn scratch(found: &Found) -> Scratch {
-    let buffer = found.untouched.ilog2() as Gpr;
-    let rest = found.untouched & !(1 << buffer);
+/// Two registers of those that are not used, for recording.
+pub(super) fn scratch(untouched: u16) -> Scratch {
+    let buffer = untouched.ilog2() as Gpr;
+    let rest = untouched & !(1 << buffer);
     Scratch { buffer, value: rest.ilog2() as Gpr }
 }
-
-const LOOKUP: [Option<(Gpr, u32)>; 3] = [Some((RCX, shared::SLOT_A)), Some((RDX, shared::SLOT_B)), None];

@@ -144,7 +144,8 @@ impl Watched {
                 let left = self.observer.get(shared::LEFT);
                 let needed = self.block_at_exit(pc);
                 if left as i64 >= needed as i64 {
-                    if left < self.observer.cache.length_of_chain(pc) {
+                    let kind = self.observer.own().kind;
+                    if left < self.observer.cache.length_at(pc, kind) {
                         self.go_block_by_block(common);
                     } // else it was made to ask
                     self.observer.resume(pc, false)?
@@ -284,10 +285,11 @@ impl Watched {
         self.observer.current = caller;
     }
 
-    /// The current thread goes on in code that counts each block, to where its window ends.
+    /// The current thread goes on in code that counts and records each block, to where its window ends.
     fn go_block_by_block(&mut self, common: &Common) {
-        if self.observer.own().kind == Kind::Counting {
-            self.observer.use_kind(Kind::Recording);
+        let before = self.observer.own().kind;
+        self.observer.use_kind(Kind::Stepping);
+        if before == Kind::Counting {
             self.use_buffer(common);
         }
     }
@@ -374,7 +376,7 @@ impl Watched {
         }
         if let Some(events) = &mut common.trace {
             events.go_on(own.id, self.image);
-            recording::play(words, blocks, events);
+            recording::play(words, blocks, &self.observer.cache.forms, events);
         } else {
             let shift = common.line_size.shift();
             let mut lines = Lines { tracker: &mut own.tracker, shift, further: 0, unsure: 0 };
