@@ -105,7 +105,7 @@ impl Capabilities {
         if !counted && !time {
             self.instructions.clone().map_err(|why| format!("instructions cannot be counted: {why}"))?;
         }
-        let events = self.processor.accesses;
+        let events = &self.processor.accesses;
         let access = |n: usize| {
             events.get(n).filter(|_| counted && self.accesses.is_ok()).map(|event| event.source(0))
         };

@@ -36,7 +36,7 @@ pub(super) fn selectors(
     devices: &Path,
 ) -> Result<[Option<Selector>; 2], String> {
     let mut selectors = [None; 2];
-    for (slot, precise) in selectors.iter_mut().zip(processor.precise) {
+    for (slot, precise) in selectors.iter_mut().zip(&processor.precise) {
         let kind = match precise.unit {
             None => precise.event.kind,
             Some(unit) => Unit::new(devices, unit).number("type")?,

@@ -11,8 +11,6 @@ use powersleuth::multiplex::CounterGroups;
 use powersleuth::perf::{EventCode, PerfError};
 use powersleuth::power::nehalem;
 
-use super::listed::LISTED;
-
 /// The events, by the names that the command line knows them by; the first six are the power model's.
 pub const QUANTITIES: [&str; 8] = [
     "memory-operations",
@@ -257,8 +255,14 @@ fn x86(files: &impl Files, notes: &mut Vec<String>) -> [Vec<EventCode>; QUANTITI
         }
         return codes;
     }
-    if let Some((_, listed)) = LISTED.iter().find(|(models, _)| models.contains(&model)) {
-        codes = listed.map(|code| if code == 0 { Vec::new() } else { own(code) });
+    // Models, codes of the quantities, and the list, which `.ci/event-tables` writes.
+    let listed = include_str!("listed.csv").lines().find_map(|line| {
+        let mut fields = line.split(',');
+        let is = fields.next()?.split(' ').any(|listed| listed.parse() == Ok(model));
+        fields.next().filter(|_| is)
+    });
+    for (codes, code) in codes.iter_mut().zip(listed.into_iter().flat_map(|codes| codes.split(' '))) {
+        *codes = u64::from_str_radix(code, 16).ok().filter(|&code| code > 0).map_or_else(Vec::new, own);
     }
     codes
 }

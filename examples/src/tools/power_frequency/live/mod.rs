@@ -11,7 +11,6 @@
 
 pub mod bench;
 pub mod choose;
-mod listed;
 pub mod native;
 pub mod observe;
 pub mod study;

@@ -11,7 +11,7 @@
 //! load and a store each; so does `ld_retired`. AMD's and Arm's `mem_access` count what was issued, some of it in vain; AMD
 //! counts an operation that loads and stores once.
 
-mod listed;
+use std::sync::LazyLock;
 
 use super::kernel::Source;
 use crate::AccessKind;
@@ -86,11 +86,11 @@ const SPE: Profiling =
     Profiling { unit: "arm_spe_0", on: &["ts_enable", "load_filter", "store_filter", "jitter"] };
 
 /// Which processors an entry is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Match {
     /// x86: vendor, family, and models; of any model where there are none.
-    X86(&'static str, u32, &'static [u32]),
+    X86(&'static str, u32, Vec<u32>),
     /// Arm: implementer and part.
     Arm(u32, u32),
     /// Any processor of this architecture.
@@ -100,7 +100,7 @@ pub enum Match {
 }
 
 /// What a kind of processor has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Microarchitecture {
     /// Name.
@@ -108,9 +108,9 @@ pub struct Microarchitecture {
     /// Which processors it is.
     pub is: Match,
     /// Events that count accesses: loads and stores, or one for both.
-    pub accesses: &'static [NamedEvent],
+    pub accesses: Vec<NamedEvent>,
     /// Events that report the addresses of the accesses they count, with `precise_ip` 2: loads and stores, or one for both.
-    pub precise: &'static [Precise],
+    pub precise: Vec<Precise>,
     /// Whether an overflow goes unnoticed until something else happens, for which a second event is set to overflow right
     /// behind it.
     pub echo: bool,
@@ -130,47 +130,48 @@ impl Microarchitecture {
     }
 }
 
-const fn loads(event: NamedEvent) -> Precise {
-    Precise { event, unit: None, kind: Some(AccessKind::Load) }
-}
-
-const fn stores(event: NamedEvent) -> Precise {
-    Precise { event, unit: None, kind: Some(AccessKind::Store) }
-}
-
 /// Instruction-based sampling of operations, counted as they are dispatched (bit 19); those that access memory have an
 /// address: AMD64 Architecture Programmer's Manual, volume 2, 13.3.
-const AMD_PRECISE: &[Precise] =
-    &[Precise { event: event("ibs_op", 0, 1 << 19), unit: Some("ibs_op"), kind: None }];
+const AMD_PRECISE: Precise = Precise { event: event("ibs_op", 0, 1 << 19), unit: Some("ibs_op"), kind: None };
 
-const fn listed(
-    name: &'static str,
-    is: Match,
-    accesses: &'static [NamedEvent],
-    precise: &'static [Precise],
-) -> Microarchitecture {
-    Microarchitecture { name, is, accesses, precise, echo: false }
-}
-
-/// Processors for which there is no list.
-const UNLISTED: &[Microarchitecture] = &[
-    Microarchitecture {
-        // From version 7.2 on it looks one count too early whether a counter has overflowed, and not again.
-        echo: true,
-        ..listed("QEMU's emulated processor", Match::Arm(0, 0x51), &[], &[])
-    },
-    listed("unknown x86-64 processor", Match::AnyX86, &[], &[]),
+/// The table, first match first: what is listed, then processors for which there is no list. The last two match everything.
+pub static TABLE: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
+    let lines = include_str!("listed.csv").lines().filter(|line| !line.starts_with('#'));
+    let mut table: Vec<Microarchitecture> = lines.filter_map(listed).collect();
+    let unlisted =
+        |name, is, accesses, echo| Microarchitecture { name, is, accesses, precise: Vec::new(), echo };
+    // From version 7.2 on QEMU's looks one count too early whether a counter has overflowed, and not again.
+    table.push(unlisted("QEMU's emulated processor", Match::Arm(0, 0x51), Vec::new(), true));
+    table.push(unlisted("unknown x86-64 processor", Match::AnyX86, Vec::new(), false));
     // The architecture's events, which a processor need not have.
-    listed(
-        "unknown Arm processor",
-        Match::AnyArm,
-        &[event("ld_retired", RAW, 0x06), event("st_retired", RAW, 0x07)],
-        &[],
-    ),
-];
+    let arm = vec![event("ld_retired", RAW, 0x06), event("st_retired", RAW, 0x07)];
+    table.push(unlisted("unknown Arm processor", Match::AnyArm, arm, false));
+    table
+});
 
-/// The table, first match first.
-pub const TABLE: [&[Microarchitecture]; 2] = [listed::LISTED, UNLISTED];
+/// A line of `listed.csv`, which `.ci/event-tables` writes. Of events with addresses there are none, each of those that
+/// count accesses, or AMD's.
+fn listed(line: &'static str) -> Option<Microarchitecture> {
+    let fields: Vec<&'static str> = line.split(',').collect();
+    let &[name, vendor, family, models, events, addresses, _] = fields.as_slice() else { return None };
+    let models: Vec<u32> = models.split(' ').filter_map(|model| model.parse().ok()).collect();
+    let is = match vendor.parse() {
+        Ok(implementer) => Match::Arm(implementer, *models.first()?),
+        Err(_) => Match::X86(vendor, family.parse().ok()?, models),
+    };
+    let named = |text: &'static str| {
+        let (name, code) = text.split_once('=')?;
+        Some(event(name, RAW, u64::from_str_radix(code, 16).ok()?))
+    };
+    let accesses: Vec<NamedEvent> = events.split(' ').map(named).collect::<Option<_>>()?;
+    let each = accesses.iter().zip([AccessKind::Load, AccessKind::Store]);
+    let precise = match addresses {
+        "each" => each.map(|(&event, kind)| Precise { event, unit: None, kind: Some(kind) }).collect(),
+        "ibs" => vec![AMD_PRECISE],
+        _ => Vec::new(),
+    };
+    Some(Microarchitecture { name, is, accesses, precise, echo: false })
+}
 
 /// The entry for the processor that `cpuinfo` (the text of `/proc/cpuinfo`) describes.
 #[must_use]
@@ -186,20 +187,19 @@ pub fn microarchitecture(cpuinfo: &str) -> &'static Microarchitecture {
         text.strip_prefix("0x").map_or_else(|| text.parse().ok(), |hex| u32::from_str_radix(hex, 16).ok())
     };
     let arm = field("CPU implementer").is_some();
-    let is = |is: Match| match is {
-        Match::X86(vendor, family, models) => {
+    let is = |entry: &&Microarchitecture| match &entry.is {
+        &Match::X86(vendor, family, ref models) => {
             field("vendor_id") == Some(vendor)
                 && number("cpu family") == Some(family)
                 && (models.is_empty() || number("model").is_some_and(|model| models.contains(&model)))
         }
-        Match::Arm(implementer, part) => {
+        &Match::Arm(implementer, part) => {
             number("CPU implementer") == Some(implementer) && number("CPU part") == Some(part)
         }
         Match::AnyX86 => !arm,
         Match::AnyArm => arm,
     };
-    // The last two entries match everything.
-    TABLE.into_iter().flatten().find(|entry| is(entry.is)).unwrap_or(&UNLISTED[UNLISTED.len() - 1])
+    TABLE.iter().find(is).unwrap_or(&TABLE[TABLE.len() - 1])
 }
 
 /// An event by name, of this processor or of any; `rNNNN` is a raw event by its code in hexadecimal.
@@ -276,21 +276,27 @@ pub(super) mod tests {
     fn the_table_is_consistent() {
         let mut names = BTreeSet::new();
         let mut processors = BTreeSet::new();
-        for entry in TABLE.into_iter().flatten() {
+        let lines = include_str!("listed.csv").lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(TABLE.len(), lines.count() + 3);
+        for entry in TABLE.iter() {
             assert!(names.insert(entry.name) && entry.accesses.len() <= 2);
             assert!(entry.accesses.iter().all(|event| event.kind == RAW));
             // All accesses can be chosen, or none.
             let kinds: Vec<_> = entry.precise.iter().map(|precise| precise.kind).collect();
             let whole = [vec![], vec![None], vec![Some(AccessKind::Load), Some(AccessKind::Store)]];
             assert!(whole.contains(&kinds), "{}", entry.name);
-            match entry.is {
+            match &entry.is {
                 // x86 codes are event select and unit mask.
                 Match::X86(_, family, models) => {
                     let codes = entry.accesses.iter().map(|event| event.config);
                     assert!(codes.into_iter().all(|code| code <= 0xFFFF && code & 0xFF != 0));
-                    assert!(models.iter().all(|&model| processors.insert((family, model))), "{}", entry.name);
+                    assert!(
+                        models.iter().all(|&model| processors.insert((*family, model))),
+                        "{}",
+                        entry.name
+                    );
                 }
-                Match::Arm(implementer, part) => assert!(processors.insert((implementer, part))),
+                Match::Arm(implementer, part) => assert!(processors.insert((*implementer, *part))),
                 Match::AnyX86 | Match::AnyArm => {}
             }
         }

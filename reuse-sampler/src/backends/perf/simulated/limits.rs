@@ -8,6 +8,8 @@
 //! (errata BJ122, BV98, HSD29), for which the kernel gives a thread with such an event half of the general counters, and
 //! only when it is to be counted (`x86_schedule_events`).
 
+use std::sync::LazyLock;
+
 use super::{ACCESSES, LOADS, OPERATIONS, PRECISE_LOADS, PRECISE_STORES, STORES};
 use crate::perf::kernel::{Opening, Source};
 
@@ -21,6 +23,20 @@ pub struct Counters {
     pub shared: [u32; 3],
     pub alone: [u32; 3],
 }
+
+/// By the manufacturers' lists.
+pub static COUNTERS: LazyLock<Vec<Counters>> = LazyLock::new(|| {
+    let lines = include_str!("counters.csv").lines().filter(|line| !line.starts_with('#'));
+    let masks = |text: &str| {
+        let masks: Vec<u32> = text.split(' ').map(|mask| u32::from_str_radix(mask, 16).unwrap()).collect();
+        masks.try_into().unwrap()
+    };
+    let counters = |line: &'static str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        Counters { name: fields[0], shared: masks(fields[1]), alone: masks(fields[2]) }
+    };
+    lines.map(counters).collect()
+});
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

@@ -4,7 +4,6 @@
 //! counter says which execution it was and everything reported can be held against the whole trace.
 
 mod calls;
-mod counters;
 mod execution;
 mod limits;
 
@@ -14,8 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use self::counters::COUNTERS;
-pub use self::limits::{Counters, Limits};
+pub use self::limits::{COUNTERS, Counters, Limits};
 use super::kernel::{Abilities, Notice, Opening, Operand, Profiler, Selector, Source, Stop, Tid};
 use crate::AccessKind;
 use crate::engine::random::Random;

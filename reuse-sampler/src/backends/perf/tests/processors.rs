@@ -23,8 +23,8 @@ fn limits(counters: &Counters, hyper_threading: bool, linux: (u32, u32)) -> Limi
 
 /// What the processor has by the table of events.
 fn everything(name: &str) -> Abilities {
-    let entry = TABLE.into_iter().flatten().find(|entry| entry.name == name).unwrap();
-    let selectors = match entry.precise {
+    let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
+    let selectors = match entry.precise.as_slice() {
         [] => [None; 2],
         [precise, ..] => {
             if precise.unit.is_some() {
