@@ -7,7 +7,7 @@ use reuse_sampler::AccessCount;
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
 use serde::{Deserialize, Serialize};
 
-use super::Subject;
+use super::{Subject, named};
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::{OutputDir, OutputError};
 use crate::profiles::encode;
@@ -18,39 +18,42 @@ use crate::profiles::encode;
 /// # Errors
 /// What the writer answers.
 pub fn write_windows(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
+    write_csv(
+        out,
+        subject.run.windows.iter().map(|window| {
+            let name =
+                |phase| subject.rank(phase).map_or(String::new(), |rank| subject.phases[rank].name.clone());
+            let view = subject.rank(window.phase).map(|rank| &subject.phases[rank]);
+            let basis = match view {
+                Some(view) if view.borrowed_from.is_some() => "borrowed",
+                Some(view) if view.curve.is_none() => "none",
+                _ if window.profiled => "profiled",
+                _ => "phase",
+            };
+            let estimated = matches!(window.accesses, AccessCount::Estimated(_));
+            [
+                ("window", window.index.0.to_string()),
+                ("thread", window.thread.0.to_string()),
+                ("instructions", window.instructions.to_string()),
+                ("accesses", window.accesses.get().map_or(String::new(), |n| n.to_string())),
+                ("phase", name(window.phase)),
+                ("predicted", window.predicted.map_or(String::new(), name)),
+                ("profiled", u8::from(window.profiled).to_string()),
+                ("accesses_estimated", u8::from(estimated).to_string()),
+                ("basis", basis.to_owned()),
+            ]
+        }),
+    )
+}
+
+/// Writes rows of texts as CSV, first the names of the columns, which each row repeats.
+pub fn write_csv<const N: usize>(
+    out: impl Write,
+    rows: impl IntoIterator<Item = [(&'static str, String); N]>,
+) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record([
-        "window",
-        "thread",
-        "instructions",
-        "accesses",
-        "phase",
-        "predicted",
-        "profiled",
-        "accesses_estimated",
-        "basis",
-    ])?;
-    for window in &subject.run.windows {
-        let name =
-            |phase| subject.rank(phase).map_or(String::new(), |rank| subject.phases[rank].name.clone());
-        let view = subject.rank(window.phase).map(|rank| &subject.phases[rank]);
-        let basis = match view {
-            Some(view) if view.borrowed_from.is_some() => "borrowed",
-            Some(view) if view.curve.is_none() => "none",
-            _ if window.profiled => "profiled",
-            _ => "phase",
-        };
-        csv.write_record([
-            window.index.0.to_string(),
-            window.thread.0.to_string(),
-            window.instructions.to_string(),
-            window.accesses.get().map_or(String::new(), |n| n.to_string()),
-            name(window.phase),
-            window.predicted.map_or(String::new(), name),
-            u8::from(window.profiled).to_string(),
-            u8::from(matches!(window.accesses, AccessCount::Estimated(_))).to_string(),
-            basis.to_owned(),
-        ])?;
+    for row in named(rows) {
+        csv.write_record(row)?;
     }
     csv.flush()
 }

@@ -132,7 +132,32 @@ impl From<Vec<Vec<String>>> for Table {
     }
 }
 
+/// The rows of a table of texts: first the names of its columns, which each row repeats.
+pub fn named<const N: usize>(
+    rows: impl IntoIterator<Item = [(&'static str, String); N]>,
+) -> Vec<Vec<String>> {
+    let mut table = Vec::new();
+    for row in rows {
+        let (names, cells): (Vec<String>, _) =
+            row.map(|(name, cell)| (name.to_owned(), cell)).into_iter().unzip();
+        if table.is_empty() {
+            table.push(names);
+        }
+        table.push(cells);
+    }
+    table
+}
+
 impl Table {
+    /// Adds a row; the first one names the columns.
+    pub fn push<const N: usize>(&mut self, row: [(&str, Cell); N]) {
+        let (names, cells) = row.map(|(name, cell)| (name.to_owned(), cell)).into_iter().unzip();
+        if self.rows.is_empty() {
+            self.columns = names;
+        }
+        self.rows.push(cells);
+    }
+
     /// An empty table.
     pub fn new(name: &str, title: String, note: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();

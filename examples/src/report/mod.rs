@@ -12,8 +12,10 @@ mod table;
 mod units;
 
 pub use document::write_document;
-pub use files::{StoredCurves, StoredPoint, stored_profile, write_miss_ratios, write_profile, write_windows};
-pub use grid::{Cell, Table, tiles};
+pub use files::{
+    StoredCurves, StoredPoint, stored_profile, write_csv, write_miss_ratios, write_profile, write_windows,
+};
+pub use grid::{Cell, Table, named, tiles};
 pub use heatmap::HeatMap;
 pub(crate) use heatmap::{COLUMNS, PHASES, REST, colour_of, runs};
 pub use page::{STYLE, escape, write_page};

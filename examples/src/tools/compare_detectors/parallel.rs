@@ -117,23 +117,7 @@ pub fn table(name: &'static str, title: String, cost: &str) -> Table {
              thread. Predicted: with private and with shared histories, and by the last value. As Paper II, figures II.2 \
              to II.9."
         ),
-        &[
-            "threads",
-            "windows",
-            "phases",
-            "for 80 %",
-            "for 90 %",
-            "CoV program",
-            "threads' CoV",
-            "phases' CoV",
-            "both",
-            "off by program",
-            "off by phase",
-            "run",
-            "private",
-            "shared",
-            "last value",
-        ],
+        &[],
     )
 }
 
@@ -148,7 +132,7 @@ pub fn run(window: u64, seed: u64, interrupted: &AtomicBool) -> Result<(Vec<Tabl
             let Some(seen) = observe(style.programs(threads, seed), window, seed, interrupted)? else {
                 return Ok((tables, false));
             };
-            table.rows.push(row(threads, &seen)?);
+            table.push(row(threads, &seen)?);
         }
         tables.push(table);
     }
@@ -247,7 +231,7 @@ impl Thread {
 }
 
 /// Everything about the windows of a program with `threads` threads.
-pub fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Error> {
+pub fn row(threads: usize, seen: &[Seen]) -> Result<[(&'static str, Cell); 15], phase_detect::Error> {
     let config = LeaderFollowerConfig {
         threshold: phase_detect::cluster::DEFAULT_THRESHOLD,
         ..LeaderFollowerConfig::default()
@@ -263,22 +247,22 @@ pub fn row(threads: usize, seen: &[Seen]) -> Result<Vec<Cell>, phase_detect::Err
     let private = accuracy(PrivateHistories::new(RunLengthMarkov::default()), &both);
     let shared = accuracy(SharedHistories::default(), &both);
     let (stayed, runs) = stays(&both);
-    Ok(vec![
-        Cell::from(threads),
-        Cell::from(seen.len()),
-        Cell::from(labels.iter().max().map_or(0, |most| most.index() + 1)),
-        Cell::from(phases_for_coverage(&labels, 0.8)?),
-        Cell::from(phases_for_coverage(&labels, 0.9)?),
-        Cell::Share(whole_program_variation(&costs)?),
-        Cell::Share(per_phase_variation(&of_thread, &costs)?),
-        Cell::Share(per_phase_variation(&labels, &costs)?),
-        Cell::Share(per_phase_variation(&both, &costs)?),
-        Cell::Share(whole_program_error(&costs)?),
-        Cell::Share(per_phase_error(&labels, &costs)?),
-        Cell::Number(runs),
-        private.into(),
-        shared.into(),
-        stayed.into(),
+    Ok([
+        ("threads", Cell::from(threads)),
+        ("windows", Cell::from(seen.len())),
+        ("phases", Cell::from(labels.iter().max().map_or(0, |most| most.index() + 1))),
+        ("for 80 %", Cell::from(phases_for_coverage(&labels, 0.8)?)),
+        ("for 90 %", Cell::from(phases_for_coverage(&labels, 0.9)?)),
+        ("CoV program", Cell::Share(whole_program_variation(&costs)?)),
+        ("threads' CoV", Cell::Share(per_phase_variation(&of_thread, &costs)?)),
+        ("phases' CoV", Cell::Share(per_phase_variation(&labels, &costs)?)),
+        ("both", Cell::Share(per_phase_variation(&both, &costs)?)),
+        ("off by program", Cell::Share(whole_program_error(&costs)?)),
+        ("off by phase", Cell::Share(per_phase_error(&labels, &costs)?)),
+        ("run", Cell::Number(runs)),
+        ("private", private.into()),
+        ("shared", shared.into()),
+        ("last value", stayed.into()),
     ])
 }
 

@@ -48,7 +48,7 @@ pub fn run(
             let Some(seen) = observe(style, threads, (window, limit), seed, interrupted)? else {
                 return Ok((tables, false));
             };
-            table.rows.push(parallel::row(threads, &seen)?);
+            table.push(parallel::row(threads, &seen)?);
         }
         tables.push(table);
     }

@@ -15,7 +15,7 @@ use super::source::LEVEL;
 use super::spots::{Spots, Tip};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, Table, bytes, count, percent, picture, process_table};
+use crate::report::{ProcessRow, Table, bytes, count, named, percent, picture, process_table};
 use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
@@ -293,26 +293,24 @@ impl Report<'_> {
     fn write_spots(&self, spots: &Spots, out: &mut dyn Write) -> io::Result<()> {
         let size = bytes(CacheLines(spots.lines).bytes(self.line_size));
         writeln!(out, "\nWho misses in {size} ({} samples):", spots.samples)?;
-        let mut rows = vec![
-            ["code", "kind", "misses", "of its own", "first touches", "accesses", "wasted", "stride", "hint"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        for spot in spots.by_instruction.iter().take(ROWS) {
+        let rows = named(spots.by_instruction.iter().take(ROWS).map(|spot| {
             let stride = spot.stride.zip(spot.stride_share);
             let hints: Vec<String> = spot.advice.iter().map(|tip| hint(tip, spots)).collect();
-            rows.push(vec![
-                spot.code.clone().unwrap_or_else(|| format!("{:#x}", spot.pc)),
-                spot.kind.to_owned(),
-                percent(spot.misses),
-                percent(spot.miss_ratio),
-                percent(spot.first_touches),
-                percent(spot.accesses),
-                percent(spot.wasted),
-                stride.map_or_else(String::new, |(bytes, share)| format!("{bytes} ({})", percent(share))),
-                hints.join("; "),
-            ]);
-        }
+            [
+                ("code", spot.code.clone().unwrap_or_else(|| format!("{:#x}", spot.pc))),
+                ("kind", spot.kind.to_owned()),
+                ("misses", percent(spot.misses)),
+                ("of its own", percent(spot.miss_ratio)),
+                ("first touches", percent(spot.first_touches)),
+                ("accesses", percent(spot.accesses)),
+                ("wasted", percent(spot.wasted)),
+                (
+                    "stride",
+                    stride.map_or_else(String::new, |(bytes, share)| format!("{bytes} ({})", percent(share))),
+                ),
+                ("hint", hints.join("; ")),
+            ]
+        }));
         write!(out, "{}", Table::from(rows).text())?;
         let levels: Vec<String> = spots.levels.iter().map(|&level| bytes(level)).collect();
         writeln!(

@@ -9,7 +9,7 @@ use super::compare::{Compared, STRATEGIES, Setting};
 use super::score::{mean, samples_for};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Line, Panel, Table, count, draw_panels, write_document};
+use crate::report::{Line, Panel, Table, count, draw_panels, named, write_document};
 
 /// What the numbers are.
 const EXPLAINED: &str = "CDF error: area between the distributions over time of the exact and the estimated miss ratio, \
@@ -73,40 +73,25 @@ fn error(setting: &Setting) -> String {
 
 /// The paper's settings.
 fn table(compared: &[Compared]) -> Vec<Vec<String>> {
-    let heads = [
-        "program",
-        "windows",
-        "phases",
-        "CDF error: periodic",
-        "guided",
-        "samples: periodic",
-        "guided",
-        "windows sampled: periodic",
-        "guided",
-        "overhead ratio",
-        "with detection",
-        "guided, as many samples",
-    ];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for one in compared {
+    let mut rows = named(compared.iter().map(|one| {
         let [periodic, guided] = &one.settings;
-        rows.push(vec![
-            one.program.clone(),
-            one.windows.to_string(),
-            format!("{:.0}", guided.score.phases),
-            error(periodic),
-            error(guided),
-            count(periodic.score.samples as u64),
-            count(guided.score.samples as u64),
-            format!("{:.0}", periodic.score.profiled),
-            format!("{:.0}", guided.score.profiled),
-            format!("{:.1}", one.overhead_ratio),
-            format!("{:.1}", one.overhead_ratio_with_detection),
-            error(&one.equal_overhead),
-        ]);
-    }
+        [
+            ("program", one.program.clone()),
+            ("windows", one.windows.to_string()),
+            ("phases", format!("{:.0}", guided.score.phases)),
+            ("CDF error: periodic", error(periodic)),
+            ("guided", error(guided)),
+            ("samples: periodic", count(periodic.score.samples as u64)),
+            ("guided", count(guided.score.samples as u64)),
+            ("windows sampled: periodic", format!("{:.0}", periodic.score.profiled)),
+            ("guided", format!("{:.0}", guided.score.profiled)),
+            ("overhead ratio", format!("{:.1}", one.overhead_ratio)),
+            ("with detection", format!("{:.1}", one.overhead_ratio_with_detection)),
+            ("guided, as many samples", error(&one.equal_overhead)),
+        ]
+    }));
     let errors = |at: usize| format!("{:.2}", mean_of(compared, |c| c.settings[at].score.cdf_error));
-    let mut means = vec![String::new(); heads.len()];
+    let mut means = vec![String::new(); 12];
     (means[0], means[3], means[4]) = ("mean".to_owned(), errors(0), errors(1));
     means[9] = format!("{:.1}", overhead(compared));
     means[10] = format!("{:.1}", mean_of(compared, |c| c.overhead_ratio_with_detection));
@@ -117,34 +102,23 @@ fn table(compared: &[Compared]) -> Vec<Vec<String>> {
 
 /// Samples to reach the same error.
 fn equal_error(compared: &[Compared]) -> Vec<Vec<String>> {
-    let heads = [
-        "program",
-        "at CDF error",
-        "samples: periodic",
-        "guided",
-        "SHARDS",
-        "periodic / guided",
-        "SHARDS / guided",
-    ];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for one in compared {
+    named(compared.iter().map(|one| {
         let equal = &one.equal_error;
         let samples = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), |n| count(n as u64));
         let ratio = |n: Option<f64>| match (n, equal.guided) {
             (Some(n), Some(guided)) => format!("{:.1}", n / guided),
             _ => "-".to_owned(),
         };
-        rows.push(vec![
-            one.program.clone(),
-            format!("{:.2}", equal.cdf_error),
-            samples(equal.periodic),
-            samples(equal.guided),
-            samples(equal.shards),
-            ratio(equal.periodic),
-            ratio(equal.shards),
-        ]);
-    }
-    rows
+        [
+            ("program", one.program.clone()),
+            ("at CDF error", format!("{:.2}", equal.cdf_error)),
+            ("samples: periodic", samples(equal.periodic)),
+            ("guided", samples(equal.guided)),
+            ("SHARDS", samples(equal.shards)),
+            ("periodic / guided", ratio(equal.periodic)),
+            ("SHARDS / guided", ratio(equal.shards)),
+        ]
+    }))
 }
 
 /// Settings of a strategy, averaged over the programs: (parameter, gap, samples per million accesses, error).

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::report::Report;
 use super::study::Study;
+use crate::report::write_csv;
 
 /// `intervals.csv`: a row per interval and frequency.
 pub fn write_intervals(report: &Report<'_>, out: impl Write) -> io::Result<()> {
@@ -33,37 +34,26 @@ pub fn write_intervals(report: &Report<'_>, out: impl Write) -> io::Result<()> {
 /// `phases.csv`: a row per phase and frequency.
 pub fn write_phases(report: &Report<'_>, out: impl Write) -> io::Result<()> {
     let study = report.study;
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record([
-        "phase",
-        "intervals",
-        "instances",
-        "instructions",
-        "ghz",
-        "seconds",
-        "watts",
-        "joules",
-        "recommended",
-        "hottest_code",
-    ])?;
-    for view in &study.views {
-        let Some(phase) = Study::phase(&study.predicted, view.phase) else { continue };
-        for (level, (cost, frequency)) in phase.costs.iter().zip(study.predicted.frequencies()).enumerate() {
-            csv.write_record([
-                view.name.clone(),
-                phase.intervals.to_string(),
-                phase.instances.to_string(),
-                phase.instructions.to_string(),
-                format!("{:.4}", frequency.ghz()),
-                format!("{:.9}", cost.time.0),
-                format!("{:.4}", cost.power().0),
-                format!("{:.9}", cost.energy.0),
-                u8::from(report.level(view.phase).0 == level).to_string(),
-                view.code.as_ref().map_or(String::new(), |(name, _)| name.clone()),
-            ])?;
-        }
-    }
-    csv.flush()
+    let views =
+        study.views.iter().filter_map(|view| Some((view, Study::phase(&study.predicted, view.phase)?)));
+    let rows = views.flat_map(|(view, phase)| {
+        let levels = phase.costs.iter().zip(study.predicted.frequencies()).enumerate();
+        levels.map(move |(level, (cost, frequency))| {
+            [
+                ("phase", view.name.clone()),
+                ("intervals", phase.intervals.to_string()),
+                ("instances", phase.instances.to_string()),
+                ("instructions", phase.instructions.to_string()),
+                ("ghz", format!("{:.4}", frequency.ghz())),
+                ("seconds", format!("{:.9}", cost.time.0)),
+                ("watts", format!("{:.4}", cost.power().0)),
+                ("joules", format!("{:.9}", cost.energy.0)),
+                ("recommended", u8::from(report.level(view.phase).0 == level).to_string()),
+                ("hottest_code", view.code.as_ref().map_or(String::new(), |(name, _)| name.clone())),
+            ]
+        })
+    });
+    write_csv(out, rows)
 }
 
 /// `pareto.csv`: a row per schedule that no other beats, with the frequency of each phase.

@@ -29,22 +29,6 @@ variation for windows alone in their phase. STAB: instructions to measure until 
 by the last phase. Microseconds of a window: building its signature, finding its phase. Lower is better but for \
 predictions. Counters cost nothing to build where the machine counts.";
 
-const COLUMNS: [&str; 13] = [
-    "signature",
-    "detector",
-    "phases",
-    "for 90 %",
-    "CoV CPI",
-    "CCoV CPI",
-    "CCoV misses",
-    "STAB ppm",
-    "sigma misses",
-    "predicted",
-    "last value",
-    "build us",
-    "detect us",
-];
-
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
     let mut tables = Vec::new();
     let mut all: Vec<Vec<(Outcome, Scores)>> = Vec::new();
@@ -58,8 +42,8 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
             if recording.incomplete { " (interrupted: incomplete)" } else { "" }
         );
         let note = if tables.is_empty() { NOTE } else { "" };
-        let mut table = Table::new("detectors", title, note, &COLUMNS);
-        table.rows = scored.iter().map(|(outcome, scores)| row(outcome, scores)).collect();
+        let mut table = Table::new("detectors", title, note, &[]);
+        scored.iter().for_each(|(outcome, scores)| table.push(row(outcome, scores)));
         tables.push(table);
         all.push(scored);
     }
@@ -81,21 +65,21 @@ pub(super) fn scored(recording: &Recording, setting: Setting) -> Result<Vec<(Out
         .collect()
 }
 
-fn row(outcome: &Outcome, scores: &Scores) -> Vec<Cell> {
-    vec![
-        Cell::Text(outcome.signature.clone()),
-        Cell::Text(outcome.method.clone()),
-        Cell::from(scores.phases),
-        Cell::from(scores.cover),
-        Cell::Share(scores.cov),
-        Cell::Share(scores.ccov),
-        Cell::Share(scores.ccov_misses),
-        Cell::Number(scores.stab * 1e6),
-        Cell::Number(scores.sigma),
-        scores.predicted.into(),
-        scores.last_value.into(),
-        microseconds(outcome.build),
-        microseconds(outcome.detect),
+fn row(outcome: &Outcome, scores: &Scores) -> [(&'static str, Cell); 13] {
+    [
+        ("signature", Cell::Text(outcome.signature.clone())),
+        ("detector", Cell::Text(outcome.method.clone())),
+        ("phases", Cell::from(scores.phases)),
+        ("for 90 %", Cell::from(scores.cover)),
+        ("CoV CPI", Cell::Share(scores.cov)),
+        ("CCoV CPI", Cell::Share(scores.ccov)),
+        ("CCoV misses", Cell::Share(scores.ccov_misses)),
+        ("STAB ppm", Cell::Number(scores.stab * 1e6)),
+        ("sigma misses", Cell::Number(scores.sigma)),
+        ("predicted", scores.predicted.into()),
+        ("last value", scores.last_value.into()),
+        ("build us", microseconds(outcome.build)),
+        ("detect us", microseconds(outcome.detect)),
     ]
 }
 
@@ -158,36 +142,26 @@ pub(super) fn counters(window: &Window) -> Option<Signature> {
 
 /// As the POP paper's table III and the wavelet paper's figure 4 put it: over all programs.
 fn summary(all: &[Vec<(Outcome, Scores)>]) -> Result<Table, Error> {
-    let columns = [
-        "signature",
-        "detector",
-        "stability",
-        "phases",
-        "CCoV CPI",
-        "STAB ppm",
-        "sigma misses",
-        "run length - last value",
-    ];
     let mut table = Table::new(
         "summary",
         format!("All {} programs", all.len()),
         "Geometric means as in the POP paper's table III (stability: 1 - CoV of CPI); sigma: arithmetic mean as in the \
          wavelet paper's figure 4; predictions: mean difference in points.",
-        &columns,
+        &[],
     );
     for (at, (outcome, _)) in all.first().into_iter().flatten().enumerate() {
         let scores: Vec<Scores> = all.iter().filter_map(|program| program.get(at)).map(|(_, s)| *s).collect();
         let values = |value: fn(&Scores) -> f64| scores.iter().map(value).collect::<Vec<f64>>();
         let gain = mean(scores.iter().filter_map(|s| Some(100.0 * (s.predicted? - s.last_value?))));
-        table.rows.push(vec![
-            Cell::Text(outcome.signature.clone()),
-            Cell::Text(outcome.method.clone()),
-            Cell::Share(geometric_mean(&values(|s| (1.0 - s.cov).max(0.0)))?),
-            Cell::Number(geometric_mean(&values(|s| s.phases as f64))?),
-            Cell::Share(geometric_mean(&values(|s| s.ccov))?),
-            Cell::Number(geometric_mean(&values(|s| s.stab * 1e6))?),
-            Cell::Number(mean(scores.iter().map(|s| s.sigma))),
-            Cell::Number(gain),
+        table.push([
+            ("signature", Cell::Text(outcome.signature.clone())),
+            ("detector", Cell::Text(outcome.method.clone())),
+            ("stability", Cell::Share(geometric_mean(&values(|s| (1.0 - s.cov).max(0.0)))?)),
+            ("phases", Cell::Number(geometric_mean(&values(|s| s.phases as f64))?)),
+            ("CCoV CPI", Cell::Share(geometric_mean(&values(|s| s.ccov))?)),
+            ("STAB ppm", Cell::Number(geometric_mean(&values(|s| s.stab * 1e6))?)),
+            ("sigma misses", Cell::Number(mean(scores.iter().map(|s| s.sigma)))),
+            ("run length - last value", Cell::Number(gain)),
         ]);
     }
     Ok(table)

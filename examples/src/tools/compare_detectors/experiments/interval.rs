@@ -14,22 +14,13 @@ const LENGTHS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const FEWEST: usize = 8;
 
 pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Error> {
-    let columns = [
-        "instructions",
-        "programs",
-        "phases",
-        "CoV",
-        "STAB ppm",
-        "STAB ppm, ScarPhase",
-        "STAB ppm, dynamic rate",
-    ];
     let mut table = Table::new(
         "interval",
         "CoV and STAB by the length of windows".to_owned(),
         "Means over all programs with at least 8 windows of that length. CoV of CPI and STAB at 95 % and 5 % of SimPoint's \
          phases on all blocks, as the POP paper's figure 5, which finds CoV rise and STAB fall as windows get shorter. Then \
          STAB of ScarPhase with static and dynamic sample rate.",
-        &columns,
+        &[],
     );
     let Some(first) = recordings.first() else { return Ok(vec![table]) };
     for parts in LENGTHS {
@@ -53,14 +44,14 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
         if all.is_empty() {
             continue;
         }
-        table.rows.push(vec![
-            Cell::from(length as usize),
-            Cell::from(all.len()),
-            Cell::Number(mean(all.iter().map(|a| a.0.phases as f64))),
-            Cell::Share(mean(all.iter().map(|a| a.0.cov))),
-            Cell::Number(mean(all.iter().map(|a| a.0.stab * 1e6))),
-            Cell::Number(mean(all.iter().map(|a| a.1 * 1e6))),
-            Cell::Number(mean(all.iter().map(|a| a.2 * 1e6))),
+        table.push([
+            ("instructions", Cell::from(length as usize)),
+            ("programs", Cell::from(all.len())),
+            ("phases", Cell::Number(mean(all.iter().map(|a| a.0.phases as f64)))),
+            ("CoV", Cell::Share(mean(all.iter().map(|a| a.0.cov)))),
+            ("STAB ppm", Cell::Number(mean(all.iter().map(|a| a.0.stab * 1e6)))),
+            ("STAB ppm, ScarPhase", Cell::Number(mean(all.iter().map(|a| a.1 * 1e6)))),
+            ("STAB ppm, dynamic rate", Cell::Number(mean(all.iter().map(|a| a.2 * 1e6)))),
         ]);
     }
     Ok(vec![table])

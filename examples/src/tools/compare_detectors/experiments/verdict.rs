@@ -109,28 +109,13 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
 }
 
 fn ranking(group: &str, names: &[&str], programs: &[Program], seed: u64) -> Table {
-    let columns = [
-        "signature",
-        "detector",
-        "phases",
-        "windows a phase",
-        "CCoV CPI",
-        "CCoV 95 %",
-        "STAB ppm",
-        "STAB 95 %",
-        "STAB ppm, twice",
-        "twice 95 %",
-        "sigma left",
-        "sigma 95 %",
-        "cost ns",
-    ];
     let plural = if names.len() == 1 { "" } else { "s" };
     // a command by its program
     let short =
         |name: &&str| name.split(' ').next().and_then(|path| path.rsplit('/').next()).map(str::to_owned);
     let names: Vec<String> = names.iter().filter_map(short).collect();
     let title = format!("{} {group} program{plural}: {}", programs.len(), names.join(", "));
-    let mut table = Table::new(&format!("verdict_{group}"), title, NOTE, &columns);
+    let mut table = Table::new(&format!("verdict_{group}"), title, NOTE, &[]);
     for (at, (outcome, _)) in programs[0].detectors.iter().enumerate() {
         let geometric = |value: &dyn Fn(&Scores) -> f64| {
             interval(programs, seed, |drawn| geometric(drawn.iter().map(|p| value(&p.detectors[at].1))))
@@ -151,18 +136,25 @@ fn ranking(group: &str, names: &[&str], programs: &[Program], seed: u64) -> Tabl
             Some(1e9 * seconds / program.window)
         };
         let costs: Option<Vec<f64>> = programs.iter().map(cost).collect();
-        let mut row = vec![
-            Cell::Text(outcome.signature.clone()),
-            Cell::Text(outcome.method.clone()),
-            Cell::Number(phases),
-            Cell::Number(each),
-        ];
-        row.extend(shares(geometric(&|s| s.ccov)));
-        row.extend(numbers(geometric(&|s| s.stab * 1e6)));
-        row.extend(numbers(geometric(&|s| s.stab_twice * 1e6)));
-        row.extend(shares(sigma));
-        row.push(costs.map_or(Cell::None, |costs| Cell::Number(mean(costs.into_iter()))));
-        table.rows.push(row);
+        let [ccov, ccov_range] = shares(geometric(&|s| s.ccov));
+        let [stab, stab_range] = numbers(geometric(&|s| s.stab * 1e6));
+        let [twice, twice_range] = numbers(geometric(&|s| s.stab_twice * 1e6));
+        let [sigma, sigma_range] = shares(sigma);
+        table.push([
+            ("signature", Cell::Text(outcome.signature.clone())),
+            ("detector", Cell::Text(outcome.method.clone())),
+            ("phases", Cell::Number(phases)),
+            ("windows a phase", Cell::Number(each)),
+            ("CCoV CPI", ccov),
+            ("CCoV 95 %", ccov_range),
+            ("STAB ppm", stab),
+            ("STAB 95 %", stab_range),
+            ("STAB ppm, twice", twice),
+            ("twice 95 %", twice_range),
+            ("sigma left", sigma),
+            ("sigma 95 %", sigma_range),
+            ("cost ns", costs.map_or(Cell::None, |costs| Cell::Number(mean(costs.into_iter())))),
+        ]);
     }
     table
 }

@@ -25,7 +25,7 @@ use super::score::mean;
 use crate::cli::{Failure, Watch};
 use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
-use crate::report::{Table, bytes, count, write_document};
+use crate::report::{Table, bytes, count, named, write_document};
 use crate::target::TargetError;
 use crate::traces::Source;
 use crate::workloads::Workload;
@@ -223,20 +223,8 @@ fn lengths_table(lengths: &[(String, u64)], args: &Args) -> Vec<Vec<String>> {
 
 /// What the paper states, and what is found, over all programs and sizes.
 fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
-    let heads = [
-        "setting",
-        "estimate",
-        "points",
-        "deviations within: paper",
-        "here",
-        "largest deviation",
-        "errors within, here",
-        "mean error",
-        "largest error",
-    ];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    let rows_of = SETTINGS.into_iter().flat_map(|setting| ESTIMATES.map(|estimate| (setting, estimate.0)));
-    for ((name, _, points, share), estimate) in rows_of {
+    let of_each = SETTINGS.into_iter().flat_map(|setting| ESTIMATES.map(|estimate| (setting, estimate.0)));
+    named(of_each.map(|((name, _, points, share), estimate)| {
         let of_setting = || scatters.iter().filter(|s| (s.setting, s.estimate) == (name, estimate));
         let deviations: Vec<f64> = of_setting().flat_map(Scatter::deviations).collect();
         let errors: Vec<f64> = of_setting().flat_map(Scatter::errors).collect();
@@ -245,49 +233,37 @@ fn summary(scatters: &[Scatter]) -> Vec<Vec<String>> {
             format!("{:.1} %", 100.0 * count as f64 / values.len().max(1) as f64)
         };
         let largest = |values: &[f64]| format!("{:.2}", values.iter().copied().fold(0.0, f64::max));
-        rows.push(vec![
-            name.to_owned(),
-            estimate.to_owned(),
-            points.to_string(),
-            format!("{:.0} %", 100.0 * share),
-            within(&deviations),
-            largest(&deviations),
-            within(&errors),
-            format!("{:.3}", mean(&errors)),
-            largest(&errors),
-        ]);
-    }
-    rows
+        [
+            ("setting", name.to_owned()),
+            ("estimate", estimate.to_owned()),
+            ("points", points.to_string()),
+            ("deviations within: paper", format!("{:.0} %", 100.0 * share)),
+            ("here", within(&deviations)),
+            ("largest deviation", largest(&deviations)),
+            ("errors within, here", within(&errors)),
+            ("mean error", format!("{:.3}", mean(&errors))),
+            ("largest error", largest(&errors)),
+        ]
+    }))
 }
 
 fn details(scatters: &[Scatter]) -> Vec<Vec<String>> {
-    let heads = [
-        "program",
-        "setting",
-        "estimate",
-        "cache",
-        "exact, %",
-        "mean",
-        "least",
-        "most",
-        "mean deviation",
-        "mean error",
-    ];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for scatter in scatters {
-        let least = scatter.repetitions.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = scatter.repetitions.iter().copied().fold(0.0, f64::max);
-        let [setting, estimate] = [scatter.setting, scatter.estimate].map(str::to_owned);
-        let mut row = vec![scatter.program.clone(), setting, estimate, bytes(scatter.cache_bytes)];
-        let deviation = mean(&scatter.deviations().collect::<Vec<_>>());
-        let error = mean(&scatter.errors().collect::<Vec<_>>());
-        row.extend(
-            [scatter.exact, mean(&scatter.repetitions), least, most, deviation, error]
-                .map(|v| format!("{v:.3}")),
-        );
-        rows.push(row);
-    }
-    rows
+    named(scatters.iter().map(|scatter| {
+        let extreme = |start, of: fn(f64, f64) -> f64| scatter.repetitions.iter().copied().fold(start, of);
+        let shown = |value: f64| format!("{value:.3}");
+        [
+            ("program", scatter.program.clone()),
+            ("setting", scatter.setting.to_owned()),
+            ("estimate", scatter.estimate.to_owned()),
+            ("cache", bytes(scatter.cache_bytes)),
+            ("exact, %", shown(scatter.exact)),
+            ("mean", shown(mean(&scatter.repetitions))),
+            ("least", shown(extreme(f64::INFINITY, f64::min))),
+            ("most", shown(extreme(0.0, f64::max))),
+            ("mean deviation", shown(mean(&scatter.deviations().collect::<Vec<_>>()))),
+            ("mean error", shown(mean(&scatter.errors().collect::<Vec<_>>()))),
+        ]
+    }))
 }
 
 fn csv(scatters: &[Scatter], out: &mut dyn Write) -> std::io::Result<()> {

@@ -11,7 +11,7 @@ use super::super::unknown::{Row as UnknownRow, Unknown};
 use super::{MODELS, ROUTES, Row};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Table, percent};
+use crate::report::{Table, named, percent};
 
 /// Prints the table of errors.
 ///
@@ -86,7 +86,6 @@ fn text(table: &super::Table) -> String {
         "Errors by phase instance, weighted by intervals; min, median and max are {} GHz.\n\nTime, mean (worst instance):\n",
         stations.join(", ")
     );
-    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
     let mut rows = vec![vec!["program".to_owned()]];
     for route in ROUTES {
         rows[0].extend(MODELS.iter().map(|model| format!("{route} {model}")));
@@ -105,52 +104,35 @@ fn text(table: &super::Table) -> String {
     text += &Table::from(rows).text();
 
     text += "\nPower, what multiplexing does, and schedules; the last saving is of all programs together:\n";
-    let header = [
-        "program",
-        "power same",
-        "power max -> min",
-        "filled by phase",
-        "filled in time",
-        "time multiplexed",
-        "power multiplexed",
-        "schedule's loss",
-        "saving kept",
-        "bound broken by",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    let mean = |of: &dyn Fn(&Row) -> f64| percent(table.mean(of));
     let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "" }, percent(x.abs()));
-    for row in &table.rows {
-        rows.push(vec![
-            row.program.clone(),
-            cell(row.power[0]),
-            cell(row.power[1]),
-            percent(row.filling[0]),
-            percent(row.filling[1]),
-            cell(row.multiplexed[0]),
-            cell(row.multiplexed[1]),
-            signed(row.regret.mean),
-            percent(row.regret.kept),
-            broken(&row.regret),
-        ]);
-    }
-    rows.push(vec![
-        "mean".to_owned(),
-        mean(&|row| row.power[0].mean),
-        mean(&|row| row.power[1].mean),
-        mean(&|row| row.filling[0]),
-        mean(&|row| row.filling[1]),
-        mean(&|row| row.multiplexed[0].mean),
-        mean(&|row| row.multiplexed[1].mean),
-        signed(table.mean(|row| row.regret.mean)),
-        percent(kept(table.rows.iter().map(|row| &row.regret))),
-        String::new(),
-    ]);
-    text += &Table::from(rows).text();
+    text += &Table::from(named(table.rows.iter().map(Some).chain([None]).map(|row| {
+        let figure = |of: fn(&Row) -> f64| row.map_or_else(|| table.mean(of), of);
+        let errors = |of: fn(&Row) -> Errors| {
+            row.map_or_else(|| percent(table.mean(|row| of(row).mean)), |row| cell(of(row)))
+        };
+        let kept = row.map_or_else(|| kept(table.rows.iter().map(|row| &row.regret)), |row| row.regret.kept);
+        [
+            ("program", row.map_or("mean", |row| &row.program).to_owned()),
+            ("power same", errors(|row| row.power[0])),
+            ("power max -> min", errors(|row| row.power[1])),
+            ("filled by phase", percent(figure(|row| row.filling[0]))),
+            ("filled in time", percent(figure(|row| row.filling[1]))),
+            ("time multiplexed", errors(|row| row.multiplexed[0])),
+            ("power multiplexed", errors(|row| row.multiplexed[1])),
+            ("schedule's loss", signed(figure(|row| row.regret.mean))),
+            ("saving kept", percent(kept)),
+            ("bound broken by", row.map_or_else(String::new, |row| broken(&row.regret))),
+        ]
+    })))
+    .text();
     if let Some(unknown) = &table.unknown {
         text += &unknown_text(unknown, &stations);
     }
     text
+}
+
+fn cell(errors: Errors) -> String {
+    format!("{} ({})", percent(errors.mean), percent(errors.worst))
 }
 
 fn broken(regret: &Regret) -> String {
@@ -169,41 +151,24 @@ fn unknown_text(unknown: &Unknown, stations: &[String; 3]) -> String {
         percent(time[1]),
         percent(power[1])
     );
-    let cell = |e: Errors| format!("{} ({})", percent(e.mean), percent(e.worst));
-    let header = [
-        "program",
-        "time",
-        "within",
-        "power at highest",
-        "at lowest",
-        "within",
-        "saving kept",
-        "bound broken by",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for row in &unknown.rows {
-        rows.push(vec![
-            row.program.clone(),
-            cell(row.time),
-            percent(row.inside[0]),
-            cell(row.power[0]),
-            cell(row.power[1]),
-            percent(row.inside[1]),
-            percent(row.regret.kept),
-            broken(&row.regret),
-        ]);
-    }
-    let mean = |of: &dyn Fn(&UnknownRow) -> f64| percent(unknown.mean(of));
-    rows.push(vec![
-        "mean".to_owned(),
-        mean(&|row| row.time.mean),
-        mean(&|row| row.inside[0]),
-        mean(&|row| row.power[0].mean),
-        mean(&|row| row.power[1].mean),
-        mean(&|row| row.inside[1]),
-        percent(kept(unknown.rows.iter().map(|row| &row.regret))),
-        String::new(),
-    ]);
-    text += &Table::from(rows).text();
+    text += &Table::from(named(unknown.rows.iter().map(Some).chain([None]).map(|row| {
+        let figure = |of: fn(&UnknownRow) -> f64| percent(row.map_or_else(|| unknown.mean(of), of));
+        let errors = |of: fn(&UnknownRow) -> Errors| {
+            row.map_or_else(|| percent(unknown.mean(|row| of(row).mean)), |row| cell(of(row)))
+        };
+        let kept =
+            row.map_or_else(|| kept(unknown.rows.iter().map(|row| &row.regret)), |row| row.regret.kept);
+        [
+            ("program", row.map_or("mean", |row| &row.program).to_owned()),
+            ("time", errors(|row| row.time)),
+            ("within", figure(|row| row.inside[0])),
+            ("power at highest", errors(|row| row.power[0])),
+            ("at lowest", errors(|row| row.power[1])),
+            ("within", figure(|row| row.inside[1])),
+            ("saving kept", percent(kept)),
+            ("bound broken by", row.map_or_else(String::new, |row| broken(&row.regret))),
+        ]
+    })))
+    .text();
     text
 }
