@@ -10,7 +10,7 @@ use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::Side;
 use reuse_sampler::{Children, Clock, CodeLocation, LineSize, ProcessRecord, Sampler, SamplerError, file};
 
-use crate::cli::Failure;
+use crate::cli::{Failure, INTERRUPTED};
 use crate::report::ProcessRow;
 use crate::traces::{Merged, Traced};
 use crate::workloads::{self, EventStream, Workload};
@@ -205,6 +205,19 @@ impl Outcome {
                 format!("the program exited with status {code}: {problem}"),
             ),
             _ => Failure::run(problem),
+        }
+    }
+
+    /// The exit status of what observed the target until then, which is the program's own where there is one, and what made
+    /// the run incomplete.
+    pub fn verdict(&self, interrupted: bool) -> (u8, Option<String>) {
+        match self {
+            Self::Signalled(signal) => {
+                (signal.shell_status(), Some(format!("the program was killed by {signal}")))
+            }
+            _ if interrupted => (INTERRUPTED, Some("interrupted".to_owned())),
+            Self::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
+            Self::Unknown => (0, None),
         }
     }
 }

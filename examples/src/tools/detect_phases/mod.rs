@@ -20,7 +20,7 @@ use phase_detect::metrics::distinct_code;
 use self::detect::{Detection, Found, Phase};
 use self::input::{Ended, each_window};
 use self::report::Report;
-use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
+use crate::cli::{ByName, Failure, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
 use crate::report::{DistinctView, named_code};
 use crate::target::{Outcome, Target};
@@ -111,7 +111,7 @@ fn conclude(
         |out| report.write_table(folder, out),
         lines.out,
     )?;
-    let (status, remark) = verdict(&ended);
+    let (status, remark) = ended.outcome.verdict(ended.interrupted);
     if let Some(remark) = remark {
         say(&format!("{remark}; the phases are those of the run until then"));
     }
@@ -157,17 +157,5 @@ impl Lines<'_> {
         let written = write(self.out);
         self.closed = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         unless_closed(written)
-    }
-}
-
-/// The exit status, which is the program's own where there is one, and what made the run incomplete.
-fn verdict(ended: &Ended) -> (u8, Option<String>) {
-    match &ended.outcome {
-        Outcome::Signalled(signal) => {
-            (signal.shell_status(), Some(format!("the program was killed by {signal}")))
-        }
-        _ if ended.interrupted => (INTERRUPTED, Some("interrupted".to_owned())),
-        Outcome::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
-        Outcome::Unknown => (0, None),
     }
 }

@@ -286,90 +286,97 @@ fn taken_away<M: CacheModel>(parts: &[Part], model: &Grouped<M>, size: CacheLine
     if all > 0.0 { misses / all } else { 0.0 }
 }
 
-/// Simulated caches of so many ways.
-pub struct Sets(Vec<Cache>);
+/// Simulated caches of these sizes, to which all of a source is played.
+pub struct Exact<'a, S> {
+    pub source: S,
+    pub line_size: LineSize,
+    pub sizes: &'a [CacheLines],
+    pub watch: &'a Watch<'a>,
+}
 
-impl Sets {
-    /// Empty caches of these sizes.
-    pub fn new(
-        sizes: &[CacheLines],
+impl<S: EventSource> Exact<'_, S> {
+    /// Of so many ways.
+    pub fn in_sets(
+        mut self,
         ways: u32,
-        line_size: LineSize,
         policy: Policy,
-    ) -> Result<Self, Failure> {
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let line_size = self.line_size;
         let cache = |size: &CacheLines| {
             let ways = u64::from(ways).min(size.0);
-            Ok(Cache::new(Geometry::new(size.bytes(line_size), ways, line_size)?, policy))
+            Ok((Cache::new(Geometry::new(size.bytes(line_size), ways, line_size)?, policy), 0_u64))
         };
-        let caches: Result<_, crate::machines::chip::ChipError> = sizes.iter().map(cache).collect();
-        Ok(Self(caches.map_err(Failure::usage)?))
-    }
-
-    /// Plays all of `source` to them.
-    pub fn run(
-        mut self,
-        source: &mut impl EventSource,
-        line_size: LineSize,
-        sizes: &[CacheLines],
-        watch: &Watch<'_>,
-    ) -> Result<Measured, SamplerError> {
-        let mut misses = vec![0_u64; self.0.len()];
-        let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| {
-            for (cache, misses) in self.0.iter_mut().zip(&mut misses) {
+        let caches: Result<Vec<_>, crate::machines::chip::ChipError> = self.sizes.iter().map(cache).collect();
+        let mut caches = caches.map_err(Failure::usage)?;
+        let played = self.lines(|line| {
+            for (cache, misses) in &mut caches {
                 if !cache.touch(line.0) {
                     cache.insert(line.0);
                     *misses += 1;
                 }
             }
-        })?;
-        let ratio = |misses: u64| if accesses > 0 { misses as f64 / accesses as f64 } else { 0.0 };
-        let points = sizes.iter().copied().zip(misses.into_iter().map(ratio)).collect();
-        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
-    }
-}
-
-/// Exact LRU caches of all sizes.
-pub fn exact_lru(
-    source: &mut impl EventSource,
-    line_size: LineSize,
-    sizes: &[CacheLines],
-    watch: &Watch<'_>,
-) -> Result<Measured, SamplerError> {
-    let mut lru = ExactLru::new();
-    let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| lru.access(line))?;
-    let points = lru.total().curve(line_size, sizes).points;
-    Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
-}
-
-/// Exact LRU caches of all sizes, private to each thread.
-pub struct PrivateCaches(MesiCaches);
-
-impl PrivateCaches {
-    /// No caches yet; each thread gets one of each of these sizes.
-    pub fn new(sizes: &[CacheLines], line_size: LineSize) -> Result<Self, Failure> {
-        MesiCaches::new(sizes, line_size).map(Self).map_err(Failure::usage)
+        });
+        Ok(self.measured(played.map_err(failed)?, caches.into_iter().map(|(_, misses)| misses as f64)))
     }
 
-    /// Plays all of `source` to them.
-    pub fn run(
+    /// LRU, fully associative, for all threads.
+    pub fn lru(mut self, failed: impl FnOnce(SamplerError) -> Failure) -> Result<Measured, Failure> {
+        let mut lru = ExactLru::new();
+        let played = self.lines(|line| lru.access(line)).map_err(failed)?;
+        let points = lru.total().curve(self.line_size, self.sizes).points;
+        Ok(Measured { points, ..self.measured(played, std::iter::empty()) })
+    }
+
+    /// LRU, fully associative, private to each thread.
+    pub fn private(mut self, failed: impl FnOnce(SamplerError) -> Failure) -> Result<Measured, Failure> {
+        let mut caches = MesiCaches::new(self.sizes, self.line_size).map_err(Failure::usage)?;
+        let access = |thread, access: &Access| caches.access(thread, access);
+        let played = replay(&mut self.source, self.watch, access).map_err(failed)?;
+        let points = caches.total().iter().map(|misses| (misses.size, misses.miss_ratio())).collect();
+        let coherence = Coherence::of(&caches, self.line_size);
+        let threads = coherence.threads.len();
+        let measured = self.measured(played, std::iter::empty());
+        Ok(Measured { points, threads, coherence: Some(coherence), ..measured })
+    }
+
+    /// Random replacement, fully associative: the average over a few seeds derived from `seed`.
+    pub fn random(
         mut self,
-        source: &mut impl EventSource,
-        line_size: LineSize,
-        watch: &Watch<'_>,
-    ) -> Result<Measured, SamplerError> {
-        let (accesses, incomplete) = replay(source, watch, |thread, access| self.0.access(thread, access))?;
-        let total = self.0.total();
-        let coherence = Coherence::of(&self.0, line_size);
-        Ok(Measured {
+        seed: u64,
+        failed: impl FnOnce(SamplerError) -> Failure,
+    ) -> Result<Measured, Failure> {
+        let sizes = self.sizes;
+        let seeds = (RANDOM_CACHES / sizes.len().clamp(1, RANDOM_CACHES)).clamp(1, RANDOM_SEEDS) as u64;
+        let seeds: Vec<u64> =
+            (0..seeds).map(|i| seed.wrapping_mul(RANDOM_SEEDS as u64).wrapping_add(i)).collect();
+        let caches = sizes.chunks(RANDOM_CACHES).map(|sizes| ExactRandom::new(sizes, &seeds));
+        let mut caches: Vec<_> = caches.collect::<Result<_, _>>().map_err(Failure::usage)?;
+        let played = self.lines(|line| caches.iter_mut().for_each(|caches| caches.access(line)));
+        let misses = caches.iter_mut().flat_map(|caches| caches.take_window().misses());
+        Ok(self.measured(played.map_err(failed)?, misses))
+    }
+
+    /// Hands every line that is accessed to `access`. Returns their number, and whether it was interrupted.
+    fn lines(&mut self, mut access: impl FnMut(Line)) -> Result<(u64, bool), SamplerError> {
+        replay(&mut self.source, self.watch, |_, event| {
+            let (first, last) = self.line_size.span(event);
+            (first..=last).for_each(|line| access(Line(line)));
+            last - first + 1
+        })
+    }
+
+    /// What so many accesses show, with so many misses at each size.
+    fn measured(&self, (accesses, incomplete): (u64, bool), misses: impl Iterator<Item = f64>) -> Measured {
+        let points = self.sizes.iter().copied().zip(misses.map(|misses| misses / accesses.max(1) as f64));
+        Measured {
             accesses,
             samples: accesses,
             windows: 1,
-            points: total.iter().map(|misses| (misses.size, misses.miss_ratio())).collect(),
-            threads: coherence.threads.len(),
-            coherence: Some(coherence),
+            points: points.collect(),
             incomplete,
             ..Measured::default()
-        })
+        }
     }
 }
 
@@ -401,53 +408,6 @@ pub fn sized_lru(
         byte_ratios,
         incomplete,
         ..Measured::default()
-    })
-}
-
-/// Simulated random replacement: the average over a few seeds derived from `seed`.
-pub struct RandomCaches(Vec<ExactRandom>);
-
-impl RandomCaches {
-    /// Empty caches of these sizes.
-    pub fn new(sizes: &[CacheLines], seed: u64) -> Result<Self, Failure> {
-        let seeds = (RANDOM_CACHES / sizes.len().clamp(1, RANDOM_CACHES)).clamp(1, RANDOM_SEEDS) as u64;
-        let seeds: Vec<u64> =
-            (0..seeds).map(|i| seed.wrapping_mul(RANDOM_SEEDS as u64).wrapping_add(i)).collect();
-        let caches = sizes.chunks(RANDOM_CACHES).map(|sizes| ExactRandom::new(sizes, &seeds));
-        Ok(Self(caches.collect::<Result<_, _>>().map_err(Failure::usage)?))
-    }
-
-    /// Plays all of `source` to them.
-    pub fn run(
-        mut self,
-        source: &mut impl EventSource,
-        line_size: LineSize,
-        sizes: &[CacheLines],
-        watch: &Watch<'_>,
-    ) -> Result<Measured, SamplerError> {
-        let (accesses, incomplete) = replay_lines(source, line_size, watch, |line| {
-            for caches in &mut self.0 {
-                caches.access(line);
-            }
-        })?;
-        let misses = self.0.iter_mut().flat_map(|caches| caches.take_window().misses());
-        let ratio = |misses: f64| if accesses > 0 { misses / accesses as f64 } else { 0.0 };
-        let points = sizes.iter().copied().zip(misses.map(ratio)).collect();
-        Ok(Measured { accesses, samples: accesses, windows: 1, points, incomplete, ..Measured::default() })
-    }
-}
-
-/// Hands every line that is accessed to `access`. Answers their number, and whether it was interrupted.
-fn replay_lines(
-    source: &mut impl EventSource,
-    line_size: LineSize,
-    watch: &Watch<'_>,
-    mut access: impl FnMut(Line),
-) -> Result<(u64, bool), SamplerError> {
-    replay(source, watch, |_, event| {
-        let (first, last) = line_size.span(event);
-        (first..=last).for_each(|line| access(Line(line)));
-        last - first + 1
     })
 }
 

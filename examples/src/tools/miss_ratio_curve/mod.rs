@@ -20,9 +20,8 @@ use std::sync::atomic::AtomicBool;
 use self::coherence::Coherence;
 use self::report::Report;
 use self::source::{Run, Settings};
-use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag};
+use crate::cli::{ByName, Failure, interrupt_flag};
 use crate::report::write_profile;
-use crate::target::Outcome;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
@@ -93,7 +92,7 @@ pub fn run_until(
         |out| report.write_table(out),
         out,
     )?;
-    let (status, remark) = verdict(&run);
+    let (status, remark) = run.outcome.verdict(run.interrupted);
     if let Some(remark) = remark {
         say(&format!("{remark}; the curve shows the run until then"));
     }
@@ -117,17 +116,5 @@ fn on_threads(run: &Run) -> Option<String> {
              often than that miss more often than shown"
         )),
         Some(_) => None,
-    }
-}
-
-/// The exit status, which is the program's own where there is one, and what made the run incomplete.
-fn verdict(run: &Run) -> (u8, Option<String>) {
-    match &run.outcome {
-        Outcome::Signalled(signal) => {
-            (signal.shell_status(), Some(format!("the program was killed by {signal}")))
-        }
-        _ if run.interrupted => (INTERRUPTED, Some("interrupted".to_owned())),
-        Outcome::Exited(code) => (u8::try_from(code & 0xff).unwrap_or(1), None),
-        Outcome::Unknown => (0, None),
     }
 }

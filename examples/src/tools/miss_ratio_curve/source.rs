@@ -13,9 +13,7 @@ use reuse_sampler::{
 
 use super::args::{Args, CacheSide, Hierarchy, Model, Unit};
 use super::bursts::Bursts;
-use super::measure::{
-    Fit, Measured, PrivateCaches, RandomCaches, Sets, Watch, exact_lru, fit, sample, sized_lru,
-};
+use super::measure::{Exact, Fit, Measured, Watch, fit, sample, sized_lru};
 use super::prefetch::{self, Prefetching};
 use super::sets::SomeSets;
 use super::spots::{Named, Observer, Tap};
@@ -257,27 +255,22 @@ impl<'a> Settings<'a> {
 
     fn measure(
         &self,
-        mut source: impl EventSource,
+        source: impl EventSource,
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
         locate: impl FnMut(u64) -> Option<Named>,
     ) -> Result<Measured, Failure> {
         let (line_size, sizes, seed) = (self.line_size, &self.sizes, self.args.common.seed);
         let measured = match self.args.model {
-            Model::ExactLru | Model::ExactRandom if self.args.ways.is_some() => {
-                let policy =
-                    if self.args.model == Model::ExactLru { Policy::Lru } else { Policy::Random { seed } };
-                let caches = Sets::new(sizes, self.args.ways.unwrap_or(1), line_size, policy)?;
-                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
-            }
-            Model::ExactLru if self.scope == Scope::Private => {
-                let caches = PrivateCaches::new(sizes, line_size)?;
-                caches.run(&mut source, line_size, watch).map_err(failed)?
-            }
-            Model::ExactLru => exact_lru(&mut source, line_size, sizes, watch).map_err(failed)?,
-            Model::ExactRandom => {
-                let caches = RandomCaches::new(sizes, seed)?;
-                caches.run(&mut source, line_size, sizes, watch).map_err(failed)?
+            Model::ExactLru | Model::ExactRandom => {
+                let caches = Exact { source, line_size, sizes, watch };
+                match (self.args.ways, self.args.model, self.scope) {
+                    (Some(ways), Model::ExactLru, _) => caches.in_sets(ways, Policy::Lru, failed)?,
+                    (Some(ways), ..) => caches.in_sets(ways, Policy::Random { seed }, failed)?,
+                    (None, Model::ExactLru, Scope::Private) => caches.private(failed)?,
+                    (None, Model::ExactLru, _) => caches.lru(failed)?,
+                    (None, ..) => caches.random(seed, failed)?,
+                }
             }
             Model::Statstack | Model::Statcache => {
                 let windows = ReplayOptions::windows_of(WindowLength::Accesses(REPLAY_WINDOW));
