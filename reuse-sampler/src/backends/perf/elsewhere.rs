@@ -2,28 +2,23 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::spe::{ProfileLosses, Profiled};
-use super::{Interrupter, PerfOptions};
-use crate::{Clock, CodeLocation, Losses, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
+use super::{Answer, Command, Interrupter, PerfOptions, PerfSampler};
+use crate::{CodeLocation, ProcessRecord, SamplerError};
 
 /// A program under observation, of which there is none.
 #[derive(Debug)]
 pub(super) enum Run {}
 
 impl Run {
-    pub fn spawn(_: &OsStr, _: Vec<OsString>, _: &PerfOptions) -> Result<Self, SamplerError> {
+    pub fn spawn(_: &OsStr, _: Vec<OsString>, _: &PerfOptions) -> Result<PerfSampler, SamplerError> {
         Err(SamplerError::Unsupported { backend: "perf", missing: "Linux, whose perf_event this is".into() })
     }
 
-    pub fn attach(_: u32, _: &PerfOptions) -> Result<Self, SamplerError> {
-        Err(SamplerError::Unsupported { backend: "perf", missing: "Linux, whose perf_event this is".into() })
+    pub fn attach(_: u32, options: &PerfOptions) -> Result<PerfSampler, SamplerError> {
+        Self::spawn("".as_ref(), Vec::new(), options)
     }
 
-    pub fn next_window(&mut self, _: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        match *self {}
-    }
-
-    pub fn stop(&mut self) -> Result<(), SamplerError> {
+    pub fn ask(&mut self, _: Command, _: &Interrupter) -> Result<Answer, SamplerError> {
         match *self {}
     }
 
@@ -32,42 +27,6 @@ impl Run {
     }
 
     pub fn processes(&self) -> Vec<ProcessRecord> {
-        match *self {}
-    }
-
-    pub fn process_id(&self) -> u32 {
-        match *self {}
-    }
-
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        match *self {}
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        match *self {}
-    }
-
-    pub fn losses(&self) -> Losses {
-        match *self {}
-    }
-
-    pub fn profiled(&mut self) -> Vec<Profiled> {
-        match *self {}
-    }
-
-    pub fn profile_losses(&self) -> ProfileLosses {
-        match *self {}
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        match *self {}
-    }
-
-    pub fn clocks(&self) -> (Clock, Clock) {
-        match *self {}
-    }
-
-    pub fn interrupter(&self) -> Interrupter {
         match *self {}
     }
 }

@@ -197,6 +197,8 @@ use elsewhere::Run;
 #[cfg(target_os = "linux")]
 use sampler::Run;
 
+use crate::engine::tracker::Mode;
+use crate::replay::mode_of;
 use crate::{
     Clock, CodeLocation, Losses, ProcessRecord, Sampler, SamplerError, TargetExit, Window, WindowPlan,
 };
@@ -216,10 +218,39 @@ impl Interrupter {
     }
 }
 
+/// What the tracer is told to do.
+enum Command {
+    Next(Mode),
+    Stop,
+}
+
+/// What the tracer answers.
+struct Answer {
+    window: Result<Option<Window>, SamplerError>,
+    profiled: Vec<spe::Profiled>,
+    state: State,
+}
+
+/// What is known of the run so far.
+#[derive(Clone, Debug, Default)]
+struct State {
+    exit: Option<TargetExit>,
+    warnings: Vec<String>,
+    losses: Losses,
+    profile_losses: spe::ProfileLosses,
+    started: u64,
+    stops: u64,
+}
+
 /// A program under observation by counters.
 #[derive(Debug)]
 pub struct PerfSampler {
     run: Run,
+    process: u32,
+    clocks: (Clock, Clock),
+    interrupter: Interrupter,
+    state: State,
+    profiled: Vec<spe::Profiled>,
 }
 
 impl PerfSampler {
@@ -235,7 +266,7 @@ impl PerfSampler {
         options: &PerfOptions,
     ) -> Result<Self, SamplerError> {
         let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
-        Ok(Self { run: Run::spawn(program.as_ref(), arguments, options)? })
+        Run::spawn(program.as_ref(), arguments, options)
     }
 
     /// Observes process `process` from now on, with all its threads and those it makes later.
@@ -243,7 +274,7 @@ impl PerfSampler {
     /// # Errors
     /// As [`spawn`](Self::spawn); [`SamplerError::Target`] if there is no such process or it may not be observed.
     pub fn attach(process: u32, options: &PerfOptions) -> Result<Self, SamplerError> {
-        Ok(Self { run: Run::attach(process, options)? })
+        Run::attach(process, options)
     }
 
     /// Where the code at `address` comes from, if it was seen in a window and belongs to a file.
@@ -253,7 +284,7 @@ impl PerfSampler {
 
     /// Number of the observed process.
     pub fn process_id(&self) -> u32 {
-        self.run.process_id()
+        self.process
     }
 
     /// The program and the processes it has made, directly or not, in the order in which they began; the program comes
@@ -264,53 +295,62 @@ impl PerfSampler {
 
     /// How the program ended, once it has.
     pub fn exit_status(&self) -> Option<TargetExit> {
-        self.run.exit_status()
+        self.state.exit
     }
 
     /// What the user should know about the run.
     pub fn warnings(&self) -> &[String] {
-        self.run.warnings()
+        &self.state.warnings
     }
 
     /// What was missed in all windows together.
     pub fn losses(&self) -> Losses {
-        self.run.losses()
+        self.state.losses
     }
 
     /// What the processor has reported of operations that it chose by itself since the last call, where
     /// [`PerfOptions::profile_every`] asks for it and it can ([`Capabilities::profiles`]). They are complete up to the end
     /// of the last window that was returned; [`spe`] says what they are good for. [`ByInstruction`](spe::ByInstruction) adds them up.
     pub fn profiled(&mut self) -> Vec<spe::Profiled> {
-        self.run.profiled()
+        std::mem::take(&mut self.profiled)
     }
 
     /// What is missing among [`profiled`](Self::profiled), in the whole run.
     pub fn profile_losses(&self) -> spe::ProfileLosses {
-        self.run.profile_losses()
+        self.state.profile_losses
     }
 
     /// Samples started so far, and stops of the target's threads: what observation has cost.
     pub fn samples_and_stops(&self) -> (u64, u64) {
-        self.run.counts()
+        (self.state.started, self.state.stops)
     }
 
     /// What lengths of windows and what distances are counted in on this machine.
     pub fn clocks(&self) -> (Clock, Clock) {
-        self.run.clocks()
+        self.clocks
     }
 
     /// Something to end observation with from another thread.
     pub fn interrupter(&self) -> Interrupter {
-        self.run.interrupter()
+        self.interrupter.clone()
+    }
+}
+
+impl PerfSampler {
+    fn ask(&mut self, command: Command) -> Result<Option<Window>, SamplerError> {
+        let answer = self.run.ask(command, &self.interrupter)?;
+        self.state = answer.state;
+        self.profiled.extend(answer.profiled);
+        answer.window
     }
 }
 
 impl Sampler for PerfSampler {
     fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        self.run.next_window(plan)
+        self.ask(Command::Next(mode_of(&plan.reuse)))
     }
 
     fn stop(&mut self) -> Result<(), SamplerError> {
-        self.run.stop()
+        self.ask(Command::Stop).map(drop)
     }
 }

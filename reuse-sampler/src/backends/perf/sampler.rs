@@ -13,41 +13,12 @@ use super::group::NEVER;
 use super::linux::{self, Heard, Line, Linux, Program, TargetFate, patiently};
 use super::probe::{Capabilities, probe};
 use super::session::{Origin, Session, Settings};
-use super::spe::{ProfileLosses, Profiled};
-use super::{Interrupter, PerfOptions};
+use super::{Answer, Command, Interrupter, PerfOptions, PerfSampler, State};
 use crate::backends::processes::Images;
-use crate::engine::tracker::Mode;
-use crate::replay::mode_of;
-use crate::{
-    Children, Clock, CodeLocation, Losses, ProcessRecord, Sampler, SamplerError, TargetExit, Window,
-    WindowPlan,
-};
+use crate::{Children, CodeLocation, ProcessRecord, SamplerError, TargetExit, Window};
 
 /// How often a waiting tracer looks up.
 const TICK: Duration = Duration::from_millis(50);
-
-enum Command {
-    Next(Mode),
-    Stop,
-}
-
-/// What the tracer answers.
-struct Answer {
-    window: Result<Option<Window>, SamplerError>,
-    profiled: Vec<Profiled>,
-    state: State,
-}
-
-/// What is known of the run so far.
-#[derive(Clone, Debug, Default)]
-struct State {
-    exit: Option<TargetExit>,
-    warnings: Vec<String>,
-    losses: Losses,
-    profile_losses: ProfileLosses,
-    started: u64,
-    stops: u64,
-}
 
 /// What the tracer is to take control of.
 enum Target {
@@ -103,12 +74,7 @@ pub(super) struct Run {
     orders: Arc<Line<Command>>,
     answers: Arc<Line<Answer>>,
     tracer: Option<JoinHandle<()>>,
-    process: i32,
-    clocks: (Clock, Clock),
-    interrupter: Interrupter,
     seen: Arc<Mutex<Seen>>,
-    state: State,
-    profiled: Vec<Profiled>,
 }
 
 impl std::fmt::Debug for Answer {
@@ -122,7 +88,7 @@ impl Run {
         name: &OsStr,
         arguments: Vec<OsString>,
         options: &PerfOptions,
-    ) -> Result<Self, SamplerError> {
+    ) -> Result<PerfSampler, SamplerError> {
         let program = Program {
             name: name.to_owned(),
             arguments,
@@ -135,7 +101,7 @@ impl Run {
         Self::start(Target::Program(program), options)
     }
 
-    pub fn attach(process: u32, options: &PerfOptions) -> Result<Self, SamplerError> {
+    pub fn attach(process: u32, options: &PerfOptions) -> Result<PerfSampler, SamplerError> {
         let refused = |problem: &str| SamplerError::Target {
             program: format!("process {process}"),
             problem: problem.to_owned(),
@@ -148,7 +114,7 @@ impl Run {
         Self::start(Target::Process(number), options)
     }
 
-    fn start(target: Target, options: &PerfOptions) -> Result<Self, SamplerError> {
+    fn start(target: Target, options: &PerfOptions) -> Result<PerfSampler, SamplerError> {
         options.check()?;
         let unsupported = |missing: String| SamplerError::Unsupported { backend: "perf", missing };
         if let Some(why) = linux::blind() {
@@ -213,14 +179,11 @@ impl Run {
             .spawn(move || if guarded { linux::guarded(work) } else { work(None) })
             .map_err(|error| unsupported(Circumstances::behind(&error).exhausted(&error)))?;
         match receive(&started, &tracer, || {}) {
-            Some(Ok((process, clocks))) => Ok(Self {
-                orders,
-                answers,
-                tracer: Some(tracer),
-                process,
+            Some(Ok((process, clocks))) => Ok(PerfSampler {
+                run: Self { orders, answers, tracer: Some(tracer), seen },
+                process: process.unsigned_abs(),
                 clocks,
                 interrupter,
-                seen,
                 state: State::default(),
                 profiled: Vec::new(),
             }),
@@ -229,7 +192,7 @@ impl Run {
         }
     }
 
-    fn ask(&mut self, command: Command) -> Result<Option<Window>, SamplerError> {
+    pub fn ask(&mut self, command: Command, interrupter: &Interrupter) -> Result<Answer, SamplerError> {
         let gone =
             || SamplerError::Protocol { backend: "perf", problem: "the tracing thread has ended".into() };
         self.orders.say(command, || {});
@@ -238,13 +201,10 @@ impl Run {
         // The tracer may be waiting for a thread that cannot stop by itself.
         let waiting = || {
             if let Some(signal) = wake {
-                linux::wake(self.interrupter.thread.load(Ordering::SeqCst), signal);
+                linux::wake(interrupter.thread.load(Ordering::SeqCst), signal);
             }
         };
-        let answer = receive(&self.answers, tracer, waiting).ok_or_else(gone)?;
-        self.state = answer.state;
-        self.profiled.extend(answer.profiled);
-        answer.window
+        receive(&self.answers, tracer, waiting).ok_or_else(gone)
     }
 
     pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
@@ -253,52 +213,6 @@ impl Run {
 
     pub fn processes(&self) -> Vec<ProcessRecord> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
-    }
-
-    pub fn process_id(&self) -> u32 {
-        self.process.unsigned_abs()
-    }
-
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        self.state.exit
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        &self.state.warnings
-    }
-
-    pub fn losses(&self) -> Losses {
-        self.state.losses
-    }
-
-    pub fn profiled(&mut self) -> Vec<Profiled> {
-        std::mem::take(&mut self.profiled)
-    }
-
-    pub fn profile_losses(&self) -> ProfileLosses {
-        self.state.profile_losses
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        (self.state.started, self.state.stops)
-    }
-
-    pub fn clocks(&self) -> (Clock, Clock) {
-        self.clocks
-    }
-
-    pub fn interrupter(&self) -> Interrupter {
-        self.interrupter.clone()
-    }
-}
-
-impl Sampler for Run {
-    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
-        self.ask(Command::Next(mode_of(&plan.reuse)))
-    }
-
-    fn stop(&mut self) -> Result<(), SamplerError> {
-        self.ask(Command::Stop).map(drop)
     }
 }
 
