@@ -32,6 +32,10 @@ impl Run {
         match *self {}
     }
 
+    pub fn variable(&mut self, _: u64) -> Option<(String, u64)> {
+        match *self {}
+    }
+
     pub fn processes(&self) -> Vec<ProcessRecord> {
         match *self {}
     }
@@ -58,35 +62,15 @@ impl Run {
 pub(super) enum Stretches {}
 
 impl Stretches {
-    pub fn start(_: &OsStr, _: &[OsString], _: &QemuOptions, _: bool) -> Result<Self, SamplerError> {
+    pub fn start(_: &OsStr, _: &[OsString], _: &QemuOptions, _: bool) -> Result<(Run, Self), SamplerError> {
         unsupported()
     }
 
-    pub fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+    pub fn next_event(&mut self, _: &mut Run) -> Result<Option<Event>, SamplerError> {
         match *self {}
     }
 
-    pub fn locate(&mut self, _: u64) -> Option<CodeLocation> {
-        match *self {}
-    }
-
-    pub fn variable(&mut self, _: u64) -> Option<(String, u64)> {
-        match *self {}
-    }
-
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        match *self {}
-    }
-
-    pub fn processes(&self) -> Vec<ProcessRecord> {
-        match *self {}
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        match *self {}
-    }
-
-    pub fn operands(&self) -> u64 {
+    pub fn operands(&self, _: &Run) -> u64 {
         match *self {}
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Run {
     replaced: Option<String>, // the program that the process is about to become
     code: Vec<CodeMessage>,   // by number, where fetches are reported
     accesses: u64,            // measured
-    further: u64,             // of them, beyond the first of each operand
+    pub(super) further: u64,  // of them, beyond the first of each operand
     emulator: String,
     warnings: Vec<String>,
 }
@@ -191,11 +191,6 @@ impl Run {
     pub(super) fn operands_per_access(&self) -> Option<f64> {
         (self.accesses > 0)
             .then(|| (self.accesses - self.further.min(self.accesses)) as f64 / self.accesses as f64)
-    }
-
-    /// Accesses beyond the first of each operand, in the stretches handed out so far.
-    pub(super) fn further(&self) -> u64 {
-        self.further
     }
 
     /// Address and sizes of the instructions of block `number`.

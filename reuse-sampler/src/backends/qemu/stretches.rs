@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
+use super::QemuOptions;
 use super::sampler::Run;
 use super::shared::layout::Reported;
 use super::shared::message::TraceMessage;
 use super::shared::word::{self, Word};
-use super::{CodeLocation, QemuOptions, TargetExit};
 use crate::replay::Event;
-use crate::{Access, AccessKind, ProcessRecord, SamplerError, ThreadId};
+use crate::{Access, AccessKind, SamplerError, ThreadId};
 
-/// The running program behind a [`QemuTrace`](super::QemuTrace).
+/// How far the stretches behind a [`QemuTrace`](super::QemuTrace) have become events.
 #[derive(Debug)]
 pub(super) struct Stretches {
-    run: Run,
     stretch: TraceMessage,
     reported: usize, // words of the stretch returned so far
     thread: u32,
@@ -38,10 +37,9 @@ impl Stretches {
         arguments: &[OsString],
         options: &QemuOptions,
         fetches: bool,
-    ) -> Result<Self, SamplerError> {
+    ) -> Result<(Run, Self), SamplerError> {
         let reported = if fetches { Reported::Fetches } else { Reported::Accesses };
-        Ok(Self {
-            run: Run::start(program, arguments, options, reported)?,
+        let stretches = Self {
             stretch: TraceMessage::default(),
             reported: 0,
             thread: 0,
@@ -49,42 +47,23 @@ impl Stretches {
             places: HashMap::new(),
             fetches,
             accesses: 0,
-        })
+        };
+        Ok((Run::start(program, arguments, options, reported)?, stretches))
     }
 
-    pub fn locate(&mut self, address: u64) -> Option<CodeLocation> {
-        self.run.locate(address)
-    }
-
-    pub fn variable(&mut self, address: u64) -> Option<(String, u64)> {
-        self.run.variable(address)
-    }
-
-    pub fn exit_status(&self) -> Option<TargetExit> {
-        self.run.exit_status()
-    }
-
-    pub fn processes(&self) -> Vec<ProcessRecord> {
-        self.run.processes()
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        self.run.warnings()
-    }
-
-    pub fn operands(&self) -> u64 {
-        self.accesses.saturating_sub(self.run.further())
+    pub fn operands(&self, run: &Run) -> u64 {
+        self.accesses.saturating_sub(run.further)
     }
 
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
+    pub fn next_event(&mut self, run: &mut Run) -> Result<Option<Event>, SamplerError> {
         loop {
             if self.place.left > 0 {
-                return self.fetch().map(Some);
+                return self.fetch(run).map(Some);
             }
             if let Some(&packed) = self.stretch.words.get(self.reported) {
                 self.reported += 1;
-                match self.event(packed)? {
+                match self.event(packed, run)? {
                     None => continue,
                     event => return Ok(event),
                 }
@@ -93,7 +72,7 @@ impl Stretches {
                 self.place = Place::default();
                 return Ok(Some(Event::Exit(ThreadId(self.stretch.thread))));
             }
-            match self.run.next_trace()? {
+            match run.next_trace()? {
                 Some(stretch) => self.stretch = stretch,
                 None => return Ok(None),
             }
@@ -106,9 +85,9 @@ impl Stretches {
 
     /// The event that a word stands for, if it is one.
     #[inline]
-    fn event(&mut self, packed: u64) -> Result<Option<Event>, SamplerError> {
+    fn event(&mut self, packed: u64, run: &Run) -> Result<Option<Event>, SamplerError> {
         if self.fetches {
-            let (address, sizes) = self.run.block(packed)?;
+            let (address, sizes) = run.block(packed)?;
             let instructions = sizes.len() as u32;
             self.place = Place { block: packed, site: address, left: instructions };
             return Ok(Some(Event::Block { address, instructions }));
@@ -132,8 +111,8 @@ impl Stretches {
     }
 
     /// The next instruction of the block.
-    fn fetch(&mut self) -> Result<Event, SamplerError> {
-        let (_, sizes) = self.run.block(self.place.block)?;
+    fn fetch(&mut self, run: &Run) -> Result<Event, SamplerError> {
+        let (_, sizes) = run.block(self.place.block)?;
         let (address, next) = (self.place.site, sizes.len() - self.place.left as usize);
         let bytes = sizes[next];
         self.place.left -= 1;

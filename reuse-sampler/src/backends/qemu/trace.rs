@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use super::elsewhere::Stretches;
 #[cfg(qemu_plugin)]
 use super::stretches::Stretches;
-use super::{CodeLocation, QemuOptions, TargetExit};
+use super::{CodeLocation, QemuOptions, Run, TargetExit};
 use crate::replay::{Event, EventSource};
 use crate::{ProcessRecord, SamplerError};
 
@@ -36,7 +36,8 @@ use crate::{ProcessRecord, SamplerError};
 /// ```
 #[derive(Debug)]
 pub struct QemuTrace {
-    run: Stretches,
+    run: Run,
+    stretches: Stretches,
 }
 
 impl QemuTrace {
@@ -78,7 +79,8 @@ impl QemuTrace {
         fetches: bool,
     ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        Ok(Self { run: Stretches::start(program, &arguments, options, fetches)? })
+        let (run, stretches) = Stretches::start(program, &arguments, options, fetches)?;
+        Ok(Self { run, stretches })
     }
 
     /// Where the code at `address` comes from, if it belongs to a file. Known once the program has ended, unless a signal
@@ -106,7 +108,7 @@ impl QemuTrace {
     /// an operand that straddles lines. Complete once all events were handed out; 0 for [`fetches`](Self::fetches).
     #[must_use]
     pub fn operands(&self) -> u64 {
-        self.run.operands()
+        self.stretches.operands(&self.run)
     }
 
     /// The program, and whether it ran on unobserved before its end. Complete after the end.
@@ -125,6 +127,6 @@ impl QemuTrace {
 impl EventSource for QemuTrace {
     #[inline]
     fn next_event(&mut self) -> Result<Option<Event>, SamplerError> {
-        self.run.next_event()
+        self.stretches.next_event(&mut self.run)
     }
 }
