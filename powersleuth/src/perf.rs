@@ -6,7 +6,6 @@
 //!
 //! Counted is user mode of one thread: the calling one, or another by its number.
 
-use std::fmt;
 use std::io;
 
 use crate::multiplex::{Count, CounterSource, Reading};
@@ -31,10 +30,11 @@ pub enum EventCode {
 }
 
 /// Why counters cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfError {
     /// An event cannot be opened.
+    #[error("cannot count {}: {source}{}", named(*event), remedy(source, is_filtered()))]
     Open {
         /// Number of the event; `None` for instructions and cycles.
         event: Option<usize>,
@@ -42,49 +42,34 @@ pub enum PerfError {
         source: io::Error,
     },
     /// A counter cannot be enabled, disabled or read.
-    Use(io::Error),
+    #[error("cannot use the counters: {0}")]
+    Use(#[source] io::Error),
     /// An event had no counter at any time.
+    #[error(
+        "{} got no counter; others hold them (the NMI watchdog holds one: set kernel.nmi_watchdog to 0), or a group has \
+         more events than there are counters",
+        named(*event)
+    )]
     NeverRan {
         /// Number of the event; `None` for instructions and cycles.
         event: Option<usize>,
     },
     /// An event that was not given a code.
+    #[error("event {event} has no code; give one for each event")]
     NoSuch {
         /// Its number.
         event: usize,
     },
     /// Read without having been started.
+    #[error("the counters were read without having been started")]
     NotStarted,
     /// Not on Linux.
+    #[error("counters are read through perf_event_open, on Linux only")]
     Unsupported,
 }
 
-impl fmt::Display for PerfError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open { event, source } => {
-                match event {
-                    Some(event) => write!(f, "cannot count event {event}: {source}")?,
-                    None => write!(f, "cannot count instructions and cycles: {source}")?,
-                }
-                f.write_str(remedy(source, is_filtered()))
-            }
-            Self::Use(source) => write!(f, "cannot use the counters: {source}"),
-            Self::NeverRan { event } => {
-                match event {
-                    Some(event) => write!(f, "event {event} got no counter")?,
-                    None => f.write_str("instructions and cycles got no counter")?,
-                }
-                f.write_str(
-                    "; others hold them (the NMI watchdog holds one: set kernel.nmi_watchdog to 0), or a group has \
-                     more events than there are counters",
-                )
-            }
-            Self::NoSuch { event } => write!(f, "event {event} has no code; give one for each event"),
-            Self::NotStarted => f.write_str("the counters were read without having been started"),
-            Self::Unsupported => f.write_str("counters are read through perf_event_open, on Linux only"),
-        }
-    }
+fn named(event: Option<usize>) -> String {
+    event.map_or_else(|| "instructions and cycles".to_owned(), |event| format!("event {event}"))
 }
 
 /// What to change where an event cannot be opened, under a seccomp filter (`filtered`) or not.
@@ -113,15 +98,6 @@ fn remedy(refusal: &io::Error, filtered: bool) -> &'static str {
 fn is_filtered() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
-}
-
-impl std::error::Error for PerfError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Open { source, .. } | Self::Use(source) => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// Counters of one thread.

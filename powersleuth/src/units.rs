@@ -7,49 +7,14 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// Clock frequency in cycles per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Hertz(pub f64);
-
-/// Time in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Seconds(pub f64);
-
-/// Clock cycles of the core. Not necessarily whole: predictions and interpolations are not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Cycles(pub f64);
-
-/// Supply voltage in volts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Volts(pub f64);
-
-/// Power in watts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Watts(pub f64);
-
-/// Energy in joules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Joules(pub f64);
-
-/// Capacitance in farads: what is charged per cycle, activity included, if it is an effective one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Farads(pub f64);
-
-/// Temperature in kelvin, or a difference of two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Kelvin(pub f64);
-
 /// What all quantities have in common: they add up, scale, and their ratio is a number.
 macro_rules! linear {
-    ($($unit:ident $symbol:literal),*) => {$(
+    ($($(#[$doc:meta])* $unit:ident $symbol:literal),*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+        pub struct $unit(pub f64);
+
         impl Add for $unit {
             type Output = Self;
             fn add(self, other: Self) -> Self {
@@ -99,7 +64,24 @@ macro_rules! linear {
     )*};
 }
 
-linear!(Hertz " Hz", Seconds " s", Cycles " cycles", Volts " V", Watts " W", Joules " J", Farads " F", Kelvin " K");
+linear!(
+    /// Clock frequency in cycles per second.
+    Hertz " Hz",
+    /// Time in seconds.
+    Seconds " s",
+    /// Clock cycles of the core. Not necessarily whole: predictions and interpolations are not.
+    Cycles " cycles",
+    /// Supply voltage in volts.
+    Volts " V",
+    /// Power in watts.
+    Watts " W",
+    /// Energy in joules.
+    Joules " J",
+    /// Capacitance in farads: what is charged per cycle, activity included, if it is an effective one.
+    Farads " F",
+    /// Temperature in kelvin, or a difference of two.
+    Kelvin " K"
+);
 
 impl Hertz {
     /// From gigahertz.
