@@ -13,7 +13,7 @@ use crate::{Error, PhaseId, Signature, SignatureKind};
 /// Proportional to phases times entries; nothing is allocated.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Saved", into = "Saved"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct Frozen {
     distance: Distance,
     // distances are multiplied by this: 0.5 makes a Manhattan distance a fraction of the largest possible one
@@ -83,19 +83,12 @@ impl Clusterer for Frozen {
 }
 
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Saved {
     distance: Distance,
     scale: f64,
     shape: Shape,
     phases: Vec<Phase>,
-}
-
-#[cfg(feature = "serde")]
-impl From<Frozen> for Saved {
-    fn from(frozen: Frozen) -> Self {
-        Self { distance: frozen.distance, scale: frozen.scale, shape: frozen.shape, phases: frozen.phases }
-    }
 }
 
 #[cfg(feature = "serde")]

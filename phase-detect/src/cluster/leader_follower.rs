@@ -111,7 +111,7 @@ pub(super) fn check_capacity(capacity: Option<usize>) -> Result<(), Error> {
 /// phases: Lau, Schoenmackers, Calder, *Transition Phase Classification and Prediction*, HPCA 2005.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Saved", into = "Saved"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct LeaderFollower {
     config: LeaderFollowerConfig,
     table: Table,
@@ -172,17 +172,10 @@ impl Clusterer for LeaderFollower {
 }
 
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Saved {
     config: LeaderFollowerConfig,
     table: Table,
-}
-
-#[cfg(feature = "serde")]
-impl From<LeaderFollower> for Saved {
-    fn from(clusterer: LeaderFollower) -> Self {
-        Self { config: clusterer.config, table: clusterer.table }
-    }
 }
 
 #[cfg(feature = "serde")]

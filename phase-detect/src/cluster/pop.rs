@@ -76,7 +76,7 @@ impl PopConfig {
 /// The POP detector paper, sections II.C (clusterer, 20 %, 32 phases, least recently used) and III.B (distance).
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Saved", into = "Saved"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct Pop {
     config: PopConfig,
     table: Table,
@@ -147,17 +147,10 @@ impl Clusterer for Pop {
 }
 
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Saved {
     config: PopConfig,
     table: Table,
-}
-
-#[cfg(feature = "serde")]
-impl From<Pop> for Saved {
-    fn from(clusterer: Pop) -> Self {
-        Self { config: clusterer.config, table: clusterer.table }
-    }
 }
 
 #[cfg(feature = "serde")]

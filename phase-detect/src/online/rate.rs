@@ -49,7 +49,7 @@ impl Default for DynamicRateConfig {
 /// Sembrant, Eklöv, Hagersten, *Efficient Software-based Online Phase Classification*, IISWC 2011, I.6.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Saved", into = "Saved"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
 pub struct DynamicRate {
     config: DynamicRateConfig,
     factor: u32, // in 1..=config.max_factor
@@ -111,19 +111,12 @@ impl DynamicRate {
 }
 
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Saved {
     config: DynamicRateConfig,
     factor: u32,
     started: bool,
     last: Option<PhaseId>,
-}
-
-#[cfg(feature = "serde")]
-impl From<DynamicRate> for Saved {
-    fn from(rate: DynamicRate) -> Self {
-        Self { config: rate.config, factor: rate.factor, started: rate.started, last: rate.last }
-    }
 }
 
 #[cfg(feature = "serde")]

@@ -86,7 +86,7 @@ impl Predictor for AnyPredictor {
 /// That of all predictors together.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Saved<P>", into = "Saved<P>"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Saved<P>"))]
 #[cfg_attr(
     feature = "serde",
     serde(bound(serialize = "P: Clone + serde::Serialize", deserialize = "P: serde::Deserialize<'de>"))
@@ -174,19 +174,12 @@ impl<P: Predictor> Predictor for ScoredPredictors<P> {
 }
 
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Saved<P> {
     memory: u32,
     entries: Vec<Scored<P>>,
     best: usize,
     last: Option<PhaseId>,
-}
-
-#[cfg(feature = "serde")]
-impl<P> From<ScoredPredictors<P>> for Saved<P> {
-    fn from(table: ScoredPredictors<P>) -> Self {
-        Self { memory: table.memory, entries: table.entries, best: table.best, last: table.last }
-    }
 }
 
 #[cfg(feature = "serde")]

@@ -24,17 +24,18 @@ use crate::rng::SplitMix64;
 /// blocks onto a small vector); Sherwood, Sair, Calder, *Phase Tracking and Prediction*, ISCA 2003.
 #[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Recipe", into = "Recipe"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Recipe"))]
 pub struct AddressHash {
     entries: usize, // a power of two in 2..=65536
     seed: u64,
     // tables[i][b]: what byte i with value b contributes to the entry
+    #[cfg_attr(feature = "serde", serde(skip_serializing))]
     tables: Box<[[u16; 256]; 8]>,
 }
 
 /// What an [`AddressHash`] is made from, and all that is saved of it.
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Recipe {
     entries: usize,
     seed: u64,
@@ -45,13 +46,6 @@ impl TryFrom<Recipe> for AddressHash {
     type Error = Error;
     fn try_from(recipe: Recipe) -> Result<Self, Error> {
         Self::new(recipe.entries, recipe.seed)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<AddressHash> for Recipe {
-    fn from(hash: AddressHash) -> Self {
-        Self { entries: hash.entries, seed: hash.seed }
     }
 }
 

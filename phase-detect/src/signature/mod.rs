@@ -63,7 +63,7 @@ impl std::fmt::Display for SignatureKind {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Unchecked", into = "Unchecked"))]
+#[cfg_attr(feature = "serde", serde(try_from = "Unchecked"))]
 pub struct Signature {
     kind: SignatureKind,
     // not empty; finite; if frequencies, in [0, 1] and summing to 1 within rounding
@@ -187,7 +187,7 @@ fn normalise(values: &mut [f64]) -> Result<(), Error> {
 
 /// What a saved signature holds before it has been checked again.
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 struct Unchecked {
     kind: SignatureKind,
     values: Vec<f64>,
@@ -201,13 +201,6 @@ impl TryFrom<Unchecked> for Signature {
             SignatureKind::Frequency => Self::frequency(saved.values),
             SignatureKind::Raw => Self::raw(saved.values),
         }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Signature> for Unchecked {
-    fn from(signature: Signature) -> Self {
-        Self { kind: signature.kind, values: signature.values }
     }
 }
 
