@@ -112,3 +112,15 @@ pub enum PirateError {
     #[error("the native testbed needs Linux: use a simulated one here")]
     Unsupported,
 }
+
+impl PirateError {
+    /// What the system refused to do with what, and what to change.
+    pub(crate) fn system(
+        operation: &'static str,
+        object: impl Into<String>,
+        source: impl Into<std::io::Error>,
+        remedy: &'static str,
+    ) -> Self {
+        Self::System { operation, object: object.into(), source: source.into(), remedy }
+    }
+}

@@ -55,19 +55,12 @@ pub(super) fn real_time_here() -> Result<(), PirateError> {
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) } == 0 {
         return Ok(());
     }
-    Err(PirateError::System {
-        operation: "run under SCHED_FIFO:",
-        object: "the pirate".to_owned(),
-        source: std::io::Error::last_os_error(),
-        remedy: "grant CAP_SYS_NICE or raise the limit RLIMIT_RTPRIO",
-    })
+    let (source, remedy) =
+        (std::io::Error::last_os_error(), "grant CAP_SYS_NICE or raise the limit RLIMIT_RTPRIO");
+    Err(PirateError::system("run under SCHED_FIFO:", "the pirate", source, remedy))
 }
 
 fn refused(operation: &'static str, thread: i32, errno: nix::errno::Errno) -> PirateError {
-    PirateError::System {
-        operation,
-        object: format!("thread {thread}"),
-        source: errno.into(),
-        remedy: "run as the target's owner, and name a processor that is online and allowed",
-    }
+    let remedy = "run as the target's owner, and name a processor that is online and allowed";
+    PirateError::system(operation, format!("thread {thread}"), errno, remedy)
 }

@@ -32,7 +32,7 @@ const PROBING: u8 = 4;
 const FLUSHING: u8 = 5;
 
 /// What a worker and the crew's owner share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Orders {
     state: AtomicU8,
     thread: AtomicI32,
@@ -78,16 +78,9 @@ impl Crew {
     }
 
     fn recruit(&mut self, cpu: usize, placement: Placement) -> Result<(), PirateError> {
-        let orders = Arc::new(Orders {
-            state: AtomicU8::new(IDLE),
-            thread: AtomicI32::new(0),
-            first: AtomicUsize::new(0),
-            lines: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
-            touched: AtomicU64::new(0),
-            probed: AtomicU64::new(f64::NAN.to_bits()),
-            seed: AtomicU64::new(self.workers.len() as u64 + 1),
-        });
+        let (probed, seed) =
+            (AtomicU64::new(f64::NAN.to_bits()), AtomicU64::new(self.workers.len() as u64 + 1));
+        let orders = Arc::new(Orders { probed, seed, ..Orders::default() });
         let (report, ready) = mpsc::channel();
         let (mine, region, line) = (Arc::clone(&orders), Arc::clone(&self.region), self.line);
         let work = move || {
@@ -101,12 +94,7 @@ impl Crew {
                 serve(&mine, &region, line, placement);
             }
         };
-        let refused = |source| PirateError::System {
-            operation: "start",
-            object: "a pirate thread".to_owned(),
-            source,
-            remedy: "",
-        };
+        let refused = |source| PirateError::system("start", "a pirate thread", source, "");
         let handle = thread::Builder::new().name(format!("pirate-{cpu}")).spawn(work).map_err(refused)?;
         // The sender lives until the thread has reported.
         ready.recv().map_err(|_| refused(std::io::Error::from(std::io::ErrorKind::BrokenPipe)))??;

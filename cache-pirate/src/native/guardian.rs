@@ -159,12 +159,8 @@ pub(super) struct Guardian {
 
 impl Guardian {
     pub(super) fn post(duty: &Duty) -> Result<Self, PirateError> {
-        let refused = |errno: Errno| PirateError::System {
-            operation: "start",
-            object: "the process that frees the target if this one dies".to_owned(),
-            source: errno.into(),
-            remedy: "",
-        };
+        let what = "the process that frees the target if this one dies";
+        let refused = |errno: Errno| PirateError::system("start", what, errno, "");
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(refused)?;
         // SAFETY: the child makes only system calls and neither allocates nor takes a lock, whatever other threads
         // held at the time of the fork; what it reads was prepared before and is its own copy.

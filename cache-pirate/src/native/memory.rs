@@ -40,12 +40,15 @@ impl Region {
         } else {
             // One more, to begin on a huge page's boundary.
             let whole = bytes + HUGE_PAGE;
-            let start = map(whole, 0).map_err(|source| PirateError::System {
-                operation: "map memory for the pirate:",
-                object: format!("{whole} bytes"),
-                source,
-                remedy: "steal less",
-            })?;
+            let refused = |source| {
+                PirateError::system(
+                    "map memory for the pirate:",
+                    format!("{whole} bytes"),
+                    source,
+                    "steal less",
+                )
+            };
+            let start = map(whole, 0).map_err(refused)?;
             let offset = start.as_ptr().align_offset(HUGE_PAGE);
             // SAFETY: the range is the mapping just made; the advice changes nothing but page sizes, and a
             // kernel without huge pages may refuse it.

@@ -60,12 +60,8 @@ impl FileCounter {
     /// # Errors
     /// [`PirateError::System`] if it cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, PirateError> {
-        let refused = |source| PirateError::System {
-            operation: "open the progress counter",
-            object: path.display().to_string(),
-            source,
-            remedy: "name a file that can be read and written",
-        };
+        let (object, remedy) = (path.display().to_string(), "name a file that can be read and written");
+        let refused = |source| PirateError::system("open the progress counter", &object, source, remedy);
         let length = fs::metadata(path).map_or(0, |data| data.len());
         if length < 8 {
             fs::write(path, [0; 8]).map_err(refused)?;

@@ -28,12 +28,9 @@ impl Freezer {
     /// Makes a group below `root` and moves `pid` into it.
     pub(super) fn new(root: &Path, pid: i32) -> Result<Self, PirateError> {
         let folder = root.join(format!("cache-pirate-{pid}"));
-        let refused = |source| PirateError::System {
-            operation: "make the cgroup",
-            object: folder.display().to_string(),
-            source,
-            remedy: "name the freezer's mount point or a writable cgroup, or suspend by signals",
-        };
+        let remedy = "name the freezer's mount point or a writable cgroup, or suspend by signals";
+        let refused =
+            |source| PirateError::system("make the cgroup", folder.to_string_lossy(), source, remedy);
         fs::create_dir(&folder).map_err(refused)?;
         let made = (|| {
             let (version, file) = [(Version::Two, "cgroup.freeze"), (Version::One, "freezer.state")]
@@ -97,7 +94,7 @@ impl Freezer {
 
     fn refused(&self, operation: &'static str, source: io::Error) -> PirateError {
         let object = self.folder.display().to_string();
-        PirateError::System { operation, object, source, remedy: "suspend by signals" }
+        PirateError::system(operation, object, source, "suspend by signals")
     }
 }
 

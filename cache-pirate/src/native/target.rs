@@ -66,11 +66,9 @@ impl Target {
         affinity::pin_here(cpu)?;
         let spawned = command.process_group(0).spawn();
         affinity::set(0, &before)?;
-        let child = spawned.map_err(|source| PirateError::System {
-            operation: "start",
-            object: command.get_program().to_string_lossy().into_owned(),
-            source,
-            remedy: "check its name and permissions",
+        let child = spawned.map_err(|source| {
+            let program = command.get_program().to_string_lossy();
+            PirateError::system("start", program, source, "check its name and permissions")
         })?;
         let pid = child.id() as i32;
         Self::take(pid, Some(child), None, suspension)
@@ -79,12 +77,9 @@ impl Target {
     /// Takes over a running process, pins all its threads to `cpu` and suspends it.
     pub(super) fn attach(pid: i32, cpu: usize, suspension: &Suspension) -> Result<Self, PirateError> {
         if pid <= 1 || pid == std::process::id() as i32 || stat(pid).is_none() {
-            return Err(PirateError::System {
-                operation: "attach to",
-                object: format!("process {pid}"),
-                source: io::Error::from(io::ErrorKind::NotFound),
-                remedy: "give the number of a running process other than this one",
-            });
+            let remedy = "give the number of a running process other than this one";
+            let object = format!("process {pid}");
+            return Err(PirateError::system("attach to", object, io::ErrorKind::NotFound, remedy));
         }
         let whole = affinity::get(pid)?;
         let mut threads = Vec::new();
@@ -167,12 +162,9 @@ impl Target {
         let deadline = Instant::now() + PATIENCE;
         while !self.stands_still() {
             if Instant::now() > deadline {
-                return Err(PirateError::System {
-                    operation: "suspend",
-                    object: format!("process {}", self.pid),
-                    source: io::Error::from(io::ErrorKind::TimedOut),
-                    remedy: "it may wait for a device: try again",
-                });
+                let (object, remedy) =
+                    (format!("process {}", self.pid), "it may wait for a device: try again");
+                return Err(PirateError::system("suspend", object, io::ErrorKind::TimedOut, remedy));
             }
             thread::sleep(Duration::from_micros(20));
         }
@@ -235,12 +227,10 @@ impl Target {
         match kill(Pid::from_raw(self.signal_to()), signal) {
             Ok(()) => Ok(()),
             Err(_) if self.ended() => Ok(()),
-            Err(errno) => Err(PirateError::System {
-                operation: "signal",
-                object: format!("process {}", self.pid),
-                source: errno.into(),
-                remedy: "run as the target's owner",
-            }),
+            Err(errno) => {
+                let object = format!("process {}", self.pid);
+                Err(PirateError::system("signal", object, errno, "run as the target's owner"))
+            }
         }
     }
 }

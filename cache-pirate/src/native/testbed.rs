@@ -420,10 +420,5 @@ fn best_cpu(topology: &Topology) -> usize {
 }
 
 fn unreadable(source: io::Error) -> PirateError {
-    PirateError::System {
-        operation: "read",
-        object: "the target's progress or counters".to_owned(),
-        source,
-        remedy: "",
-    }
+    PirateError::system("read", "the target's progress or counters", source, "")
 }

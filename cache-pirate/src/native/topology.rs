@@ -136,12 +136,9 @@ impl Topology {
     /// [`PirateError::System`] if no processor is listed there, or for a file that cannot be read or is not understood.
     pub fn read(root: &Path) -> Result<Self, PirateError> {
         let folder = root.join("sys/devices/system/cpu");
-        let refused = |source| PirateError::System {
-            operation: "list the processors in",
-            object: folder.display().to_string(),
-            source,
-            remedy: "is sysfs mounted?",
-        };
+        let object = folder.display().to_string();
+        let refused =
+            |source| PirateError::system("list the processors in", &object, source, "is sysfs mounted?");
         let mut cpus = Vec::new();
         for entry in fs::read_dir(&folder).map_err(refused)? {
             let entry = entry.map_err(refused)?;
@@ -332,14 +329,14 @@ fn parsed<T>(
 
 fn unreadable(path: &Path, source: io::Error) -> PirateError {
     let remedy = "run as root, or make it readable";
-    PirateError::System { operation: "read", object: path.display().to_string(), source, remedy }
+    PirateError::system("read", path.display().to_string(), source, remedy)
 }
 
 fn malformed(path: &Path, text: &str, expected: &str) -> PirateError {
     let text: String = text.chars().take(40).collect();
     let source = io::Error::new(ErrorKind::InvalidData, format!("it holds {text:?} instead of {expected}"));
     let remedy = "the kernel or the machine that shows it is not understood: report it with this file";
-    PirateError::System { operation: "understand", object: path.display().to_string(), source, remedy }
+    PirateError::system("understand", path.display().to_string(), source, remedy)
 }
 
 const LIST: &str = "numbers of processors, as 0-3,8";

@@ -51,7 +51,7 @@ impl<F: ResctrlFiles> Partition<F> {
         let root = format!("{FOLDER}/schemata");
         files.read(&root).map_err(|source| {
             let remedy = "mount it: mount -t resctrl resctrl /sys/fs/resctrl, and run as root";
-            refused("read", root.clone(), source, remedy)
+            PirateError::system("read", root.clone(), source, remedy)
         })?;
         recover(&files)?;
         let schemata = read_schemata(&files, &root)?;
@@ -165,7 +165,7 @@ impl<F: ResctrlFiles> Partition<F> {
         let remedy = "another measurement is under way, or remove the file";
         self.files
             .make_file(JOURNAL, &self.undo.to_text())
-            .map_err(|source| refused("write the journal", JOURNAL.to_owned(), source, remedy))?;
+            .map_err(|source| PirateError::system("write the journal", JOURNAL, source, remedy))?;
         self.begun = true;
         let made = self.files.make_folder(&self.group);
         let remedy = "no control group is free: remove those that are not needed, or use the pirate";
@@ -326,7 +326,7 @@ impl<F: ResctrlFiles> Partition<F> {
             "" | "ok" => object,
             status => format!("{object} ({status})"),
         };
-        refused(operation, object, source, remedy)
+        PirateError::system(operation, object, source, remedy)
     }
 }
 
@@ -342,7 +342,7 @@ fn recover(files: &impl ResctrlFiles) -> Result<(), PirateError> {
     let journal = match files.read(JOURNAL) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(refused("read", JOURNAL.to_owned(), source, "run as root")),
+        Err(source) => return Err(PirateError::system("read", JOURNAL, source, "run as root")),
     };
     if let Some(text) = journal {
         // A first line that was cut off: it died before anything was changed.
@@ -352,14 +352,14 @@ fn recover(files: &impl ResctrlFiles) -> Result<(), PirateError> {
             if is_running(files, owner) && began(files, owner) == start {
                 let busy = io::Error::from(io::ErrorKind::ResourceBusy);
                 let object = format!("process {owner}");
-                return Err(refused("measure beside", object, busy, "wait for its end"));
+                return Err(PirateError::system("measure beside", object, busy, "wait for its end"));
             }
             let remedy = "put the masks back as the file says, and remove it";
-            undo.perform(files).map_err(|source| refused("undo", JOURNAL.to_owned(), source, remedy))?;
+            undo.perform(files).map_err(|source| PirateError::system("undo", JOURNAL, source, remedy))?;
         } else {
             files
                 .remove_file(JOURNAL)
-                .map_err(|e| refused("remove", JOURNAL.to_owned(), e, "run as root"))?;
+                .map_err(|e| PirateError::system("remove", JOURNAL, e, "run as root"))?;
         }
     }
     for name in groups(files)? {
@@ -367,7 +367,7 @@ fn recover(files: &impl ResctrlFiles) -> Result<(), PirateError> {
         if owner.is_some_and(|owner| !is_running(files, owner)) {
             let folder = format!("{FOLDER}/{name}");
             gone_is_fine(files.remove_folder(&folder))
-                .map_err(|source| refused("remove", folder, source, "run as root"))?;
+                .map_err(|source| PirateError::system("remove", folder, source, "run as root"))?;
         }
     }
     Ok(())
@@ -375,7 +375,7 @@ fn recover(files: &impl ResctrlFiles) -> Result<(), PirateError> {
 
 /// Names of the control groups but the default one.
 fn groups(files: &impl ResctrlFiles) -> Result<Vec<String>, PirateError> {
-    let names = files.folders(FOLDER).map_err(|e| refused("list", FOLDER.to_owned(), e, "run as root"))?;
+    let names = files.folders(FOLDER).map_err(|e| PirateError::system("list", FOLDER, e, "run as root"))?;
     let is_group = |name: &String| !matches!(&**name, "info" | "mon_groups" | "mon_data");
     Ok(names.into_iter().filter(is_group).collect())
 }
@@ -436,7 +436,7 @@ fn mask_of(values: &str, domain: u32) -> Option<u32> {
 }
 
 fn read(files: &impl ResctrlFiles, path: &str) -> Result<String, PirateError> {
-    files.read(path).map_err(|source| refused("read", path.to_owned(), source, "run as root"))
+    files.read(path).map_err(|source| PirateError::system("read", path, source, "run as root"))
 }
 
 /// The same, which must not be empty; `None` if there is no such file.
@@ -459,16 +459,17 @@ fn flag(files: &impl ResctrlFiles, path: String) -> Result<bool, PirateError> {
 fn found(files: &impl ResctrlFiles, path: &str) -> Result<Option<String>, PirateError> {
     match files.read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        other => other.map(Some).map_err(|source| refused("read", path.to_owned(), source, "run as root")),
+        other => other.map(Some).map_err(|source| PirateError::system("read", path, source, "run as root")),
     }
 }
 
 fn malformed(path: String, text: &str) -> PirateError {
     let text: String = text.chars().take(80).collect();
     let source = io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not what it should hold"));
-    refused("understand", path, source, "this kernel's resctrl is not understood: use the pirate instead")
-}
-
-fn refused(operation: &'static str, object: String, source: io::Error, remedy: &'static str) -> PirateError {
-    PirateError::System { operation, object, source, remedy }
+    PirateError::system(
+        "understand",
+        path,
+        source,
+        "this kernel's resctrl is not understood: use the pirate instead",
+    )
 }
