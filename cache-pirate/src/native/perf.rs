@@ -3,116 +3,49 @@
 //! Counters of a process are inherited by threads and children it starts later; those it has already are
 //! opened one by one. Where there are more events than hardware counters the kernel takes turns, and counts are
 //! scaled by the time each was on.
-#![allow(unsafe_code)]
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::FromRawFd;
+use std::io;
 
 use nix::libc;
+use perf_event::Builder;
+use perf_event::events::{Cache, CacheOp, CacheResult, Event, Hardware, WhichCache};
 
 use super::threads::threads_of;
 use crate::counts::MemoryCounts;
 use crate::error::PirateError;
 
-/// `struct perf_event_attr` as of its first version, which every kernel still takes.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    config1: u64,
-}
+/// Demand loads of the first level, or of the last one, those that miss it, and its prefetches that do.
+const LOADS: Cache = cache(WhichCache::L1D, CacheOp::READ, CacheResult::ACCESS);
+const LAST_LEVEL_LOADS: Cache = cache(WhichCache::LL, CacheOp::READ, CacheResult::ACCESS);
+const LAST_LEVEL_LOAD_MISSES: Cache = cache(WhichCache::LL, CacheOp::READ, CacheResult::MISS);
+const LAST_LEVEL_PREFETCH_MISSES: Cache = cache(WhichCache::LL, CacheOp::PREFETCH, CacheResult::MISS);
 
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const TIMES: u64 = 0b11; // enabled and running
-const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-
-/// What can be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Cycles,
-    Instructions,
-    Loads,
-    LastLevelLoads,
-    LastLevelLoadMisses,
-    LastLevelPrefetchMisses,
-    /// Nanoseconds on a processor: a software event, there on every kernel.
-    #[cfg(test)]
-    TaskClock,
-}
-
-impl Event {
-    /// Type and number in the kernel's interface.
-    const fn code(self) -> (u32, u64) {
-        const HARDWARE: u32 = 0;
-        const CACHE: u32 = 3;
-        const fn cache(cache: u64, operation: u64, result: u64) -> (u32, u64) {
-            (CACHE, cache | operation << 8 | result << 16)
-        }
-        match self {
-            Self::Cycles => (HARDWARE, 0),
-            Self::Instructions => (HARDWARE, 1),
-            Self::Loads => cache(0, 0, 0),
-            Self::LastLevelLoads => cache(2, 0, 0),
-            Self::LastLevelLoadMisses => cache(2, 0, 1),
-            Self::LastLevelPrefetchMisses => cache(2, 2, 1),
-            #[cfg(test)]
-            Self::TaskClock => (1, 1),
-        }
-    }
+const fn cache(which: WhichCache, operation: CacheOp, result: CacheResult) -> Cache {
+    Cache { which, operation, result }
 }
 
 /// One event of some threads.
 #[derive(Debug)]
-pub(super) struct Counter(Vec<File>);
+pub(super) struct Counter(Vec<perf_event::Counter>);
 
 impl Counter {
     /// Counts `event` in `threads` from now on, and in what they start if `inherit`.
-    pub(super) fn open(event: Event, threads: &[i32], inherit: bool) -> io::Result<Self> {
-        let (kind, config) = event.code();
-        let attributes = Attributes {
-            kind,
-            size: size_of::<Attributes>() as u32,
-            config,
-            read_format: TIMES,
-            flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | if inherit { INHERIT } else { 0 },
-            ..Attributes::default()
-        };
+    pub(super) fn open(event: impl Into<Event>, threads: &[i32], inherit: bool) -> io::Result<Self> {
+        let event = event.into();
         let open = |&thread: &i32| {
-            // SAFETY: the attributes outlive the call, which only reads the `size` bytes they say they have.
-            let descriptor = unsafe {
-                libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread, -1, -1, CLOSE_ON_EXEC)
-            };
-            if descriptor < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: a descriptor that the kernel just made for us and nobody else knows.
-            Ok(unsafe { File::from_raw_fd(descriptor as i32) })
+            let mut builder = Builder::new().kind(event.clone()).observe_pid(thread);
+            builder.inherit(inherit).enabled(true);
+            builder.build()
         };
-        threads.iter().map(open).collect::<io::Result<Vec<File>>>().map(Self)
+        threads.iter().map(open).collect::<io::Result<_>>().map(Self)
     }
 
     /// The count so far, scaled up where the counter was shared.
     pub(super) fn read(&mut self) -> io::Result<f64> {
         let mut total = 0.0;
-        for file in &mut self.0 {
-            let mut words = [0_u8; 24];
-            file.read_exact(&mut words)?;
-            let [count, enabled, running] = [0, 8, 16].map(|at| {
-                let mut word = [0; 8];
-                word.copy_from_slice(&words[at..at + 8]);
-                u64::from_ne_bytes(word) as f64
-            });
+        for counter in &mut self.0 {
+            let now = counter.read_count_and_time()?;
+            let [count, enabled, running] = [now.count, now.time_enabled, now.time_running].map(|n| n as f64);
             total += if running > 0.0 { count * (enabled / running).max(1.0) } else { count };
         }
         Ok(total)
@@ -162,23 +95,23 @@ impl TargetCounters {
     /// Counts what process `pid` and its later threads and children do.
     pub(super) fn open(pid: i32) -> Result<Self, PirateError> {
         let threads = threads_of(pid);
-        let open = |event| Counter::open(event, &threads, true);
+        let open = |event: Event| Counter::open(event, &threads, true);
         let refused = |source: io::Error| {
             let remedy = remedy(&source, is_filtered());
             let object = format!("hardware events of process {pid}");
-            PirateError::System { operation: "count", object, source, remedy }
+            PirateError::system("count", object, source, remedy)
         };
         let memory = || -> io::Result<MemoryCounters> {
             Ok(MemoryCounters {
-                loads: open(Event::Loads)?,
-                shared: open(Event::LastLevelLoads)?,
-                misses: open(Event::LastLevelLoadMisses)?,
-                prefetches: open(Event::LastLevelPrefetchMisses).ok(),
+                loads: open(LOADS.into())?,
+                shared: open(LAST_LEVEL_LOADS.into())?,
+                misses: open(LAST_LEVEL_LOAD_MISSES.into())?,
+                prefetches: open(LAST_LEVEL_PREFETCH_MISSES.into()).ok(),
             })
         };
         Ok(Self {
-            cycles: open(Event::Cycles).map_err(refused)?,
-            instructions: open(Event::Instructions).map_err(refused)?,
+            cycles: open(Hardware::CPU_CYCLES.into()).map_err(refused)?,
+            instructions: open(Hardware::INSTRUCTIONS.into()).map_err(refused)?,
             memory: memory().ok(),
         })
     }
@@ -211,7 +144,7 @@ impl PirateFetches {
     /// most of the lines that it lost, and demand misses alone would pass a pirate that holds nothing.
     pub(super) fn open(threads: &[i32]) -> Option<Self> {
         let open = |event| Counter::open(event, threads, false).ok();
-        Some(Self([open(Event::LastLevelLoadMisses)?, open(Event::LastLevelPrefetchMisses)?]))
+        Some(Self([open(LAST_LEVEL_LOAD_MISSES)?, open(LAST_LEVEL_PREFETCH_MISSES)?]))
     }
 
     pub(super) fn read(&mut self) -> io::Result<f64> {
@@ -239,13 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_the_kernels_first() {
-        assert_eq!(size_of::<Attributes>(), 64); // PERF_ATTR_SIZE_VER0
-    }
-
-    #[test]
     fn the_task_clock_runs_with_the_thread_and_not_faster_than_the_wall() {
-        let Ok(mut counter) = Counter::open(Event::TaskClock, &[0], false) else {
+        let Ok(mut counter) = Counter::open(perf_event::events::Software::TASK_CLOCK, &[0], false) else {
             eprintln!("perf_event_open is not allowed here: nothing to test");
             return;
         };
