@@ -23,7 +23,7 @@ pub const PROGRAM_WINDOW: u64 = 10_000_000;
 pub const SAMPLED_GAP: f64 = 100_000.0;
 
 /// How observation is set up, whatever the target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TargetOptions {
     /// Instructions in a window.
     pub window: u64,

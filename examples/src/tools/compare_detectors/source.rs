@@ -55,12 +55,11 @@ pub fn record(
 pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program, bool), Failure> {
     let options = TargetOptions {
         window: args.window()?,
-        line_size: LineSize::B64,
         seed: args.common.seed,
         output_to_stderr: true,
         backend: Backend::Exact,
         children: ChildProcesses::Ignore,
-        strides: 0,
+        ..TargetOptions::default()
     };
     let mut target = Target::program(args.sources.program(), options)?;
     let mut vector = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, args.common.seed)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::{CacheModel, LineSize, ReusePlan, Window, WindowPlan};
+use reuse_sampler::{CacheModel, ReusePlan, Window, WindowPlan};
 use statstack::StatStack;
 
 use super::parallel::{self, Seen, Style};
@@ -65,12 +65,11 @@ fn observe(
 ) -> Result<Option<Vec<Seen>>, Failure> {
     let options = TargetOptions {
         window,
-        line_size: LineSize::B64,
         seed,
         output_to_stderr: true,
         backend: Backend::Qemu,
         children: ChildProcesses::Ignore,
-        strides: 0,
+        ..TargetOptions::default()
     };
     let word = match style {
         Style::Data => "data",

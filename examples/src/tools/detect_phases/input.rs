@@ -8,7 +8,7 @@ use phase_detect::signature::read_csv;
 use phase_detect::simpoint::BlockVector;
 use phase_detect::{Signature, SignatureKind};
 use reuse_sampler::trace::BbWindows;
-use reuse_sampler::{LineSize, Sampler, Window, WindowPlan};
+use reuse_sampler::{Sampler, Window, WindowPlan};
 
 use super::args::Args;
 use crate::cli::{Failure, Progress};
@@ -135,12 +135,11 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     let embedded = args.program.is_empty();
     let options = TargetOptions {
         window: args.window.unwrap_or(if embedded { EMBEDDED_WINDOW } else { PROGRAM_WINDOW }),
-        line_size: LineSize::B64,
         seed: args.common.seed,
         output_to_stderr: args.common.claims_stdout(),
         backend: args.backend,
         children: args.children,
-        strides: 0,
+        ..TargetOptions::default()
     };
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, options).map_err(Failure::usage)?

@@ -38,7 +38,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phase_detect::{GuideConfig, PhaseId};
 use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
-use reuse_sampler::LineSize;
 
 pub use self::args::{Args, Calibrated};
 use self::calibrate::Calibration;
@@ -201,12 +200,11 @@ fn interrupted_ending() -> (u8, Option<String>) {
 fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
     let options = TargetOptions {
         window: args.window(),
-        line_size: LineSize::B64,
         seed: setup.seed,
         output_to_stderr: args.common.claims_stdout(),
         backend: Backend::Exact,
         children: ChildProcesses::Ignore,
-        strides: 0,
+        ..TargetOptions::default()
     };
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;
