@@ -4,7 +4,7 @@
 use powersleuth::Error;
 use powersleuth::analysis::{Analysis, Goal, Outcome, Plan, Profile, Schedule};
 use powersleuth::calibration::MachineModel;
-use powersleuth::performance::{CalibratedStalls, Counts, MissBased, QuadraticStalls, StallBased};
+use powersleuth::performance::{Counts, MissBased, QuadraticStalls, StallBased};
 use powersleuth::power::{EffectiveCapacitance, Fit, OperatingPoints, PowerModel, TrainingSet};
 
 fn shared<T: Send + Sync>() {}
@@ -13,5 +13,5 @@ fn shared<T: Send + Sync>() {}
 fn threads_may_share_what_the_crate_makes() {
     shared::<(Analysis<u64>, Goal, Outcome<u64>, Plan, Profile<u64>, Schedule<u64>)>();
     shared::<(MachineModel, PowerModel, EffectiveCapacitance, Fit, OperatingPoints, TrainingSet)>();
-    shared::<(CalibratedStalls, Counts, MissBased, QuadraticStalls, StallBased, Error)>();
+    shared::<(Counts, MissBased, QuadraticStalls, StallBased, Error)>();
 }

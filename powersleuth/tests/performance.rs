@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use powersleuth::performance::{
-    CalibratedStalls, Counts, Linear, MissBased, OverlappingStalls, PerformanceModel, Scaling,
-    SlowdownErrors, StallBased, StallCalibration,
+    Counts, Linear, MissBased, OverlappingStalls, PerformanceModel, QuadraticStalls, Scaling, SlowdownErrors,
+    StallBased,
 };
 use powersleuth::{Cycles, Error, Hertz, Seconds};
 use quickcheck::quickcheck;
@@ -93,7 +93,7 @@ quickcheck! {
             .unwrap();
         let models: [Box<dyn PerformanceModel>; 5] = [
             Box::new(OverlappingStalls::new(LATENCY, 0.8, 1e8, [0.9; 6]).unwrap()),
-            Box::new(CalibratedStalls::new(LATENCY, 1.2).unwrap()),
+            Box::new(QuadraticStalls::new(LATENCY, [1.2, -0.2, 0.0, 0.0, 0.0]).unwrap()),
             Box::new(Linear),
             Box::new(StallBased::new(LATENCY).unwrap()),
             Box::new(MissBased::new(LATENCY).unwrap()),
@@ -122,16 +122,16 @@ fn mixed(execution: f64, resource: f64) -> (Counts, Cycles) {
 
 #[test]
 fn calibration_finds_the_shares_that_made_the_runs() {
-    let mut calibration = StallCalibration::new(LATENCY, HIGH, LOW).unwrap();
-    for (execution, resource) in [(1e5, 2e5), (5e5, 1e4), (3e5, 6e5), (0.0, 0.0)] {
-        let (counts, slow) = mixed(execution, resource);
-        calibration.push(&counts, slow).unwrap();
-    }
-    let model = calibration.fit().unwrap();
-    assert!((model.weight() - 0.6).abs() < 1e-9);
-    // One that it has not seen, and the way back to where nothing is due to memory for want of misses.
+    let made =
+        [(1e5, 2e5), (5e5, 1e4), (3e5, 6e5), (0.0, 0.0), (7e5, 1e5), (1e5, 8e5), (4e5, 3e5), (6e5, 7e5)];
+    let runs = made.map(|(execution, resource)| mixed(execution, resource));
+    let model = QuadraticStalls::fit(LATENCY, HIGH, LOW, runs).unwrap();
+    // One that it has not seen, to what the penalty on weights leaves, and the way back to where nothing is due to
+    // memory for want of misses.
     let (counts, slow) = mixed(4e5, 5e5);
-    assert!((model.cycles_at(&counts, HIGH, LOW) / slow - 1.0).abs() < 1e-9);
+    assert!((model.cycles_at(&counts, HIGH, LOW) / slow - 1.0).abs() < 5e-3);
+    let exact = QuadraticStalls::new(LATENCY, [0.6, 0.4, 0.0, 0.0, 0.0]).unwrap();
+    assert!((exact.cycles_at(&counts, HIGH, LOW) / slow - 1.0).abs() < 1e-9);
     let hits = Counts::new(1e6, Cycles(1e6), Cycles(4e5), 0.0).unwrap();
     let hits = hits.with_resource_stalls(Cycles(5e5)).unwrap();
     assert_eq!(model.cycles_at(&hits, HIGH, LOW), Cycles(1e6));
@@ -140,22 +140,17 @@ fn calibration_finds_the_shares_that_made_the_runs() {
 
 #[test]
 fn each_useless_calibration_is_refused() {
-    assert!(matches!(StallCalibration::new(LATENCY, HIGH, HIGH), Err(Error::Duplicate { .. })));
-    assert!(matches!(StallCalibration::new(Seconds(0.0), HIGH, LOW), Err(Error::OutOfRange { .. })));
-    let mut calibration = StallCalibration::new(LATENCY, HIGH, LOW).unwrap();
+    let (counts, slow) = mixed(1e5, 2e5);
+    let fit = |latency, to, run| QuadraticStalls::fit(latency, HIGH, to, [run]).unwrap_err();
+    assert!(matches!(fit(LATENCY, HIGH, (counts, slow)), Error::Duplicate { .. }));
+    assert!(matches!(fit(Seconds(0.0), LOW, (counts, slow)), Error::OutOfRange { .. }));
     let without = Counts::new(1.0, Cycles(1.0), Cycles(0.5), 1.0).unwrap();
-    assert!(matches!(calibration.push(&without, Cycles(1.0)), Err(Error::NotCounted { .. })));
-    assert_eq!(CalibratedStalls::new(LATENCY, 0.5).unwrap().missing(&without), Some("resource stalls"));
-    let (counts, _) = mixed(1e5, 2e5);
-    assert!(matches!(calibration.push(&counts, Cycles(0.0)), Err(Error::OutOfRange { .. })));
-    let mut calibration = StallCalibration::new(LATENCY, HIGH, LOW).unwrap();
-    for execution in [2e5, 3e5] {
-        assert!(matches!(calibration.fit(), Err(Error::TooFewObservations { .. })));
-        let (counts, slow) = mixed(execution, execution);
-        calibration.push(&counts, slow).unwrap();
-    }
-    assert!(matches!(calibration.fit(), Err(Error::Dependent { .. })));
-    assert!(matches!(CalibratedStalls::new(LATENCY, f64::NAN), Err(Error::OutOfRange { .. })));
+    assert!(matches!(fit(LATENCY, LOW, (without, Cycles(1.0))), Error::NotCounted { .. }));
+    assert!(matches!(fit(LATENCY, LOW, (counts, Cycles(0.0))), Error::OutOfRange { .. }));
+    assert!(matches!(fit(LATENCY, LOW, (counts, slow)), Error::TooFewObservations { .. }));
+    let model = QuadraticStalls::new(LATENCY, [0.5, 0.5, 0.0, 0.0, 0.0]).unwrap();
+    assert_eq!(model.missing(&without), Some("resource stalls"));
+    assert!(matches!(QuadraticStalls::new(LATENCY, [f64::NAN; 5]), Err(Error::OutOfRange { .. })));
 }
 
 #[test]
@@ -183,24 +178,24 @@ fn each_bad_count_is_refused() {
 fn errors_of_slowdowns_are_those_of_programs_left_out() {
     // Group 0 is made with a weight of 0.2, group 1 with 0.6: each is predicted with the other's.
     let (latency, from, to) = (Seconds::from_ns(100.0), Hertz::from_ghz(3.0), Hertz::from_ghz(1.5));
-    let mut calibration = StallCalibration::new(latency, from, to).unwrap();
     let made = [(0.2, 300.0, 500.0), (0.2, 100.0, 400.0), (0.6, 300.0, 500.0), (0.6, 100.0, 400.0)];
-    for (weight, execution, resource) in made {
+    let runs = made.map(|(weight, execution, resource)| {
         let memory = weight * execution + (1.0 - weight) * resource;
         let counts = Counts::new(900.0, Cycles(1000.0), Cycles(execution), 100.0).unwrap();
         let counts = counts.with_resource_stalls(Cycles(resource)).unwrap();
+        let other = QuadraticStalls::new(latency, [0.8 - weight, 0.2 + weight, 0.0, 0.0, 0.0]).unwrap();
         // Half the clock: memory takes half the cycles.
-        calibration.push(&counts, Cycles(1000.0 - memory / 2.0)).unwrap();
-    }
-    let errors = calibration.cross_validate(&[0, 0, 1, 1]).unwrap();
+        let cycles = [counts.cycles(), Cycles(1000.0 - memory / 2.0), other.cycles_at(&counts, from, to)];
+        (cycles, 1.0)
+    });
+    let errors = SlowdownErrors::of(from, to, runs).unwrap();
     // Group 0 by 0.6: memory taken for 0.4 * (resource - execution) / 1000 less than it is, so that less scales than
     // predicted; group 1 the other way round.
     for (coverage, expected) in [(0.25, 0.0), (0.5, 0.0), (0.75, 0.08), (1.0, 0.12)] {
         let margin = errors.margin(coverage).unwrap();
         assert!((margin - expected).abs() < 1e-9, "{coverage}: {margin}");
     }
-    assert!(matches!(calibration.cross_validate(&[0, 1]), Err(Error::Length { .. })));
-    assert!(calibration.cross_validate(&[0; 4]).is_err(), "nothing is left to fit to");
+    assert!(matches!(SlowdownErrors::of(from, to, []), Err(Error::Empty { .. })));
     assert!(errors.margin(0.0).is_err());
 }
 

@@ -4,22 +4,22 @@
 //! *time* stays. The models differ only in how they find the second part in what was counted, so that is what
 //! [`PerformanceModel`] asks of them. Cache levels that follow the core's clock count as part of the core.
 
-mod calibrated;
 mod counts;
 mod event;
 mod linear;
 mod miss;
 mod overlap;
 mod quadratic;
+mod slowdown;
 mod stall;
 
-pub use calibrated::{CalibratedStalls, SlowdownErrors, StallCalibration};
 pub use counts::Counts;
 pub use event::{Event, Scaling};
 pub use linear::Linear;
 pub use miss::MissBased;
 pub use overlap::OverlappingStalls;
 pub use quadratic::QuadraticStalls;
+pub use slowdown::SlowdownErrors;
 pub use stall::StallBased;
 
 use crate::{Cycles, Hertz, Seconds};

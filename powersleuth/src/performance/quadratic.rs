@@ -1,10 +1,16 @@
 //! The share of memory as a quadratic form of two kinds of stall, fitted to the machine.
 //!
-//! [`CalibratedStalls`](super::CalibratedStalls) mixes execution and resource stalls in one proportion. How much of either
-//! is memory's depends on how much of it there is: a core that hardly ever stalls does so for other reasons, one that
-//! does nothing else waits for memory. Three products of the two shares say so, at no further counter.
+//! [`StallBased`](super::StallBased) takes every stall to be due to memory as long as there are misses enough. On a
+//! program that misses *and* stalls for other reasons, such as hits in outer caches or mispredicted branches whose
+//! data comes late, that is too much; on one that fills the reorder buffer behind each miss it is too little. A second
+//! counter distinguishes the two: dispatch stalls, for want of room in the reorder buffer, behind misses but hardly
+//! for anything else. How much of either is memory's depends on how much of it there is: a core that hardly ever
+//! stalls does so for other reasons, one that does nothing else waits for memory. Three products of the two shares say
+//! so, at no further counter. The weights are fitted to a few programs that were run at two frequencies, once per
+//! machine, as the power model is fitted to measured power.
+//!
+//! The paper has none of this; it needs no counter that the paper's models do not read.
 
-use super::calibrated::capped;
 use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
 use crate::error::{Error, positive};
@@ -110,6 +116,12 @@ fn parts(counts: &Counts, latency: Seconds, at: Hertz) -> Option<[f64; 5]> {
         product(execution, resource),
         product(resource, resource),
     ])
+}
+
+/// Both kinds of stall, each at most what all misses one by one would take, and that.
+fn capped(counts: &Counts, latency: Seconds, at: Hertz) -> Option<[f64; 3]> {
+    let cap = (latency * at).0 * counts.llc_misses();
+    Some([counts.stall_cycles().0.min(cap), counts.resource_stalls()?.0.min(cap), cap])
 }
 
 impl PerformanceModel for QuadraticStalls {
