@@ -47,6 +47,9 @@ pub fn write_windows(subject: &Subject<'_>, out: impl Write) -> io::Result<()> {
 }
 
 /// Writes rows of texts as CSV, first the names of the columns, which each row repeats.
+///
+/// # Errors
+/// Where `out` cannot be written.
 pub fn write_csv<const N: usize>(
     out: impl Write,
     rows: impl IntoIterator<Item = [(&'static str, String); N]>,

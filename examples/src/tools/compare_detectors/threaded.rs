@@ -122,7 +122,9 @@ fn modelled_cpi(window: &Window, chip: &ChipSettings) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use reuse_sampler::{AccessCount, Arrivals, Outcome, ReuseDistance, ReuseProfile, ThreadId, WindowIndex};
+    use reuse_sampler::{
+        AccessCount, Arrivals, LineSize, Outcome, ReuseDistance, ReuseProfile, ThreadId, WindowIndex,
+    };
 
     use super::*;
 

@@ -43,7 +43,9 @@ pub fn run(recordings: &[Recording], setting: Setting) -> Result<Vec<Table>, Err
         );
         let note = if tables.is_empty() { NOTE } else { "" };
         let mut table = Table::new("detectors", title, note, &[]);
-        scored.iter().for_each(|(outcome, scores)| table.push(row(outcome, scores)));
+        for (outcome, scores) in &scored {
+            table.push(row(outcome, scores));
+        }
         tables.push(table);
         all.push(scored);
     }
