@@ -215,6 +215,14 @@ pub(crate) fn not_negative(what: &'static str, value: f64) -> Result<f64, Error>
     check(what, value, true)
 }
 
+/// Refuses weights unless they are finite.
+pub(crate) fn finite(what: &'static str, values: impl IntoIterator<Item = f64>) -> Result<(), Error> {
+    match values.into_iter().find(|value| !value.is_finite()) {
+        Some(value) => Err(Error::OutOfRange { what, value, limit: "finite" }),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn check_ascending(frequencies: &[crate::Hertz]) -> Result<(), Error> {
     if frequencies.is_empty() {
         return Err(Error::Empty { what: "frequencies" });

@@ -1,6 +1,6 @@
 //! The frequencies that cores can run at.
 
-use super::files::{Files, READABLE, names, number, optional, parse, text};
+use super::files::{Files, READABLE, malformed, names, number, optional, parse, text};
 use crate::{Error, Hertz};
 
 /// Where the policies are.
@@ -84,11 +84,7 @@ fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {
     frequencies.dedup();
     Ok(Policy {
         number: policy,
-        cpus: cpus.map_err(|_| Error::Malformed {
-            path: cpus_path,
-            content,
-            expected: "numbers of cores",
-        })?,
+        cpus: cpus.map_err(|_| malformed(cpus_path, content, "numbers of cores"))?,
         driver: text(files, &at("scaling_driver"), READABLE)?,
         governor: text(files, &at("scaling_governor"), READABLE)?,
         frequencies,
@@ -107,9 +103,8 @@ fn pair(files: &impl Files, low: &str, high: &str) -> Result<(Hertz, Hertz), Err
         found = look()?;
     }
     if crossed(&found) {
-        let content = found.0.to_string();
         let expected = "a frequency above 0, and not above the highest";
-        return Err(Error::Malformed { path: low.to_owned(), content, expected });
+        return Err(malformed(low, found.0.to_string(), expected));
     }
     Ok((from_khz(found.0), from_khz(found.1)))
 }

@@ -1,5 +1,6 @@
 //! Reading and writing the kernel's files, wherever they are.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -103,21 +104,31 @@ pub(super) const READABLE: &str = "run as root, or make the file readable";
 /// Text of a file without the line's end. An empty file, or bytes that are no text, are errors: a file that says nothing
 /// is not a file that says none.
 pub(super) fn text(files: &impl Files, path: &str, remedy: &'static str) -> Result<String, Error> {
-    let bytes = files.read(path).map_err(|source| Error::File {
-        operation: "read",
-        path: path.to_owned(),
-        source,
-        remedy,
-    })?;
-    let malformed = |content: &str| Error::Malformed {
-        path: path.to_owned(),
-        content: content.chars().take(40).collect(),
-        expected: "text",
-    };
-    let text =
-        String::from_utf8(bytes).map_err(|error| malformed(&String::from_utf8_lossy(error.as_bytes())))?;
-    let text = text.trim_matches(['\0', '\n', ' ']);
-    if text.is_empty() { Err(malformed("")) } else { Ok(text.to_owned()) }
+    let bytes = files.read(path).map_err(failed("read", path, remedy))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let trimmed = text.trim_matches(['\0', '\n', ' ']);
+    // What is borrowed was text as it stood.
+    match text {
+        Cow::Borrowed(_) if !trimmed.is_empty() => Ok(trimmed.to_owned()),
+        Cow::Borrowed(_) => Err(malformed(path, "", "text")),
+        Cow::Owned(ref bad) => Err(malformed(path, bad.chars().take(40).collect::<String>(), "text")),
+    }
+}
+
+pub(super) fn failed(
+    operation: &'static str,
+    path: impl Into<String>,
+    remedy: &'static str,
+) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::File { operation, path: path.into(), source, remedy }
+}
+
+pub(super) fn malformed(
+    path: impl Into<String>,
+    content: impl Into<String>,
+    expected: &'static str,
+) -> Error {
+    Error::Malformed { path: path.into(), content: content.into(), expected }
 }
 
 /// The same, or `None` if there is no such file.
@@ -138,9 +149,7 @@ pub(super) fn names(files: &impl Files, directory: &str) -> Result<Option<Vec<St
             Ok(Some(names))
         }
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => {
-            Err(Error::File { operation: "list", path: directory.to_owned(), source, remedy: READABLE })
-        }
+        Err(source) => Err(failed("list", directory, READABLE)(source)),
     }
 }
 
@@ -151,5 +160,5 @@ pub(super) fn number(files: &impl Files, path: &str, remedy: &'static str) -> Re
 }
 
 pub(super) fn parse(path: &str, content: String) -> Result<u64, Error> {
-    content.parse().map_err(|_| Error::Malformed { path: path.to_owned(), content, expected: "a number" })
+    content.parse().map_err(|_| malformed(path, content, "a number"))
 }

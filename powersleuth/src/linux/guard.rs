@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use super::files::failed;
 use crate::Error;
 
 /// Waits for a line or the end of the pipe. A line means that nothing is left to do; else pairs of a file and a text are
@@ -35,13 +36,8 @@ impl Guard {
             command.arg(root.join(path)).arg(text);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let shell = command.spawn().map_err(|source| Error::File {
-            operation: "run",
-            path: SHELL.to_owned(),
-            source,
-            remedy: "nothing was changed: without it a kill would leave the frequencies as they are set",
-        })?;
-        Ok(Self { shell })
+        let remedy = "nothing was changed: without it a kill would leave the frequencies as they are set";
+        Ok(Self { shell: command.spawn().map_err(failed("run", SHELL, remedy))? })
     }
 }
 

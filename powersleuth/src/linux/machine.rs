@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::files::{Files, READABLE, optional, text};
+use super::files::{Files, READABLE, malformed, optional, text};
 use crate::Error;
 
 /// Vendor, model and stepping of the processor, and the board where a device tree names it: what a
@@ -26,8 +26,8 @@ pub fn machine_name(files: &impl Files) -> Result<String, Error> {
     let x86 = listed(&["vendor_id", "cpu family", "model", "stepping", "model name"]);
     let arm = || listed(&["CPU implementer", "CPU part", "CPU variant", "CPU revision"]);
     let Some(processor) = x86.or_else(arm) else {
-        let content = cpuinfo.chars().take(40).collect();
-        return Err(Error::Malformed { path: CPUINFO.to_owned(), content, expected: "a processor" });
+        let content = cpuinfo.chars().take(40).collect::<String>();
+        return Err(malformed(CPUINFO, content, "a processor"));
     };
     match optional(files, "sys/firmware/devicetree/base/model")? {
         Some(board) => Ok(format!("{board}, {processor}")),

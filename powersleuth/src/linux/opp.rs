@@ -4,7 +4,7 @@
 //! with what the regulator really offers. Intel's and AMD's keep their voltages to themselves: give those by
 //! hand, from a data sheet or a measurement.
 
-use super::files::{Files, READABLE, names, number, parse};
+use super::files::{Files, READABLE, failed, malformed, names, number, parse};
 use crate::{Error, Hertz, Volts};
 use std::io;
 
@@ -70,9 +70,7 @@ fn bytes(files: &impl Files, path: &str) -> Result<Option<Vec<u8>>, Error> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(source) => {
-            Err(Error::File { operation: "read", path: path.to_owned(), source, remedy: READABLE })
-        }
+        Err(source) => Err(failed("read", path, READABLE)(source)),
     }
 }
 
@@ -83,12 +81,8 @@ fn read_table(files: &impl Files, directory: &str) -> Result<Vec<(Hertz, Volts)>
         let Some(hertz) = bytes(files, &format!("{node}/opp-hz"))? else { continue };
         let hertz = big_endian(&format!("{node}/opp-hz"), &hertz, 8)?;
         let path = format!("{node}/opp-microvolt");
-        let microvolts = files.read(&path).map_err(|source| Error::File {
-            operation: "read",
-            path: path.clone(),
-            source,
-            remedy: "give the voltage of each frequency by hand",
-        })?;
+        let remedy = "give the voltage of each frequency by hand";
+        let microvolts = files.read(&path).map_err(failed("read", &path, remedy))?;
         // One voltage, or target, least and most.
         let target = big_endian(&path, &microvolts, 4)?;
         points.push((Hertz(hertz as f64), volts(&path, target)?));
@@ -100,11 +94,7 @@ fn read_table(files: &impl Files, directory: &str) -> Result<Vec<(Hertz, Volts)>
 fn big_endian(path: &str, bytes: &[u8], length: usize) -> Result<u64, Error> {
     match bytes.get(..length) {
         Some(number) => Ok(number.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))),
-        None => Err(Error::Malformed {
-            path: path.to_owned(),
-            content: format!("{} bytes", bytes.len()),
-            expected: "a number of the device tree",
-        }),
+        None => Err(malformed(path, format!("{} bytes", bytes.len()), "a number of the device tree")),
     }
 }
 
@@ -113,6 +103,5 @@ fn volts(path: &str, microvolts: u64) -> Result<Volts, Error> {
     if (100_000..=5_000_000).contains(&microvolts) {
         return Ok(Volts(microvolts as f64 * 1e-6));
     }
-    let expected = "microvolts of a processor, from 100000 to 5000000";
-    Err(Error::Malformed { path: path.to_owned(), content: microvolts.to_string(), expected })
+    Err(malformed(path, microvolts.to_string(), "microvolts of a processor, from 100000 to 5000000"))
 }

@@ -7,7 +7,7 @@
 use super::cpufreq::{Policy, from_khz, path};
 #[cfg(unix)]
 use super::files::Tree;
-use super::files::{Files, READABLE, number};
+use super::files::{Files, READABLE, failed, number};
 #[cfg(unix)]
 use super::guard::Guard;
 use crate::{Error, Hertz};
@@ -140,12 +140,7 @@ fn set_limits(files: &impl Files, policy: u32, low: Hertz, high: Hertz) -> Resul
     let now = from_khz(number(files, &lower.0, READABLE)?);
     let order = if high >= now { [upper, lower] } else { [lower, upper] };
     for (path, frequency) in order {
-        files.write(&path, &khz(frequency)).map_err(|source| Error::File {
-            operation: "write",
-            path,
-            source,
-            remedy: WRITABLE,
-        })?;
+        files.write(&path, &khz(frequency)).map_err(failed("write", path, WRITABLE))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Energy counters through powercap: RAPL of Intel and AMD processors.
 
-use super::files::{Files, names, number, text};
+use super::files::{Files, malformed, names, number, text};
 use crate::{Error, Joules, Seconds, Watts};
 
 const POWERCAP: &str = "sys/class/powercap";
@@ -59,7 +59,7 @@ fn zone(files: &impl Files, directory: String) -> Result<EnergyZone, Error> {
     let path = format!("{POWERCAP}/{directory}/max_energy_range_uj");
     let range = number(files, &path, READABLE)?;
     if range == 0 {
-        return Err(Error::Malformed { path, content: "0".to_owned(), expected: "a number above 0" });
+        return Err(malformed(path, "0", "a number above 0"));
     }
     Ok(EnergyZone {
         name: text(files, &format!("{POWERCAP}/{directory}/name"), READABLE)?,
@@ -139,8 +139,7 @@ impl<F: Files> EnergyMeter<F> {
 fn reading(files: &impl Files, path: &str, range: u64) -> Result<u64, Error> {
     let now = number(files, path, READABLE)?;
     if now > range {
-        let expected = "a number up to max_energy_range_uj";
-        return Err(Error::Malformed { path: path.to_owned(), content: now.to_string(), expected });
+        return Err(malformed(path, now.to_string(), "a number up to max_energy_range_uj"));
     }
     Ok(now)
 }

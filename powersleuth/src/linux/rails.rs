@@ -1,7 +1,7 @@
 //! Sensors of power, where nothing counts energy: hwmon and IIO monitors on a processor's supply, and a battery that is
 //! being emptied.
 
-use super::files::{Files, READABLE, names, number, optional};
+use super::files::{Files, READABLE, malformed, names, number, optional};
 use crate::{Error, Watts};
 
 const HWMON: &str = "sys/class/hwmon";
@@ -89,11 +89,7 @@ pub fn rails(files: &impl Files) -> Result<Vec<Rail>, Error> {
                 // Times the scale it is milliwatts.
                 let Some(scale) = scale.parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale < 1e6)
                 else {
-                    return Err(Error::Malformed {
-                        path,
-                        content: scale,
-                        expected: "a number above 0 and below a million",
-                    });
+                    return Err(malformed(path, scale, "a number above 0 and below a million"));
                 };
                 let factors = vec![(format!("{folder}/{name}"), scale * 1e-3)];
                 rails.push(Rail { name: format!("IIO {label}"), factors });

@@ -1,6 +1,6 @@
 //! Temperature of the processor: hwmon's drivers of processors, else the thermal zone of one.
 
-use super::files::{Files, READABLE, names, optional, text};
+use super::files::{Files, READABLE, malformed, names, optional, text};
 use crate::{Error, Kelvin};
 
 const HWMON: &str = "sys/class/hwmon";
@@ -65,7 +65,7 @@ impl<F: Files> Thermometer<F> {
             let degrees = content.parse::<i32>().ok().map(|milli| f64::from(milli) / 1000.0);
             let Some(degrees) = degrees.filter(|degrees| (-60.0..=150.0).contains(degrees)) else {
                 let expected = "thousandths of a degree Celsius, from -60000 to 150000";
-                return Err(Error::Malformed { path: path.clone(), content, expected });
+                return Err(malformed(path, content, expected));
             };
             sum += degrees;
         }

@@ -8,7 +8,7 @@
 
 use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
-use crate::error::{Error, positive};
+use crate::error::{Error, finite, positive};
 use crate::ridge::ridge;
 use crate::{Cycles, Hertz, Seconds};
 
@@ -80,11 +80,7 @@ impl OverlappingStalls {
             let (what, limit) = ("memory's share of a miss", "from 0 to 1");
             return Err(Error::OutOfRange { what, value: alone, limit });
         }
-        for value in weights {
-            if !value.is_finite() {
-                return Err(Error::OutOfRange { what: "a weight of stalls", value, limit: "finite" });
-            }
-        }
+        finite("a weight of stalls", weights)?;
         positive("the number of misses per second", misses_per_second)?;
         Ok(Self { memory_latency: checked_latency(memory_latency)?, alone, misses_per_second, weights })
     }

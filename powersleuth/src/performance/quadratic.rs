@@ -13,7 +13,7 @@
 
 use super::counts::{check_two, checked_latency};
 use super::{Counts, PerformanceModel};
-use crate::error::{Error, positive};
+use crate::error::{Error, finite, positive};
 use crate::ridge::ridge;
 use crate::{Cycles, Hertz, Seconds};
 
@@ -59,11 +59,7 @@ impl QuadraticStalls {
     /// # Errors
     /// [`Error::OutOfRange`] unless the latency is finite and above 0 and the weights are finite.
     pub fn new(memory_latency: Seconds, weights: [f64; 5]) -> Result<Self, Error> {
-        for value in weights {
-            if !value.is_finite() {
-                return Err(Error::OutOfRange { what: "a weight of stalls", value, limit: "finite" });
-            }
-        }
+        finite("a weight of stalls", weights)?;
         Ok(Self { memory_latency: checked_latency(memory_latency)?, weights })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::error::Error;
+use crate::error::{Error, finite};
 use crate::performance::Event;
 use crate::{Cycles, Farads};
 
@@ -49,11 +49,7 @@ impl EffectiveCapacitance {
     /// [`Error::OutOfRange`] if a weight is not finite; [`Error::Duplicate`] if two events have one name.
     pub fn new(weights: impl IntoIterator<Item = (Event, Farads)>, constant: Farads) -> Result<Self, Error> {
         let (events, weights): (Vec<Event>, Vec<Farads>) = weights.into_iter().unzip();
-        for weight in weights.iter().chain([&constant]) {
-            if !weight.0.is_finite() {
-                return Err(Error::OutOfRange { what: "a weight", value: weight.0, limit: "finite" });
-            }
-        }
+        finite("a weight", weights.iter().chain([&constant]).map(|weight| weight.0))?;
         check_names(&events)?;
         Ok(Self { events, weights, constant })
     }
