@@ -22,7 +22,7 @@ pub struct SlowdownErrors {
 
 impl SlowdownErrors {
     /// Of any model, from `runs` that it was not fitted to: cycles at `from`, and at `to` as measured and as predicted,
-    /// each with the model's [doubt](PerformanceModel::doubt), in units of which the errors then are.
+    /// each with the model's [doubt](super::PerformanceModel::doubt), in units of which the errors then are.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] unless frequencies, cycles and doubts are finite and above 0; [`Error::Duplicate`] if the
