@@ -41,6 +41,7 @@ mod suspend;
 mod target;
 #[cfg(target_os = "linux")]
 mod testbed;
+#[cfg(target_os = "linux")]
 mod threads;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub mod topology;
