@@ -208,8 +208,8 @@ impl Outcome {
         }
     }
 
-    /// The exit status of what observed the target until then, which is the program's own where there is one, and what made
-    /// the run incomplete.
+    /// The exit status of what observed the target until then, which is the program's own where there is one, and what
+    /// made the run incomplete.
     pub fn verdict(&self, interrupted: bool) -> (u8, Option<String>) {
         match self {
             Self::Signalled(signal) => {
