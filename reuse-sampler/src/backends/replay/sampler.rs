@@ -271,16 +271,17 @@ impl<S: EventSource> ReplaySampler<S> {
             let (source, options, held) = (&mut self.source, self.options, self.held.take());
             let event = match &mut self.process {
                 None => {
-                    let access =
-                        |state: &mut ThreadState, access: &Access| state.access(access, options.line_size);
-                    follow(source, state, held, options.window, access)?
+                    let access = |state: &mut ThreadState, access: &Access| {
+                        state.access_and_grant(access, options.line_size, options.window);
+                    };
+                    follow(source, state, held, &options, access)?
                 }
                 Some(process) => {
                     let others = &mut self.threads;
                     let access = |state: &mut ThreadState, access: &Access| {
                         process.access(state, others, access, &options);
                     };
-                    follow(source, state, held, options.window, access)?
+                    follow(source, state, held, &options, access)?
                 }
             };
             let Some(event) = event else { return Ok(None) };
@@ -304,23 +305,25 @@ impl<S: EventSource> ReplaySampler<S> {
 }
 
 /// Feeds `state` from `source`, `first` first, until an event that is not its window's, which is returned; or
-/// `None` at the end of the source.
+/// `None` at the end of the source. Accesses that do not pass are shown to `see`.
 fn follow<S: EventSource>(
     source: &mut S,
     state: &mut ThreadState,
     first: Option<Event>,
-    length: WindowLength,
+    options: &ReplayOptions,
     mut see: impl FnMut(&mut ThreadState, &Access),
 ) -> Result<Option<Event>, SamplerError> {
+    let line_size = options.line_size;
     match first {
         Some(Event::Access(access)) => see(state, &access),
         Some(Event::Block { address, instructions }) => state.block(address, instructions),
         Some(event @ (Event::Thread(_) | Event::Exit(_))) => return Ok(Some(event)),
         None => {}
     }
-    if let WindowLength::Accesses(_) = length {
+    if let WindowLength::Accesses(_) = options.window {
         source.drive(|event| {
             match event {
+                Event::Access(access) if state.passes(&access, line_size) => {}
                 Event::Access(access) if !state.enough_accesses() => see(state, &access),
                 Event::Block { address, instructions } if !state.enough_accesses() => {
                     state.block(address, instructions);
@@ -332,6 +335,7 @@ fn follow<S: EventSource>(
     } else {
         source.drive(|event| {
             match event {
+                Event::Access(access) if state.passes(&access, line_size) => {}
                 Event::Access(access) => see(state, &access),
                 Event::Block { address, instructions } if !state.enough_instructions() => {
                     state.block(address, instructions);

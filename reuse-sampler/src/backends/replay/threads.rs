@@ -18,6 +18,8 @@ pub(crate) struct ThreadState {
     accesses: u64,     // since the thread began
     began: (u64, u64), // instructions and accesses when the window began
     boundary: u64,     // instructions or accesses at which the window is complete
+    granted: u64, // accesses that may pass without the tracker, since they start no sample and end no window; 0 none
+    quiet: u64,   // of them, those that have not been made yet; the others are not in `accesses`
     code: FastMap<u64, u64>,
 }
 
@@ -32,6 +34,8 @@ impl ThreadState {
             accesses: 0,
             began: (0, 0),
             boundary: length.get(),
+            granted: 0,
+            quiet: 0,
             code: FastMap::default(),
         }
     }
@@ -48,10 +52,48 @@ impl ThreadState {
         self.tracker.begin_window(index.0, mode);
     }
 
+    /// An access that does not [pass](Self::passes), in a window that is counted as `length` says; others may pass after it.
+    #[inline]
+    pub(crate) fn access_and_grant(&mut self, access: &Access, line_size: LineSize, length: WindowLength) {
+        if self.observed && self.tracker.puts_by() {
+            self.access(access, line_size);
+            return;
+        }
+        self.settle();
+        self.access(access, line_size);
+        let left = match length {
+            WindowLength::Instructions(_) => u64::MAX,
+            WindowLength::Accesses(_) => self.boundary - self.accesses.min(self.boundary),
+        };
+        let none_started = if self.observed { self.tracker.starts_none_in() } else { u64::MAX };
+        self.granted = left.min(none_started);
+        self.quiet = self.granted;
+    }
+
+    /// Takes back what was granted.
+    fn settle(&mut self) {
+        let passed = self.granted - self.quiet;
+        self.accesses += passed;
+        if self.observed {
+            self.tracker.pass(passed);
+        }
+        (self.granted, self.quiet) = (0, 0);
+    }
+
+    /// Whether the access does nothing but be counted, as nearly all do.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // a call costs as much as the rest of it
+    pub(crate) fn passes(&mut self, access: &Access, line_size: LineSize) -> bool {
+        let (first, last) = line_size.span(access);
+        let passes = self.quiet > 0 && first == last && !self.tracker.watched().may_be(first);
+        self.quiet -= u64::from(passes);
+        passes
+    }
+
     /// Whether a window counted in accesses is complete: the next access belongs to the following one.
     #[inline]
     pub(crate) const fn enough_accesses(&self) -> bool {
-        self.accesses >= self.boundary
+        self.accesses + (self.granted - self.quiet) >= self.boundary
     }
 
     /// Whether a window counted in instructions is complete: the next block belongs to the following one.
@@ -94,6 +136,7 @@ impl ThreadState {
         let (first, last) = line_size.span(access);
         let store = access.kind == AccessKind::Store;
         self.accesses += 1;
+        debug_assert_eq!(self.granted, 0);
         if self.observed {
             self.tracker.operand(access.pc, access.address, store);
             self.tracker.access(first, access.pc, store);
@@ -116,6 +159,7 @@ impl ThreadState {
 
     /// Ends the window: at its boundary, with the thread, or because observation stops.
     pub(crate) fn end(&mut self, how: End, length: WindowLength, line_size: LineSize) -> Window {
+        self.settle();
         let report = match how {
             End::Boundary => self.tracker.end_window(),
             End::Thread => self.tracker.end_thread(),
@@ -138,12 +182,12 @@ impl ThreadState {
 
     /// Instructions and accesses so far.
     pub(crate) const fn progress(&self) -> (u64, u64) {
-        (self.instructions, self.accesses)
+        (self.instructions, self.accesses + (self.granted - self.quiet))
     }
 
     /// Whether nothing happened since the last boundary.
     pub(crate) fn is_idle(&self) -> bool {
-        self.began == (self.instructions, self.accesses)
+        self.began == self.progress()
     }
 }
 
