@@ -72,8 +72,7 @@ impl CodeCache {
                 Some(_) => translator.chained(&found, Next::Linked)?,
                 None => translator.translate(&found, false),
             };
-            let mark = done.marks.iter().rev().find(|mark| mark.address <= address)?;
-            let mark = *mark;
+            let mark = *done.marks.iter().rev().find(|mark| mark.address <= address)?;
             let counted = match chained {
                 Some(chained) => self.chain(chained.next).into_iter().map(|(block, _)| block).collect(),
                 None => Vec::new(),
@@ -87,7 +86,8 @@ impl CodeCache {
     fn instruction_of_run(&mut self, address: u64, read: &mut dyn FnMut(u64) -> Source) -> Option<Place> {
         let (start, number, members) = self.runs.at(address)?;
         let members = members.to_vec();
-        let run: Vec<Found> = members.iter().filter_map(|&block| self.found(block, read)).collect();
+        let run: Option<Vec<Found>> = members.iter().map(|&block| self.found(block, read)).collect();
+        let run = run?;
         let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
         let mut side = Nowhere;
         let mut translator =
