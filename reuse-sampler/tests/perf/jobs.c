@@ -50,12 +50,17 @@ int main(int count, char **words) {
     if (count > 1) { work(300000); return 5; }
     setvbuf(stdout, NULL, _IOLBF, 0);
 
+    // The child goes on until its parent has seen it go on.
+    int seen[2];
+    char byte = 0;
+    if (pipe(seen) != 0) return 8;
     pid_t pid = fork();
-    if (pid == 0) { work(100000); raise(SIGSTOP); work(100000); _exit(2); }
+    if (pid == 0) { work(100000); raise(SIGSTOP); work(100000); _exit(read(seen[0], &byte, 1) == 1 ? 2 : 7); }
     printf("stopped: %x\n", status_of(pid, WUNTRACED));
     work(1000000);
     kill(pid, SIGCONT);
     printf("continued: %x\n", status_of(pid, WCONTINUED));
+    if (write(seen[1], &byte, 1) != 1) return 8;
     printf("ended: %x\n", status_of(pid, 0));
 
     pid = fork();

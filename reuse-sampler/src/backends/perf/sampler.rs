@@ -187,7 +187,10 @@ impl Run {
                 state: State::default(),
                 profiled: Vec::new(),
             }),
-            Some(Err(error)) => Err(error),
+            Some(Err(error)) => {
+                let _ = tracer.join(); // so that nothing that it has open outlives the refusal
+                Err(error)
+            }
             None => Err(unsupported("the tracing thread has ended".into())),
         }
     }
