@@ -151,29 +151,29 @@ fn run(mut timeline: Timeline<'_>, until: Until) -> Vec<Walked> {
 
 /// Fraction by which smaller and larger caches are walked in, as [`SolverSettings`](crate::SolverSettings) has it.
 const MARGIN: f64 = 0.07;
-/// A range wider than this is not made wider by bursts.
+/// An end of a range that is further from the CPI than this is not moved by bursts.
 const WIDE: f64 = 0.15;
 /// Misses come in bursts, in which a program is slower than on average, and in between it is faster: by so much the
 /// times may differ that lines are used again after.
 const BURST: f64 = 1.5;
-/// Predictions that are not flagged are within this part of the truth, as measured: see the crate's front page.
+/// Predictions that are not flagged are within this part of the truth, as measured: see the crate's front page. A range that
+/// reaches further from the CPI is a cliff; wider ones are of programs next to a co-runner that is on a cliff, too.
 const UNFLAGGED: f64 = 0.03;
-/// A range that reaches further from the CPI than this is a cliff: what does not is right to half of it. Wider ones are of
-/// programs next to a co-runner that is on a cliff, too.
-const CLIFF: f64 = 2.0 * UNFLAGGED;
+/// Others change which lines share a set, even where they hardly matter: no range is narrower than this either way.
+const NOTHING: f64 = 0.002;
 
 /// Range of each program's CPI, of what became of it in `walked` and in slightly smaller and larger caches.
 ///
 /// The margin is 7 % of the cache and a line of each set, whichever way they add up: in some sets there is a line more
-/// of the others than in most. Where that makes no difference, lines are also taken to be used again later in the smaller
-/// cache, and earlier in the larger one, than the mean speed of a window says. A range that is not flagged
-/// ([`Outlook::cliff`]) is at most 3 % either way, the error measured; one that is flagged includes that error.
+/// of the others than in most. Where an end does not move by that, lines are also taken to be used again later in the
+/// smaller cache, and earlier in the larger one, than the mean speed of a window says. A range that reaches further than
+/// 3 % from the CPI, the error measured, is flagged ([`Outlook::cliff`]) and includes that error.
 ///
 /// # Errors
 /// As [`walk`].
 ///
 /// # Cost
-/// Two [walks](walk), four where those agree.
+/// Four [walks](walk).
 pub fn outlook(
     programs: &[&WindowedProgram],
     cache: SetAssociativeCache,
@@ -183,32 +183,30 @@ pub fn outlook(
 ) -> Result<Vec<Outlook>, Error> {
     program::of_one_line_size(programs.iter().map(|program| program.line_size()))?;
     let margin = MARGIN.hypot((cache.ways as f64).recip()).min(0.5);
-    let mut ranges: Vec<(f64, f64)> = walked.iter().map(|walked| (walked.cpi(), walked.cpi())).collect();
-    let is_wide = |&(low, high): &(f64, f64)| high > low * (1.0 + WIDE);
+    let ends = |walked: &Walked| (walked.cpi() * (1.0 - NOTHING), walked.cpi() * (1.0 + NOTHING));
+    let mut ranges: Vec<(f64, f64)> = walked.iter().map(ends).collect();
     for burst in [1.0, BURST] {
-        if ranges.iter().all(is_wide) {
-            break;
-        }
         let before = ranges.clone();
         for (factor, burst) in [(1.0 - margin, burst), (1.0 + margin, burst.recip())] {
             let sets = ((cache.sets as f64 * factor).round() as u64).max(1);
             let timeline = Timeline::new(programs, SetAssociativeCache { sets, ..cache }, replacement, &[]);
-            let walked = run(timeline.in_bursts(burst), until);
-            for ((range, before), walked) in ranges.iter_mut().zip(&before).zip(walked) {
-                if !is_wide(before) {
-                    *range = (range.0.min(walked.cpi()), range.1.max(walked.cpi()));
+            let varied = run(timeline.in_bursts(burst), until);
+            for (((range, before), varied), walked) in ranges.iter_mut().zip(&before).zip(varied).zip(walked)
+            {
+                if before.0 > walked.cpi() * (1.0 - WIDE) {
+                    range.0 = range.0.min(varied.cpi());
+                }
+                if before.1 < walked.cpi() * (1.0 + WIDE) {
+                    range.1 = range.1.max(varied.cpi());
                 }
             }
         }
     }
     let outlook = |(walked, range): (&Walked, &(f64, f64))| {
         let (&(low, high), cpi) = (range, walked.cpi());
-        let cliff = low < cpi * (1.0 - CLIFF) || high > cpi * (1.0 + CLIFF);
-        let (lowest_cpi, highest_cpi) = if cliff {
-            (low * (1.0 - UNFLAGGED), high * (1.0 + UNFLAGGED))
-        } else {
-            (low.max(cpi * (1.0 - UNFLAGGED)), high.min(cpi * (1.0 + UNFLAGGED)))
-        };
+        let cliff = low < cpi * (1.0 - UNFLAGGED) || high > cpi * (1.0 + UNFLAGGED);
+        let error = if cliff { UNFLAGGED } else { 0.0 };
+        let (lowest_cpi, highest_cpi) = (low * (1.0 - error), high * (1.0 + error));
         Outlook { lowest_cpi, highest_cpi, cliff }
     };
     Ok(walked.iter().zip(&ranges).map(outlook).collect())

@@ -6,6 +6,9 @@ use super::timeline::alone;
 use super::{ProfiledWindow, Replacement, SetAssociativeCache};
 use crate::{Error, WindowCpi, cpi};
 
+/// Accesses that rounding may leave.
+const NOTHING: f64 = 1e-3;
+
 /// A program in windows.
 ///
 /// It runs in passes: when it ends, it starts over. In its first pass first touches miss; later passes find the lines
@@ -98,31 +101,25 @@ impl WindowedProgram {
                 if !(0.0..=1.0).contains(&ratio) {
                     return Err(Error::MissRatio { ratio });
                 }
-                if let Some(&modelled) = modelled {
-                    window.start_from(ratio, modelled);
+                if let Some(modelled) = modelled.filter(|modelled| modelled.accesses > 0.0) {
+                    window.start_from(ratio, modelled.misses / modelled.accesses, modelled.safe);
                 }
             }
         }
         Ok(self)
     }
 
-    /// Adds `misses` in the accesses from `begin` to `end` to the windows that they lie in: `sums` holds, for each
-    /// pass and window, misses and accesses.
-    pub(super) fn attribute(&self, (begin, end): (f64, f64), misses: f64, sums: &mut Vec<Vec<(f64, f64)>>) {
-        let rate = misses / (end - begin);
-        let mut at = begin;
-        while at < end {
-            let (pass, window) = self.place(at);
-            let upto = self.span(pass, window).1.min(end);
-            // Rounding: the end of a window may belong to it.
-            let upto = if upto > at { upto } else { end };
-            while sums.len() <= pass as usize {
-                sums.push(vec![(0.0, 0.0); self.first.len()]);
-            }
-            let sum = &mut sums[pass as usize][window];
-            *sum = (sum.0 + rate * (upto - at), sum.1 + (upto - at));
-            at = upto;
-        }
+    /// Accesses from `position` to the end of its window, and the numbers of its pass and window.
+    pub(super) fn to_window_end(&self, position: f64) -> (f64, usize, usize) {
+        // What rounding leaves of a window is over.
+        let at = position + NOTHING;
+        let (pass, window) = self.place(at);
+        (self.span(pass, window).1 - position, pass as usize, window)
+    }
+
+    /// Windows in a pass.
+    pub(super) fn windows(&self) -> usize {
+        self.first.len()
     }
 
     /// Memory accesses per instruction.
@@ -200,9 +197,14 @@ impl WindowedProgram {
         lines.min(self.lines)
     }
 
-    /// Average of the misses that `ask` says a window would have, over the `accesses` accesses after
-    /// `position`; not more of them than private caches leave.
-    pub(super) fn average(&self, position: f64, accesses: f64, ask: impl Fn(&ProfiledWindow) -> f64) -> f64 {
+    /// Average misses over the `accesses` accesses after `position` of windows with the hits that `ask` says; not more of
+    /// them than private caches leave.
+    pub(super) fn average(
+        &self,
+        position: f64,
+        accesses: f64,
+        ask: impl Fn(&ProfiledWindow) -> (f64, f64),
+    ) -> f64 {
         let misses = |window: &ProfiledWindow| window.misses(ask(window));
         let (mut pass, mut window) = self.place(position);
         if accesses >= self.accesses() {

@@ -24,6 +24,7 @@ struct Runner<'a> {
     pace: f64,      // cycles per access, as it competes
     path: Vec<f64>, // accesses made at each moment of `Timeline::moments`
     lines: f64,     // held
+    safe: f64,      // accesses for which every line stays; 0 unknown
     unbooked: f64,  // cycles for which lines held are not in `so_far` yet
     so_far: Walked,
 }
@@ -45,31 +46,48 @@ pub(super) struct Timeline<'a> {
     replaced: Vec<f64>, // lines replaced until then
     filled: f64,        // lines that have come in where none had to leave, at most `size`
     age: f64,           // at which lines were last found to be evicted; 0 before the cache is full
+    ends_windows: bool, // whether no step goes beyond the end of a window
     burst: f64,         // what the times between two uses of a line are multiplied by
     runners: Vec<Runner<'a>>,
 }
 
-/// Misses per access that a program is predicted to have alone, in each window of each of `passes` passes.
+/// What is predicted of a window alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AloneWindow {
+    pub accesses: f64,
+    pub misses: f64,
+    pub safe: f64, // accesses for which every line stays
+}
+
+/// What is predicted of a program alone, in each window of each of `passes` passes.
 pub(super) fn alone(
     known: &WindowedProgram,
     cache: SetAssociativeCache,
     replacement: Replacement,
     passes: u64,
-) -> Vec<Vec<f64>> {
-    let mut timeline = Timeline::new(&[known], cache, replacement, &[]);
+) -> Vec<Vec<AloneWindow>> {
+    let mut timeline = Timeline { ends_windows: true, ..Timeline::new(&[known], cache, replacement, &[]) };
     let until = Until::Accesses(known.accesses() as u64 * passes);
-    let mut sums: Vec<Vec<(f64, f64)>> = Vec::new();
+    let nothing = AloneWindow { accesses: 0.0, misses: 0.0, safe: f64::INFINITY };
+    let mut found: Vec<Vec<AloneWindow>> = Vec::new();
     let so_far = |timeline: &Timeline<'_>| {
-        timeline.runners.first().map_or((0.0, 0.0), |runner| (runner.position, runner.so_far.misses))
+        let of = |runner: &Runner<'_>| (runner.position, runner.so_far.misses, runner.safe);
+        timeline.runners.first().map_or((0.0, 0.0, 0.0), of)
     };
     while !timeline.is_over(until) {
-        let before = so_far(&timeline);
+        let (position, misses, _) = so_far(&timeline);
+        let (_, pass, window) = known.to_window_end(position);
         timeline.step(until);
-        let after = so_far(&timeline);
-        known.attribute((before.0, after.0), after.1 - before.1, &mut sums);
+        let (end, after, safe) = so_far(&timeline);
+        while found.len() <= pass {
+            found.push(vec![nothing; known.windows()]);
+        }
+        let window = &mut found[pass][window];
+        window.accesses += end - position;
+        window.misses += after - misses;
+        window.safe = window.safe.min(safe);
     }
-    let ratio = |&(misses, accesses): &(f64, f64)| if accesses > 0.0 { misses / accesses } else { 0.0 };
-    sums.iter().map(|pass| pass.iter().map(ratio).collect()).collect()
+    found
 }
 
 impl<'a> Timeline<'a> {
@@ -89,6 +107,7 @@ impl<'a> Timeline<'a> {
                 pace,
                 path: vec![0.0],
                 lines: 0.0,
+                safe: 0.0,
                 unbooked: 0.0,
                 so_far: Walked::default(),
             }
@@ -103,6 +122,7 @@ impl<'a> Timeline<'a> {
             replaced: vec![0.0],
             filled: 0.0,
             age: 0.0,
+            ends_windows: false,
             burst: 1.0,
             runners: runners.collect(),
         }
@@ -151,7 +171,11 @@ impl Timeline<'_> {
             }
             _ => f64::INFINITY,
         };
-        ends.fold(cycles.min(limit), f64::min)
+        let cycles = ends.fold(cycles.min(limit), f64::min);
+        if !self.ends_windows {
+            return cycles;
+        }
+        self.runners.iter().map(|r| r.known.to_window_end(r.position).0 * r.pace).fold(cycles, f64::min)
     }
 
     pub(super) fn step(&mut self, until: Until) {
@@ -305,6 +329,7 @@ impl Timeline<'_> {
         self.age = ages.iter().find(|age| highest(&age.1) >= 0.5).map_or(0.0, |age| age.0);
         let mut misses = Vec::with_capacity(self.runners.len());
         let mut held = Vec::with_capacity(self.runners.len());
+        let mut safe = Vec::with_capacity(self.runners.len());
         for (k, runner) in self.runners.iter().enumerate() {
             // In own accesses, when its lines leave, and what part of them then.
             let mut leaving = Vec::with_capacity(ages.len());
@@ -325,14 +350,19 @@ impl Timeline<'_> {
             let stays = 1.0 - leaving.iter().map(|leaving| leaving.1).sum::<f64>();
             let known = runner.known;
             misses.push(known.average(runner.position, cycles / runner.pace, |window| {
-                let reaching: f64 = leaving.iter().map(|&(n, part)| part * window.reaching_beyond(n)).sum();
-                reaching + stays * window.reaching_beyond(f64::INFINITY)
+                let stay = (stays > 0.0).then_some((f64::INFINITY, stays));
+                leaving.iter().copied().chain(stay).fold((0.0, 0.0), |sum, (n, part)| {
+                    let (certain, others) = window.hits(n);
+                    (sum.0 + part * certain, sum.1 + part * others)
+                })
             }));
+            safe.push(ages.first().map_or(f64::INFINITY, |age| self.accesses_within(runner, age.0)));
             let lines = |n: f64| known.lines_touched(runner.position, n);
             let all = if stays > 0.0 { stays * lines(self.accesses_within(runner, now)) } else { 0.0 };
             held.push(leaving.iter().map(|&(n, part)| part * lines(n)).sum::<f64>() + all);
         }
-        for (runner, held) in self.runners.iter_mut().zip(held) {
+        for (runner, (held, safe)) in self.runners.iter_mut().zip(held.into_iter().zip(safe)) {
+            runner.safe = safe;
             // The time since it was last looked at, with what it held then and holds now.
             runner.so_far.line_cycles += runner.unbooked * f64::midpoint(runner.lines, held);
             runner.unbooked = 0.0;
@@ -354,7 +384,9 @@ impl Timeline<'_> {
                     f64::from(u8::from(total > then))
                 }
             };
-            r.known.average(r.position, cycles / r.pace, |window| window.missing(POINTS, missing))
+            r.known.average(r.position, cycles / r.pace, |window| {
+                window.hits_without(window.missing(POINTS, missing))
+            })
         };
         self.runners.iter().map(of).collect()
     }

@@ -13,7 +13,9 @@ pub struct ProfiledWindow {
     lines: f64,       // first touched in it
     cpi: WindowCpi,
     beyond_private: f64, // accesses per access that private caches do not serve, in [0, 1]
-    hits: f64,           // counted alone over those modelled, at least 0
+    safe: f64,           // accesses back, at least 0, within which the model alone has every line stay
+    safe_hits: f64,      // counted alone over those modelled, at least 0, of reuses within `safe`
+    other_hits: f64,     // and of longer ones
     correction: f64,     // misses counted alone per access less those modelled, where the model has no hits
 }
 
@@ -62,7 +64,18 @@ impl ProfiledWindow {
         }
         let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
         let line_size = profile.line_size();
-        Ok(Self { line_size, steps, endless, lines, cpi, beyond_private, hits: 1.0, correction: 0.0 })
+        Ok(Self {
+            line_size,
+            steps,
+            endless,
+            lines,
+            cpi,
+            beyond_private,
+            safe: 0.0,
+            safe_hits: 1.0,
+            other_hits: 1.0,
+            correction: 0.0,
+        })
     }
 
     /// Line size it was profiled at.
@@ -80,19 +93,38 @@ impl ProfiledWindow {
         self.lines
     }
 
-    /// Starts predictions from the misses per access that were `counted` alone where `modelled` are expected: as many more
-    /// or fewer hits are expected of those that are left with co-runners. Of a loop that just fits, of which the model has a
-    /// part miss, nothing hits where it no longer fits.
-    pub(super) fn start_from(&mut self, counted: f64, modelled: f64) {
-        let hits = |misses: f64| (self.beyond_private - misses).max(0.0);
-        let expected = hits(modelled);
-        (self.hits, self.correction) =
-            if expected > 0.0 { (hits(counted) / expected, 0.0) } else { (1.0, counted - modelled) };
+    /// Starts predictions from the misses per access that were `counted` alone where `modelled` are expected, and every line
+    /// is expected to stay for `safe` accesses.
+    ///
+    /// As many more or fewer hits are expected of those that are left with co-runners. Reuses that the model is sure of alone
+    /// hit as they are: of a loop that just does not fit and of which it has a part hit, the hits of a small table
+    /// are not fewer for that.
+    pub(super) fn start_from(&mut self, counted: f64, modelled: f64, safe: f64) {
+        self.safe = safe;
+        let counted_hits = (self.beyond_private - counted).max(0.0);
+        let certain = self.hits(safe).0;
+        let possible = (self.beyond_private - self.endless).max(0.0) - certain;
+        let uncertain = (self.beyond_private - modelled - certain).max(0.0);
+        let rest = counted_hits - certain;
+        (self.safe_hits, self.other_hits, self.correction) = if rest >= 0.0 && uncertain > 0.0 {
+            (1.0, rest.min(possible.max(uncertain)) / uncertain, 0.0)
+        } else if certain > 0.0 {
+            (counted_hits / certain, 0.0, 0.0)
+        } else {
+            (1.0, 1.0, counted - modelled)
+        };
     }
 
-    /// Misses per access where the distribution gives `modelled`.
-    pub(super) fn misses(&self, modelled: f64) -> f64 {
-        let hits = (self.beyond_private - modelled).max(0.0) * self.hits;
+    /// Hits per access where lines stay for `n` accesses: of reuses within `safe`, and of longer ones.
+    pub(super) fn hits(&self, n: f64) -> (f64, f64) {
+        let within = |n: f64| (self.beyond_private - self.reaching_beyond(n)).max(0.0);
+        let certain = within(n.min(self.safe));
+        (certain, if n > self.safe { (within(n) - certain).max(0.0) } else { 0.0 })
+    }
+
+    /// Misses per access where the distribution gives these [hits](Self::hits).
+    pub(super) fn misses(&self, (certain, others): (f64, f64)) -> f64 {
+        let hits = certain * self.safe_hits + others * self.other_hits;
         (self.beyond_private - hits + self.correction).max(0.0).min(self.beyond_private)
     }
 
@@ -115,6 +147,11 @@ impl ProfiledWindow {
                 self.steps.last().map_or(0.0, |last| last.area + last.here * last.middle()) + n * self.endless
             }
         }
+    }
+
+    /// Hits where the fraction `missing` of the accesses misses, whatever they reach back.
+    pub(super) fn hits_without(&self, missing: f64) -> (f64, f64) {
+        (0.0, (self.beyond_private - missing).max(0.0))
     }
 
     /// Fraction of the accesses that miss where one that reaches back `n` accesses misses with probability
@@ -161,6 +198,24 @@ mod tests {
             assert!((window.different_lines(n as f64) - lines).abs() < 1e-9, "{n}");
             let step = |back: f64| if back > n as f64 { 1.0 } else { 0.0 };
             assert!((window.missing(100, step) - beyond / 10.0).abs() < 1e-12, "{n}");
+        }
+    }
+
+    #[test]
+    fn safe_hits_stay_where_a_loop_beside_them_was_modelled_wrong() {
+        // A table that is used again after 10 accesses, and a loop of 1,000 that the model has half of hit alone.
+        let mut window = window(&[9, 9, 999, 999], 0);
+        let modelled = |window: &ProfiledWindow, stays: f64| {
+            let (short, long) = (window.hits(500.0), window.hits(2_000.0));
+            let mean = |short: f64, long: f64| short + stays * (long - short);
+            window.misses((mean(short.0, long.0), mean(short.1, long.1)))
+        };
+        for (counted, alone, next_to_others) in
+            [(0.5, 0.5, 0.5), (0.25, 0.25, 0.5), (0.0, 0.0, 0.5), (0.6, 0.6, 0.6)]
+        {
+            window.start_from(counted, 0.25, 100.0);
+            assert!((modelled(&window, 0.5) - alone).abs() < 1e-12, "{counted}");
+            assert!((modelled(&window, 0.0) - next_to_others).abs() < 1e-12, "{counted}");
         }
     }
 }
