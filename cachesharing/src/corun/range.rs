@@ -29,12 +29,11 @@ pub struct Slowdown {
     pub first_pass: f64,
 }
 
-/// The predictions without a flag are within this part of the truth, as measured: see the crate's front page.
+/// Predictions without a flag are within this part of the truth, as measured: see the crate's front page. What reaches further
+/// from the number is flagged.
 const UNFLAGGED: f64 = 0.03;
-/// A range wider than this is not made wider by bursts.
+/// An end of a range that is further from the number than this is not moved by bursts.
 const WIDE: f64 = 0.15;
-/// A range that reaches further from the number than this is a flag: what is not flagged is right to half of it.
-const CLIFF: f64 = 2.0 * UNFLAGGED;
 /// Times alone and beside others that hardly touch the cache differ by so much: others change which lines share a set.
 const NOTHING: f64 = 0.002;
 
@@ -48,7 +47,7 @@ fn stretched(slowdown: f64, high: f64) -> f64 {
 
 /// Whether a range is wide enough for a flag.
 fn is_wide(low: f64, slowdown: f64, high: f64) -> bool {
-    high > slowdown * (1.0 + CLIFF) || low < slowdown * (1.0 - CLIFF)
+    high > slowdown * (1.0 + UNFLAGGED) || low < slowdown * (1.0 - UNFLAGGED)
 }
 
 /// Times of the target's pass over its time in the run itself.
@@ -87,8 +86,7 @@ impl Slowdown {
             let most = stretched(slowdown, high) * (1.0 + UNFLAGGED);
             return Self { slowdown, low: least, high: most, flagged, first_pass };
         }
-        let (least, most) = (slowdown * (1.0 - UNFLAGGED), slowdown * (1.0 + UNFLAGGED));
-        let (low, high) = (low.clamp(least, slowdown), high.clamp(slowdown, most));
+        let (low, high) = (low.min(slowdown), high.max(slowdown));
         Self { slowdown, low, high, flagged, first_pass }
     }
 }
@@ -161,12 +159,13 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     ///
     /// With [`Probes::One`] only the run itself is made, and its range is the number. Else, if shares are followed over
     /// time, two more runs follow: one after the target alone has run in a slightly larger cache, and one after the others alone
-    /// have in a slightly smaller one. Each makes a pass first, so that loading data does not count as a state. If these agree,
-    /// two more runs let the target come back to its lines later and earlier within a window, because misses come in bursts.
+    /// have in a slightly smaller one. Each makes a pass first, so that loading data does not count as a state. For each end
+    /// that these move little, another run lets the target come back to its lines earlier or later within a window, because
+    /// misses come in bursts.
     /// Where settled states are on a cliff, their ranges count as well.
     ///
     /// # Cost
-    /// One, five or nine passes.
+    /// One, or five to nine passes.
     #[must_use]
     pub fn slowdown(&self, offsets: &[f64]) -> Slowdown {
         let outcome = self.outcome(offsets, Until::TargetEnds);
@@ -179,17 +178,18 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let of = |time: f64| time / outcome.time;
         let mut ends = Ends { low: of(outcome.low), high: of(outcome.high), first_pass: 1.0 };
         if self.settings.probes != Probes::One && self.model.evicts_by_age() && self.timelines.len() > 1 {
-            for variants in [[Variant::Larger, Variant::Smaller], [Variant::Shorter, Variant::Longer]] {
-                for variant in variants {
-                    let (run, before) =
-                        self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
-                    let first_pass = if variant == Variant::Smaller { of(before) } else { 1.0 };
-                    let time = of(run.time);
-                    ends = ends.and(Ends { low: time, high: time, first_pass });
+            for variant in [Variant::Larger, Variant::Smaller, Variant::Shorter, Variant::Longer] {
+                // Bursts move no end that is far away as it is.
+                if (variant == Variant::Shorter && ends.low < 1.0 - WIDE)
+                    || (variant == Variant::Longer && ends.high > 1.0 + WIDE)
+                {
+                    continue;
                 }
-                if ends.high > ends.low * (1.0 + WIDE) {
-                    break;
-                }
+                let (run, before) =
+                    self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
+                let first_pass = if variant == Variant::Smaller { of(before) } else { 1.0 };
+                let time = of(run.time);
+                ends = ends.and(Ends { low: time, high: time, first_pass });
             }
             ends = ends.and(Ends { low: 1.0 - NOTHING, high: 1.0 + NOTHING, first_pass: 1.0 });
         }
