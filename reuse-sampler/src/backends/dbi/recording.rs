@@ -66,11 +66,6 @@ fn play_block<'a>(
 
 /// The word that a block or a run is known by: its number, and how many words follow it, if they are operands. So the next
 /// one is found without looking this one up.
-/// The same of a repeated string instruction.
-pub(super) const fn header_of_repeated(number: u32) -> u32 {
-    header(number, None)
-}
-
 const fn header(number: u32, operands: Option<usize>) -> u32 {
     let operands = match operands {
         Some(operands) if operands < OTHER => operands,
@@ -79,7 +74,12 @@ const fn header(number: u32, operands: Option<usize>) -> u32 {
     number | (operands as u32) << NUMBER_BITS
 }
 
-/// The same of one with these operands.
+/// That of a repeated string instruction.
+pub(super) const fn header_of_repeated(number: u32) -> u32 {
+    header(number, None)
+}
+
+/// That of what makes the accesses of these operands.
 pub(super) fn header_of(number: u32, operands: &[Operand]) -> u32 {
     header(number, operands.iter().all(Operand::is_plain).then_some(operands.len()))
 }

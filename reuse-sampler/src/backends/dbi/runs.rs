@@ -6,7 +6,7 @@
 //! the operands of all blocks up to there. So the observer goes through a few words with many operands. A run that is
 //! longer than what is left of the window is executed block by block.
 
-use super::assemble::Code;
+use super::assemble::{Code, Gpr};
 use super::block::{self, End, Found, Operand, Source};
 use super::cache::{Block, CodeCache, Written};
 use super::chain::leads_to;
@@ -201,7 +201,7 @@ impl<C: Cache> Translator<'_, C> {
 }
 
 /// So many words were written to the buffer.
-pub(super) fn advance(code: &mut Code, buffer: super::assemble::Gpr, words: usize) {
+pub(super) fn advance(code: &mut Code, buffer: Gpr, words: usize) {
     code.lea(buffer, buffer, 8 * words as i32);
     code.store(buffer, shared::BUFFER);
 }
