@@ -100,7 +100,7 @@ impl Walked {
     /// Misses per access.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
-        self.misses / self.accesses
+        (self.misses / self.accesses).min(1.0) // sums of parts may be rounded up
     }
 
     /// Cycles per instruction.
