@@ -138,7 +138,7 @@ impl Variant {
         matches!(self, Self::Shorter | Self::Longer)
     }
 
-    /// By how many more accesses than `after` a program comes back to a line; negative if by fewer.
+    /// Accesses between two uses of a line beyond `after`; negative if there are fewer.
     pub(super) fn late(self, program: usize, burst: Burst, after: f64) -> f64 {
         match self {
             Self::Shorter if program == 0 => -burst.early(after),

@@ -58,8 +58,8 @@ const NOBODY: u8 = 0;
 /// Lines of different marks are watched.
 const DIFFERENT: u8 = 2;
 
-/// What tells most lines of a bucket apart: an odd number. A hot line that shares the bucket of a watched one would
-/// otherwise be looked for at each access.
+/// An odd number that differs between most lines of a bucket. Without it, a hot line in the bucket of a watched one would be
+/// looked for at each access.
 #[inline]
 const fn mark_of(line: u64) -> u8 {
     (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1

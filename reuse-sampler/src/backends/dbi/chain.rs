@@ -138,7 +138,7 @@ impl CodeCache {
 
     /// Writes the chain; fails with the position of a block that cannot be moved.
     fn place(&mut self, chain: &[Found], joined: Option<u32>) -> Result<(), usize> {
-        self.is_settled(chain);
+        self.trust_bytes_of(chain);
         let (numbers, mut parts) = self.parts(chain, joined);
         let counter = self.counter(Counter::Chain(numbers[0], None));
         let elements: Vec<u32> =
@@ -187,8 +187,8 @@ impl CodeCache {
         Ok(())
     }
 
-    /// The bytes of these blocks can change no longer.
-    pub(super) fn is_settled(&mut self, blocks: &[Found]) {
+    /// The bytes of these blocks can change no longer: their executions need not verify them.
+    pub(super) fn trust_bytes_of(&mut self, blocks: &[Found]) {
         for found in blocks {
             if let Some(&before) = self.numbers.get(&found.pc) {
                 if self.blocks.get(before as usize).is_some_and(|block| block.verified.is_some()) {

@@ -36,7 +36,7 @@ const ELEMENTS: u32 = u32::MAX - 1;
 const MORE: u32 = u32::MAX - 2;
 /// Nothing, so that what follows is aligned.
 const UNUSED: u32 = u32::MAX - 3;
-/// From here on: blocks of runs, by their number times two; one more if they are taken off.
+/// From here on, an even number: blocks of runs, by how many there are times two; one more if they are taken off.
 const RUN: u32 = u32::MAX - 0xFFFF;
 
 /// A block as part of a chain.
@@ -178,7 +178,7 @@ impl Executions {
                     MORE => repeated.push(accesses(32)),
                     RUN.. => {
                         let (first, blocks) = (from as usize, (less - RUN) as usize / 2);
-                        let times = if less % 2 == RUN % 2 { entered } else { entered.wrapping_neg() };
+                        let times = if less % 2 == 0 { entered } else { entered.wrapping_neg() };
                         for at in first..first + blocks {
                             self.execute(self.runs[at], times);
                         }

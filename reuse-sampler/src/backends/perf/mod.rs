@@ -218,7 +218,7 @@ impl Interrupter {
     }
 }
 
-/// What the tracer is told to do.
+/// A command to the tracer.
 enum Command {
     Next(Mode),
     Stop,
