@@ -63,7 +63,15 @@ impl From<Option<f64>> for Cell {
 }
 
 impl Cell {
-    fn shown(&self) -> String {
+    /// A name for this one and so many others.
+    pub(super) fn and_more(&self, others: usize) -> Self {
+        match self {
+            Self::Key(name, colour) => Self::Key(format!("{name} +{others}"), *colour),
+            other => Self::Text(format!("{} +{others}", other.shown())),
+        }
+    }
+
+    pub(super) fn shown(&self) -> String {
         match self {
             Self::Text(text) | Self::Figure(text) | Self::Key(text, _) => text.clone(),
             Self::Count(count) => count.to_string(),
@@ -109,7 +117,7 @@ impl Cell {
     }
 
     /// The sum of counts, of shares, or nothing.
-    fn sum<'a>(cells: impl Iterator<Item = &'a Self>) -> Self {
+    pub(super) fn sum<'a>(cells: impl Iterator<Item = &'a Self>) -> Self {
         cells.fold(Self::Text(String::new()), |sum, cell| match (sum, cell) {
             (Self::Count(sum), Self::Count(more)) => Self::Count(sum + more),
             (Self::Share(sum), Self::Share(more)) => Self::Share(sum + more),

@@ -24,5 +24,5 @@ pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub use subject::{DistinctView, PhaseView, Subject};
 pub(crate) use subject::{letters, named_code, rank};
-pub use table::{PhaseTable, phase_table, phase_table_notes, summary};
+pub use table::{PhaseTable, Row, phase_table, phase_table_notes, rows_of, summary};
 pub use units::{bytes, count, percent, quantity};

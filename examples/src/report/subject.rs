@@ -7,6 +7,7 @@ use phase_detect::PhaseId;
 use phase_detect::metrics::{DistinctCode, Transition, TransitionConfig, distinct_code, transitions};
 use reuse_sampler::LineSize;
 
+use super::table::{Row, rows_of};
 use super::{ProcessRow, percent};
 use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord, RunCurves, beside};
 use crate::machines::host::DataCaches;
@@ -27,6 +28,8 @@ pub struct Subject<'a> {
     pub caches: &'a DataCaches,
     /// The phases, the one with most accesses first; after them the transitions between phases.
     pub phases: Vec<PhaseView<'a>>,
+    /// The rows that the phases which are no transitions are shown in.
+    pub rows: Vec<Row>,
     /// How many of the curves' sizes, from the smallest on, pictures show.
     pub shown: usize,
     /// The processor that it ran on, where there was one.
@@ -50,6 +53,8 @@ pub struct PhaseView<'a> {
     pub record: &'a PhaseRecord,
     /// Its share of the windows, from 0 to 1.
     pub share: f64,
+    /// Its accesses, estimated, or what is known in their place.
+    pub weight: f64,
     /// Its hottest code, named as well as can be, with the code's share of the phase's instructions.
     pub location: Option<(String, f64)>,
     /// Its code by name, with the share of the phase's instructions, the largest first: that of the 16 blocks in which most
@@ -116,11 +121,14 @@ impl<'a> Subject<'a> {
         });
         let name_of = |phase: PhaseId| order.iter().position(|p| p.phase == phase).map(letters);
         let blocks = |record: &&PhaseRecord| {
-            (record.phase, record.code.iter().map(|(&block, &n)| (block, n as f64)).collect())
+            (record.phase, record.code.iter().map(|(&block, &n)| (block, n as f64)).collect::<Vec<_>>())
         };
         // Transitions hold other phases' code: nothing is set apart from them.
-        let settled = order.iter().filter(|p| !transitions.contains_key(&p.phase));
-        let distinct = distinct_code(&settled.map(blocks).collect::<Vec<_>>(), 1);
+        let settled: Vec<_> = order.iter().filter(|p| !transitions.contains_key(&p.phase)).collect();
+        let distinct = distinct_code(&settled.iter().copied().map(blocks).collect::<Vec<_>>(), 1);
+        let windows: Vec<_> = settled.iter().map(|record| (record.phase, record.windows)).collect();
+        let code = |at: usize| blocks(settled[at]).1.into_iter();
+        let rows = rows_of(&windows, &run.centres, code, &mut locate);
         let phases = order
             .iter()
             .enumerate()
@@ -128,6 +136,7 @@ impl<'a> Subject<'a> {
                 name: letters(rank),
                 record,
                 share: record.windows as f64 / run.windows.len().max(1) as f64,
+                weight: weights[record.phase.index()],
                 location: record
                     .hottest_block()
                     .map(|(address, share)| (locate(address).unwrap_or(format!("{address:#x}")), share)),
@@ -154,6 +163,7 @@ impl<'a> Subject<'a> {
             curves,
             caches,
             phases,
+            rows,
             shown,
             machine: None,
             scope: Scope::Private,
@@ -179,6 +189,12 @@ impl<'a> Subject<'a> {
     /// How many of the phases, at the end of the list, are transitions.
     pub fn transitions(&self) -> usize {
         self.phases.iter().filter(|view| view.transition).count()
+    }
+
+    /// The name of the phase that begins the row of the one at `rank`, if it is no transition.
+    pub fn family(&self, rank: usize) -> Option<&str> {
+        let row = self.rows.iter().find(|row| row.phases.contains(&rank))?;
+        Some(&self.phases[*row.phases.first()?].name)
     }
 
     /// Position in [`phases`](Self::phases) of a phase of the run.

@@ -1,6 +1,11 @@
 //! The table of phases.
 
-use super::{Cell, PhaseView, Subject, Table, bytes, count, percent};
+use std::collections::BTreeMap;
+
+use phase_detect::PhaseId;
+use phase_detect::metrics::{distinct_code, families};
+
+use super::{Cell, DistinctView, PhaseView, Subject, Table, bytes, count, percent};
 use crate::guided::PhaseCurve;
 use crate::target::Scope;
 
@@ -37,14 +42,53 @@ pub fn summary(subject: &Subject<'_>) -> String {
     text
 }
 
-/// Phases listed one by one at most, and the share of the windows after which the others are folded.
+/// Rows of phases at most, and the share of the windows from which on the others are folded.
 const ROWS: usize = 10;
 const ENOUGH: f64 = 0.9;
+
+/// What one row of a table of phases speaks for.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Positions of its phases among those that are no transitions.
+    pub phases: Vec<usize>,
+    /// The code that sets it apart from the other rows, where there are several phases.
+    pub distinct: Option<DistinctView>,
+}
+
+/// The rows for these phases, given with their windows: one each, the first ones first, or several in a row if their code is
+/// similar, where ten phases do not hold nine tenths of the windows. `blocks` gives the code of a phase, by its position.
+pub fn rows_of<I: Iterator<Item = (u64, f64)>>(
+    phases: &[(PhaseId, u64)],
+    centres: &BTreeMap<PhaseId, Vec<f64>>,
+    blocks: impl Fn(usize) -> I,
+    mut locate: impl FnMut(u64) -> Option<String>,
+) -> Vec<Row> {
+    let windows: Vec<(usize, f64)> = phases.iter().map(|phase| phase.1 as f64).enumerate().collect();
+    let known =
+        phases.iter().enumerate().filter_map(|(at, phase)| Some((at, centres.get(&phase.0)?.clone())));
+    let grouped = families(&windows, &known.collect(), ROWS, ENOUGH).unwrap_or_default();
+    if grouped.len() == phases.len() {
+        return (0..phases.len()).map(|at| Row { phases: vec![at], distinct: None }).collect();
+    }
+    let code = |family: &Vec<usize>| {
+        let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
+        for (block, weight) in family.iter().flat_map(|&at| blocks(at)) {
+            *sums.entry(block).or_default() += weight;
+        }
+        sums.into_iter().collect()
+    };
+    let distinct = distinct_code(&grouped.iter().map(code).enumerate().collect::<Vec<_>>(), 1);
+    let row = |(at, phases): (usize, Vec<usize>)| {
+        let code = distinct.get(&at).and_then(|codes| codes.first()).filter(|_| phases.len() > 1);
+        Row { phases, distinct: code.map(|code| DistinctView::new(code, &mut locate)) }
+    };
+    grouped.into_iter().enumerate().map(row).collect()
+}
 
 /// The phases as people see them first, and what is folded there.
 #[derive(Clone, Debug)]
 pub struct PhaseTable {
-    /// At most ten phases, the other phases in one row, transitions in another, and what the caller adds.
+    /// At most ten rows of phases, the other phases in one row, transitions in another, and what the caller adds.
     pub shown: Table,
     /// The folded rows, with a line that names them.
     pub folded: Vec<(String, Table)>,
@@ -53,20 +97,44 @@ pub struct PhaseTable {
 impl PhaseTable {
     /// Folds a table whose rows are phases, the largest first, the last `transitions` of them transitions. The first column
     /// names the phase, the next `additive` ones are counts and shares, `share` the one with the share of the windows.
-    pub fn new(mut shown: Table, transitions: usize, additive: usize, share: usize) -> Self {
-        let settled = shown.rows.len() - transitions;
+    /// `together` are the rows that the phases are shown in; `rest` gives the further cells of one of several phases.
+    pub fn new(
+        mut shown: Table,
+        transitions: usize,
+        (additive, share): (usize, usize),
+        together: &[Row],
+        rest: impl Fn(&Row) -> Vec<Cell>,
+    ) -> Self {
         let mut folded = Vec::new();
+        let settled = shown.rows.len() - transitions;
         let in_transition = shown.fold(settled, |_| "transitions".to_owned(), additive);
         let last = in_transition.is_some().then(|| shown.rows.pop()).flatten();
+        let phases = std::mem::take(&mut shown.rows);
+        for row in together {
+            let rows: Vec<Vec<Cell>> = row.phases.iter().filter_map(|&at| phases.get(at).cloned()).collect();
+            if rows.len() < 2 {
+                shown.rows.extend(rows);
+                continue;
+            }
+            let mut cells = vec![rows[0][0].and_more(rows.len() - 1)];
+            cells.extend((1..=additive).map(|at| Cell::sum(rows.iter().map(|row| &row[at]))));
+            cells.extend(rest(row));
+            folded.push((
+                format!("{}: {} phases with similar code", cells[0].shown(), rows.len()),
+                Table { columns: shown.columns.clone(), rows, ..Table::default() },
+            ));
+            shown.rows.push(cells);
+        }
         let share_of = |row: &Vec<Cell>| if let Cell::Share(share) = row[share] { share } else { 0.0 };
         let mut covered = 0.0;
         let enough = shown.rows.iter().position(|row| {
             covered += share_of(row);
             covered >= ENOUGH - 1e-9
         });
+        let rows = shown.rows.len();
         let listed = enough.map_or(ROWS, |at| at + 1).min(ROWS);
         // a single row is listed rather than folded
-        let listed = if listed + 1 == settled && listed < ROWS { settled } else { listed };
+        let listed = if listed + 1 == rows && listed < ROWS { rows } else { listed };
         if let Some(table) = shown.fold(listed, |n| format!("{n} others"), additive) {
             folded.push((plural(table.rows.len(), "other phase", "other phases"), table));
         }
@@ -100,10 +168,15 @@ pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     table.columns.extend(levels);
     table.columns.push("code that sets it apart".to_owned());
     table.rows = subject.phases.iter().enumerate().map(|(rank, view)| row(subject, rank, view)).collect();
-    let mut folded = PhaseTable::new(table, subject.transitions(), 3, 1);
+    let mut folded = PhaseTable::new(table, subject.transitions(), (3, 1), &subject.rows, |row| {
+        let curves = row.phases.iter().map(|&at| (subject.phases[at].weight, subject.phases[at].curve));
+        let mut cells = miss_ratios(subject, &curves.collect::<Vec<_>>());
+        cells.push(Cell::Text(row.distinct.as_ref().map_or_else(String::new, ToString::to_string)));
+        cells
+    });
     let mut average =
         vec!["all".into(), Cell::Share(1.0), subject.run.windows.len().into(), subject.run.profiled().into()];
-    average.extend(miss_ratios(subject, Some(&subject.curves.average)));
+    average.extend(miss_ratios(subject, &[(1.0, Some(&subject.curves.average))]));
     average.push("".into());
     folded.shown.rows.push(average);
     folded
@@ -146,7 +219,7 @@ fn row(subject: &Subject<'_>, rank: usize, view: &PhaseView<'_>) -> Vec<Cell> {
         Cell::Count(view.record.windows),
         Cell::Count(view.record.profiled),
     ];
-    cells.extend(miss_ratios(subject, view.curve));
+    cells.extend(miss_ratios(subject, &[(1.0, view.curve)]));
     let code = match (&view.mixture, &view.distinct) {
         (Some((a, b)), _) => format!("between {a} and {b}"),
         (None, Some(code)) => code.to_string(),
@@ -156,13 +229,22 @@ fn row(subject: &Subject<'_>, rank: usize, view: &PhaseView<'_>) -> Vec<Cell> {
     cells
 }
 
-/// The miss ratio at each cache level; as a range where unresolved samples or the choice of windows leave more than half
-/// a point of doubt.
-fn miss_ratios(subject: &Subject<'_>, curve: Option<&PhaseCurve>) -> Vec<Cell> {
+/// The miss ratio at each cache level, averaged by the weights; as a range where unresolved samples or the choice of windows
+/// leave more than half a point of doubt.
+fn miss_ratios(subject: &Subject<'_>, curves: &[(f64, Option<&PhaseCurve>)]) -> Vec<Cell> {
     let cell = |bytes: u64| {
-        let Some(point) = curve.and_then(|curve| subject.at(curve, bytes)) else { return Cell::None };
-        let (low, high) = (point.lowest(), point.highest());
-        if high - low > 0.005 { Cell::Shares(low, high) } else { Cell::Share(point.miss_ratio) }
+        let points = curves.iter().filter_map(|&(weight, curve)| Some((weight, subject.at(curve?, bytes)?)));
+        let (mut all, mut sums) = (0.0, [0.0; 3]);
+        for (weight, point) in points {
+            all += weight;
+            let values = [point.miss_ratio, point.lowest(), point.highest()];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+        }
+        if all == 0.0 {
+            return Cell::None;
+        }
+        let [miss_ratio, low, high] = sums.map(|sum| sum / all);
+        if high - low > 0.005 { Cell::Shares(low, high) } else { Cell::Share(miss_ratio) }
     };
     subject.caches.levels.iter().map(|level| cell(level.bytes)).collect()
 }
@@ -179,12 +261,45 @@ mod tests {
             let row =
                 |(name, share): (&str, f64)| vec![Cell::Key(name.into(), 0), Cell::Share(share), "f".into()];
             table.rows = names.into_iter().zip(shares).map(row).collect();
-            PhaseTable::new(table, 1, 1, 1)
+            let alone = |at| Row { phases: vec![at], distinct: None };
+            PhaseTable::new(table, 1, (1, 1), &[0, 1, 2].map(alone), |_| Vec::new())
         };
         let starred = |names| [table(names).starred(false), table(names).starred(true)];
         assert_eq!(starred(["A", "B", "C", "D"]), [false, false]);
         assert_eq!(starred(["A*", "B", "C", "D"]), [true, true]);
         assert_eq!(starred(["A", "B", "C*", "D"]), [false, true]); // among two others
         assert_eq!(starred(["A", "B", "C", "D*"]), [false, true]); // a transition
+    }
+
+    #[test]
+    fn phases_with_similar_code_share_a_row_where_ten_do_not_hold_the_run() {
+        // thirty phases of three kinds, each kind at a place of its own
+        let phases: Vec<(PhaseId, u64)> = (0..30).map(|at| (PhaseId::new(at), 100 - u64::from(at))).collect();
+        let centre = |at: u32| vec![f64::from(at % 3) + f64::from(at) * 0.001, 1.0];
+        let centres = (0..30).map(|at| (PhaseId::new(at), centre(at))).collect();
+        let blocks = |at: usize| [(at as u64 % 3, 3.0), (7, 1.0)].into_iter();
+        let rows = rows_of(&phases, &centres, blocks, |block| Some(format!("f{block}")));
+        let of_one_kind = |row: &Row| row.phases.iter().all(|at| at % 3 == row.phases[0] % 3);
+        assert!(rows.iter().all(of_one_kind), "{rows:?}");
+        let windows: u64 = phases.iter().map(|phase| phase.1).sum();
+        let mut table = Table::bare(&["phase", "windows", "share", "code"]);
+        table.rows = phases
+            .iter()
+            .map(|&(phase, n)| {
+                let share = n as f64 / windows as f64;
+                vec![Cell::Key(phase.to_string(), 0), Cell::Count(n), Cell::Share(share), Cell::None]
+            })
+            .collect();
+        let code = |row: &Row| vec![Cell::Text(row.distinct.as_ref().unwrap().name.clone())];
+        let table = PhaseTable::new(table, 0, (2, 2), &rows, code);
+        let share = |row: &Vec<Cell>| if let Cell::Share(share) = row[2] { share } else { 0.0 };
+        assert!(table.shown.rows.iter().take(10).map(share).sum::<f64>() >= 0.9);
+        let (name, members) = &table.folded[0];
+        let several = rows.iter().find(|row| row.phases.len() > 1).unwrap();
+        assert_eq!(members.rows.len(), several.phases.len());
+        let (first, others) = (several.phases[0], members.rows.len() - 1);
+        assert_eq!(*name, format!("{first} +{others}: {} phases with similar code", members.rows.len()));
+        let few = rows_of(&phases[..10], &BTreeMap::new(), blocks, |_| None);
+        assert!(few.iter().enumerate().all(|(at, row)| row.phases == [at] && row.distinct.is_none()));
     }
 }

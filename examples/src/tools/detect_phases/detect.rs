@@ -113,11 +113,15 @@ impl Found {
             threads.entry(labelled.thread).or_default().push(labelled.phase);
         }
         let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
-        let centres =
-            self.phases.iter().filter(|(_, known)| !known.sum.is_empty()).map(|(&phase, known)| {
-                (phase, known.sum.iter().map(|sum| sum / known.windows as f64).collect())
-            });
-        transitions(&threads, &centres.collect(), TransitionConfig::default()).unwrap_or_default()
+        transitions(&threads, &self.centres(), TransitionConfig::default()).unwrap_or_default()
+    }
+
+    /// The mean signature of each phase, where it is known.
+    pub fn centres(&self) -> BTreeMap<PhaseId, Vec<f64>> {
+        let known = self.phases.iter().filter(|(_, known)| !known.sum.is_empty());
+        known
+            .map(|(&phase, known)| (phase, known.sum.iter().map(|sum| sum / known.windows as f64).collect()))
+            .collect()
     }
 }
 

@@ -19,10 +19,10 @@ use phase_detect::metrics::distinct_code;
 
 use self::detect::{Detection, Found, Phase};
 use self::input::{Ended, each_window};
-use self::report::Report;
+use self::report::{Report, ranked};
 use crate::cli::{ByName, Failure, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
-use crate::report::{DistinctView, named_code};
+use crate::report::{DistinctView, named_code, rows_of};
 use crate::target::{Outcome, Target};
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
@@ -98,11 +98,15 @@ fn conclude(
         .into_iter()
         .filter_map(|(phase, codes)| Some((phase, DistinctView::new(codes.first()?, &mut locate))))
         .collect();
+    let ranked = ranked(found, &transitions);
+    let settled = &ranked[..ranked.len() - transitions.len()];
+    let windows: Vec<_> = settled.iter().map(|(phase, known)| (*phase, known.windows)).collect();
+    let rows = rows_of(&windows, &found.centres(), |at| settled[at].1.blocks(), &mut locate);
     let mut notes = unused(args);
     notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
     let report =
-        Report { args, found, ended: &ended, locations, code, distinct, transitions, processes, notes };
+        Report { args, found, ended: &ended, locations, code, distinct, transitions, rows, processes, notes };
     let closed = lines.closed;
     args.common.present(
         folder,

@@ -17,7 +17,8 @@ use super::{page, pictures};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 use crate::report::{
-    Cell, DistinctView, PhaseTable, ProcessRow, Table, count, letters, percent, process_table, write_profile,
+    Cell, DistinctView, PhaseTable, ProcessRow, Row, Table, count, letters, percent, process_table,
+    write_profile,
 };
 use crate::target::Target;
 
@@ -62,22 +63,32 @@ pub struct Report<'a> {
     /// The code that sets each phase apart from the others.
     pub distinct: BTreeMap<PhaseId, DistinctView>,
     pub transitions: BTreeMap<PhaseId, Transition<PhaseId>>,
+    /// The rows that phases which are no transitions are shown in, by position among the [ranked](Self::ranked) ones.
+    pub rows: Vec<Row>,
     pub processes: Vec<ProcessRow>,
     pub notes: Vec<String>,
 }
 
+/// Phases, the one with most accesses first, or instructions or windows where the input counts none; after them the
+/// transitions. As in `report::Subject`, so that a phase has the same letter in both.
+pub fn ranked<'a>(
+    found: &'a Found,
+    transitions: &BTreeMap<PhaseId, Transition<PhaseId>>,
+) -> Vec<(PhaseId, &'a Phase)> {
+    let mut ranked: Vec<_> = found.phases.iter().map(|(&phase, known)| (phase, known)).collect();
+    let in_transition = |phase| transitions.contains_key(&phase);
+    ranked.sort_by(|a, b| {
+        (in_transition(a.0).cmp(&in_transition(b.0)))
+            .then(b.1.weight.total_cmp(&a.1.weight))
+            .then(b.1.windows.cmp(&a.1.windows).then(a.0.cmp(&b.0)))
+    });
+    ranked
+}
+
 impl Report<'_> {
-    /// Phases, the one with most accesses first, or instructions or windows where the input counts none; after them the
-    /// transitions. As in `report::Subject`, so that a phase has the same letter in both.
+    /// [The phases in order](ranked).
     pub fn ranked(&self) -> Vec<(PhaseId, &Phase)> {
-        let mut ranked: Vec<_> = self.found.phases.iter().map(|(&phase, known)| (phase, known)).collect();
-        let in_transition = |phase| self.transitions.contains_key(&phase);
-        ranked.sort_by(|a, b| {
-            (in_transition(a.0).cmp(&in_transition(b.0)))
-                .then(b.1.weight.total_cmp(&a.1.weight))
-                .then(b.1.windows.cmp(&a.1.windows).then(a.0.cmp(&b.0)))
-        });
-        ranked
+        ranked(self.found, &self.transitions)
     }
 
     /// The letters by which other commands and files name the phases.
@@ -139,7 +150,13 @@ impl Report<'_> {
                 Cell::Text(code),
             ]);
         }
-        PhaseTable::new(table, self.transitions.len(), 2, 2)
+        let ranked = self.ranked();
+        PhaseTable::new(table, self.transitions.len(), (2, 2), &self.rows, |row| {
+            let first = row.phases.iter().map(|&at| ranked[at].1.first_window).min().unwrap_or(0);
+            let name = format!("{} +{}", letters(row.phases[0]), row.phases.len() - 1);
+            let code = row.distinct.as_ref().map_or_else(String::new, ToString::to_string);
+            vec![Cell::Count(first), Cell::Text(name), Cell::Text(code)]
+        })
     }
 
     /// Phases needed for a share of the windows outside transitions.
@@ -166,6 +183,11 @@ impl Report<'_> {
     pub fn summary(&self) -> Value {
         let Self { args, found, ended, .. } = self;
         let names = self.names();
+        let ranked = self.ranked();
+        let first_of = |row: &Row| names[&ranked[row.phases[0]].0].clone();
+        let family =
+            |row: &Row| row.phases.iter().map(|&at| (ranked[at].0, first_of(row))).collect::<Vec<_>>();
+        let families: BTreeMap<PhaseId, String> = self.rows.iter().flat_map(family).collect();
         let phases: Vec<Value> = found
             .phases
             .iter()
@@ -179,6 +201,7 @@ impl Report<'_> {
                 json!({
                     "phase": phase.number(),
                     "name": names[phase],
+                    "family": families.get(phase),
                     "windows": known.windows,
                     "share": self.share(known),
                     "first_window": known.first_window,

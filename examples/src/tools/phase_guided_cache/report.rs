@@ -67,7 +67,8 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
     let phases: Vec<Value> = subject
         .phases
         .iter()
-        .map(|view| {
+        .enumerate()
+        .map(|(rank, view)| {
             let levels: serde_json::Map<String, Value> = subject
                 .caches
                 .levels
@@ -79,6 +80,7 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
                 .collect();
             json!({
                 "phase": view.name,
+                "family": subject.family(rank),
                 "windows": view.record.windows,
                 "share": view.share,
                 "profiled": view.record.profiled,
