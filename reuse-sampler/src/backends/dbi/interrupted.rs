@@ -84,8 +84,8 @@ impl CodeCache {
 
     /// The program's instruction that the code at `address` belongs to, if it is a run's.
     fn instruction_of_run(&mut self, address: u64, read: &mut dyn FnMut(u64) -> Source) -> Option<Place> {
-        let (start, number, members) = self.runs.at(address)?;
-        let members = members.to_vec();
+        let (start, number) = self.runs.at(address)?;
+        let members = self.forms.run(number as usize)?.to_vec();
         let run: Option<Vec<Found>> = members.iter().map(|&block| self.found(block, read)).collect();
         let run = run?;
         let (mut hot, mut cold) = (Code::at(start), Code::at(self.cold));
@@ -100,7 +100,7 @@ impl CodeCache {
             let forms = &mut self.forms;
             let form = *self.runs.cut.entry((number, block)).or_insert_with(|| {
                 let form = forms.next_run();
-                forms.push_run(&members[..block], &made.operands[..words]);
+                forms.push_runs(&members[..block], &made.operands[..words], [(block, words)].into_iter());
                 form
             });
             (recording::header_of(form, &made.operands[..words]), words)

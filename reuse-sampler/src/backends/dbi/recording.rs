@@ -39,7 +39,7 @@ fn play_first<'a>(
     if number < RUNS {
         return play_block(after, blocks.get(number)?, viewer);
     }
-    for &block in forms.run(number - RUNS)? {
+    for &block in forms.run(number)? {
         after = play_block(after, blocks.get(block as usize)?, viewer)?;
     }
     Some(after)
@@ -156,24 +156,30 @@ impl Forms {
         (RUNS + self.runs.len()) as u32
     }
 
-    /// Adds a run of `members`, which make the accesses of `operands`.
-    pub(super) fn push_run(&mut self, members: &[u32], operands: &[Operand]) {
-        let form = self.form(operands);
-        self.runs.push(form);
-        self.members.push((self.list.len() as u32, members.len() as u32));
+    /// Adds runs: each is so many of the first `members`, which make so many of the first accesses of `operands`.
+    pub(super) fn push_runs(
+        &mut self,
+        members: &[u32],
+        operands: &[Operand],
+        runs: impl Iterator<Item = (usize, usize)>,
+    ) {
+        let (whole, first) = (self.form(operands), self.list.len() as u32);
         self.list.extend(members);
+        for (members, accesses) in runs {
+            self.runs.push(Form { updates: updates(&operands[..accesses]), ..whole });
+            self.members.push((first, members as u32));
+        }
     }
 
     fn form(&mut self, operands: &[Operand]) -> Form {
-        let updates = operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32;
         let extents = self.extents.len() as u32;
         self.extents.extend(operands.iter().map(Extent::new));
-        Form { extents, updates }
+        Form { extents, updates: updates(operands) }
     }
 
     /// The blocks of a run.
-    fn run(&self, number: usize) -> Option<&[u32]> {
-        let &(first, count) = self.members.get(number)?;
+    pub(super) fn run(&self, number: usize) -> Option<&[u32]> {
+        let &(first, count) = self.members.get(number.checked_sub(RUNS)?)?;
         self.list.get(first as usize..)?.get(..count as usize)
     }
 
@@ -210,6 +216,10 @@ impl Forms {
         }
         (rest, operands, operands as u64 + updates)
     }
+}
+
+fn updates(operands: &[Operand]) -> u32 {
+    operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32
 }
 
 /// Shows accesses to a tracker, line by line.

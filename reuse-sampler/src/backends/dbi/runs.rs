@@ -25,11 +25,10 @@ const MOST: usize = 8;
 /// What is written in runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    members: Vec<Vec<u32>>,         // numbers of blocks
-    lengths: FastMap<u64, u32>,     // instructions, by program counter
-    places: Vec<(u64, u64, usize)>, // from where to where in the cache a run is, and its number; ascending
+    lengths: FastMap<u64, u32>,   // instructions, by program counter
+    places: Vec<(u64, u64, u32)>, // from where to where in the cache a run is, and its number; ascending
     /// Forms of runs that a fault cut short, by the number of the run and that of the blocks before the fault.
-    pub cut: FastMap<(usize, usize), u32>,
+    pub cut: FastMap<(u32, usize), u32>,
 }
 
 impl Runs {
@@ -38,11 +37,11 @@ impl Runs {
         self.lengths.get(&pc).copied()
     }
 
-    /// Where the run begins that has code at `address`, its number, and its blocks.
-    pub(super) fn at(&self, address: u64) -> Option<(u64, usize, &[u32])> {
+    /// Where the run begins that has code at `address`, and its number.
+    pub(super) fn at(&self, address: u64) -> Option<(u64, u32)> {
         let after = self.places.partition_point(|&(start, ..)| start <= address);
         let &(start, end, number) = self.places.get(after.checked_sub(1)?)?;
-        Some((start, number, self.members.get(number).filter(|_| address < end)?))
+        (address < end).then_some((start, number))
     }
 }
 
@@ -110,14 +109,13 @@ impl CodeCache {
                 self.push(Block::new(found, made.operands[from..to].to_vec()));
             }
         }
-        for (members, (found, &end)) in (1..).zip(run.iter().zip(&made.ends)) {
-            if members == run.len() || matches!(found.end, End::Branch(_)) {
-                self.forms.push_run(&numbers[..members], &made.operands[..end]);
-            }
-        }
+        let ways_out = (1..).zip(run.iter().zip(&made.ends)).filter_map(|(members, (found, &end))| {
+            let out = members == run.len() || matches!(found.end, End::Branch(_));
+            out.then_some((members, end))
+        });
+        self.forms.push_runs(&numbers, &made.operands, ways_out);
         let (pc, length) = (run[0].pc, run.iter().map(|found| found.instructions.len() as u32).sum());
-        self.runs.places.push((start, end, self.runs.members.len()));
-        self.runs.members.push(numbers);
+        self.runs.places.push((start, end, self.forms.next_run() - 1));
         self.runs.lengths.insert(pc, length);
         self.codes[Kind::Recording as usize].entries.insert(pc, start);
         for (target, waiting) in links.into_iter().chain(self.waiting_for(pc, Kind::Recording)) {
