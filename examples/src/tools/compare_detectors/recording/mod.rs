@@ -12,7 +12,7 @@ use memory::{Builders, Seen};
 pub use memory::{GRID_MODULI, GRID_SIZES, MemorySignatures, grid_name};
 use reuse_sampler::replay::Event;
 use reuse_sampler::{Access, AccessKind};
-use truth::{Machine, MachineEvents, TwoLevels};
+use truth::{Events, Machine, TwoLevels};
 
 use crate::cli::Failure;
 use crate::traces::Windows;
@@ -154,7 +154,7 @@ pub struct Recorder {
     clock: u64, // instructions since the start of the window
     caches: TwoLevels,
     machines: [Machine; 2],
-    before: [MachineEvents; 2],
+    before: [Events; 2],
     builders: Builders,
 }
 
@@ -264,15 +264,8 @@ impl Recorder {
         {
             let now = machine.events();
             let was = std::mem::replace(before, now);
-            counters[MACHINE..].copy_from_slice(&[
-                now.cycles - was.cycles,
-                now.stall_cycles - was.stall_cycles,
-                (now.l1_misses - was.l1_misses) as f64,
-                (now.l2_accesses - was.l2_accesses) as f64,
-                (now.l2_misses - was.l2_misses) as f64,
-                (now.prefetches - was.prefetches) as f64,
-                (now.tlb_misses - was.tlb_misses) as f64,
-            ]);
+            let since = now.iter().zip(was).map(|(now, was)| now - was);
+            counters[MACHINE..].iter_mut().zip(since).for_each(|(counter, count)| *counter = count);
         }
         self.recording.parts.push(part);
         if self.recording.parts.len() % PARTS == 0 {

@@ -45,17 +45,8 @@ impl TwoLevels {
     }
 }
 
-/// Events that depend on the machine, counted so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MachineEvents {
-    pub cycles: f64,
-    pub stall_cycles: f64,
-    pub l1_misses: u64,
-    pub l2_accesses: u64,
-    pub l2_misses: u64,
-    pub prefetches: u64,
-    pub tlb_misses: u64,
-}
+/// Cycles, stall cycles, L1 misses, L2 accesses, L2 misses, prefetches and TLB misses: the last of the counters.
+pub type Events = [f64; 7];
 
 /// A core of the reference chip, driven by the access stream.
 pub struct Machine {
@@ -99,17 +90,13 @@ impl Machine {
     }
 
     /// Counts since the start.
-    pub fn events(&self) -> MachineEvents {
+    pub fn events(&self) -> Events {
         let counters = self.chip.counters(0);
-        MachineEvents {
-            cycles: counters.cycles + self.pending, // a cycle each
-            stall_cycles: counters.stall_cycles,
-            l1_misses: counters.l1_misses,
-            l2_accesses: counters.shared_accesses,
-            l2_misses: counters.shared_misses,
-            prefetches: counters.prefetches,
-            tlb_misses: self.tlb_misses,
-        }
+        let [l1, shared] = [counters.l1_misses, counters.shared_accesses];
+        let counts = [l1, shared, counters.shared_misses, counters.prefetches, self.tlb_misses];
+        let [l1, accesses, misses, prefetches, tlb] = counts.map(|count| count as f64);
+        let cycles = counters.cycles + self.pending; // a cycle each
+        [cycles, counters.stall_cycles, l1, accesses, misses, prefetches, tlb]
     }
 }
 
