@@ -104,39 +104,15 @@ impl Cache {
     /// Brings in `tag`, which must not be here, and returns the tag that leaves for it, if the set was full.
     #[inline]
     pub fn insert(&mut self, tag: u64) -> Option<u64> {
+        if !self.ways.is_empty() || !matches!(self.state, State::Lru | State::Fifo) {
+            return self.insert_within(tag, u64::MAX);
+        }
         let index = self.set_of(tag);
         let ways = self.geometry.ways() as usize;
         let set = &mut self.tags[index * ways..(index + 1) * ways];
-        let victim = match &mut self.state {
-            State::Lru | State::Fifo => {
-                let victim = set[ways - 1];
-                set.copy_within(0..ways - 1, 1);
-                set[0] = tag;
-                victim
-            }
-            State::Random { state } => {
-                let way = first_empty(set).unwrap_or_else(|| below(state, ways as u64) as usize);
-                std::mem::replace(&mut set[way], tag)
-            }
-            State::Nehalem { accessed, full, spare_touched } => {
-                let bits = &mut accessed[index];
-                // At least one bit is unset: `mark` sees to it.
-                let way = first_empty(set).unwrap_or(bits.trailing_ones() as usize % ways);
-                mark(bits, way, *full, *spare_touched);
-                std::mem::replace(&mut set[way], tag)
-            }
-            State::Srrip { ages } => {
-                let ages = &mut ages[index * ways..(index + 1) * ways];
-                let way = first_empty(set).unwrap_or_else(|| oldest(ages));
-                ages[way] = OLD - 1;
-                std::mem::replace(&mut set[way], tag)
-            }
-            State::TreePlru { nodes } => {
-                let way = first_empty(set).unwrap_or_else(|| pointed_to(nodes[index], ways, u64::MAX));
-                point_away(&mut nodes[index], way, ways);
-                std::mem::replace(&mut set[way], tag)
-            }
-        };
+        let victim = set[ways - 1];
+        set.copy_within(0..ways - 1, 1);
+        set[0] = tag;
         (victim != EMPTY).then_some(victim)
     }
 
@@ -249,12 +225,6 @@ fn to_front_if_present(set: &mut [u64], tag: u64) -> bool {
     }
 }
 
-#[inline]
-fn first_empty(set: &[u64]) -> Option<usize> {
-    // Once a set is full it stays full, unless an outer cache takes lines out.
-    set.iter().position(|&t| t == EMPTY)
-}
-
 /// Sets the accessed bit of `way`; when none is left unset, clears the others (or all).
 #[inline]
 fn mark(bits: &mut u64, way: usize, full: u64, spare_touched: bool) {
@@ -262,16 +232,6 @@ fn mark(bits: &mut u64, way: usize, full: u64, spare_touched: bool) {
     if *bits == full {
         *bits = if spare_touched && full != 1 { 1 << way } else { 0 };
     }
-}
-
-/// The first way whose line is old, all lines growing older until there is one.
-#[inline]
-fn oldest(ages: &mut [u8]) -> usize {
-    let most = ages.iter().copied().max().unwrap_or(OLD);
-    for age in ages.iter_mut() {
-        *age += OLD - most;
-    }
-    ages.iter().position(|&age| age == OLD).unwrap_or(0)
 }
 
 /// Makes the nodes above `way` point to their other halves.

@@ -33,17 +33,6 @@ pub trait Program {
     fn restart(&mut self);
 }
 
-impl<P: Program + ?Sized> Program for Box<P> {
-    #[inline]
-    fn next_reference(&mut self) -> Option<Reference> {
-        (**self).next_reference()
-    }
-
-    fn restart(&mut self) {
-        (**self).restart();
-    }
-}
-
 /// Plays nothing: of a core that is handed its references one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct Driven;
