@@ -66,7 +66,7 @@ impl<P: Program> SimulatedTestbed<P> {
         let mut cores =
             vec![CoreSettings { program: Side::Target(program), timing: target_timing, start, restarts }];
         cores.extend((0..threads).map(|_| {
-            let program = Side::Pirate(Walk::new(pirate.cycles_per_line));
+            let program = Side::Rival(Walk::new(pirate.cycles_per_line));
             CoreSettings { program, timing, start, restarts: true }
         }));
         let mut chip = Chip::new(settings, cores)?;
@@ -179,7 +179,7 @@ impl<P: Program> SimulatedTestbed<P> {
         let limits: Vec<u64> = (0..self.chip.cores())
             .map(|core| {
                 let lines = match self.chip.program(core) {
-                    Side::Pirate(walk) => walk.lines(),
+                    Side::Rival(walk) => walk.lines(),
                     Side::Target(_) => 0,
                 };
                 self.chip.counters(core).accesses + lines * u64::from(walks)
@@ -223,7 +223,7 @@ impl<P: Program> Testbed for SimulatedTestbed<P> {
         self.stolen = (lines, threads);
         for thread in 0..threads {
             let part = (lines - thread).div_ceil(threads);
-            if let Side::Pirate(walk) = self.chip.program_mut(thread as usize + 1) {
+            if let Side::Rival(walk) = self.chip.program_mut(thread as usize + 1) {
                 walk.assign(thread, threads, part);
             }
         }

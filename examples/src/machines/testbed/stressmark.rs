@@ -9,9 +9,10 @@
 //! Xu, Chen, Dick and Mao, *Cache Contention and Application Performance Prediction for Multi-Core Systems*,
 //! ISPASS 2010, as discussed in Eklöv, thesis, Paper III, section III.6.
 
+use super::Side;
 use super::programs::Micro;
 use crate::machines::chip::{
-    Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Counters, Event, Program, Reference,
+    Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Counters, Event, Program,
 };
 
 /// What the Stressmark found.
@@ -25,29 +26,6 @@ pub struct Stressed {
     pub target: Counters,
     /// What it did itself.
     pub stressmark: Counters,
-}
-
-/// A target or the Stressmark.
-#[derive(Clone, Debug)]
-enum Runs<P> {
-    Target(P),
-    Stressmark(Micro),
-}
-
-impl<P: Program> Program for Runs<P> {
-    fn next_reference(&mut self) -> Option<Reference> {
-        match self {
-            Self::Target(program) => program.next_reference(),
-            Self::Stressmark(program) => program.next_reference(),
-        }
-    }
-
-    fn restart(&mut self) {
-        match self {
-            Self::Target(program) => program.restart(),
-            Self::Stressmark(program) => program.restart(),
-        }
-    }
 }
 
 /// Runs `target` beside a Stressmark that reads an array of four times the cache, a line every `every`
@@ -67,12 +45,12 @@ pub fn beside<P: Program>(
     let timing = CoreTiming::OutOfOrder { base_cpi: 1.0, reorder_buffer: 128, outstanding: 10 };
     let CoreSettings { program, timing: target_timing, start, restarts } = target;
     let stressmark = CoreSettings {
-        program: Runs::Stressmark(Micro::random(lines, seed).every(every)),
+        program: Side::Rival(Micro::random(lines, seed).every(every)),
         timing,
         start: 0.0,
         restarts: true,
     };
-    let target = CoreSettings { program: Runs::Target(program), timing: target_timing, start, restarts };
+    let target = CoreSettings { program: Side::Target(program), timing: target_timing, start, restarts };
     let mut chip = Chip::new(settings, vec![target, stressmark])?;
     let run = |chip: &mut Chip<_>, until| while matches!(chip.advance(&[until]), Event::Ended { .. }) {};
     run(&mut chip, skipped);

@@ -6,11 +6,11 @@ use crate::machines::chip::{Program, Reference};
 
 /// A program on one of the chip's cores.
 #[derive(Clone, Debug)]
-pub enum Side<P> {
+pub enum Side<P, R = Walk> {
     /// The program under test.
     Target(P),
-    /// A thread of the pirate.
-    Pirate(Walk),
+    /// What takes cache from it: a thread of the pirate, or its rival.
+    Rival(R),
 }
 
 /// A linear walk over lines, again and again. Never ends; without lines it must not run.
@@ -57,19 +57,19 @@ impl Program for Walk {
     }
 }
 
-impl<P: Program> Program for Side<P> {
+impl<P: Program, R: Program> Program for Side<P, R> {
     #[inline]
     fn next_reference(&mut self) -> Option<Reference> {
         match self {
             Self::Target(program) => program.next_reference(),
-            Self::Pirate(walk) => walk.next_reference(),
+            Self::Rival(rival) => rival.next_reference(),
         }
     }
 
     fn restart(&mut self) {
         match self {
             Self::Target(program) => program.restart(),
-            Self::Pirate(walk) => walk.restart(),
+            Self::Rival(rival) => rival.restart(),
         }
     }
 }
