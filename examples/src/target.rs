@@ -280,6 +280,15 @@ pub enum TargetError {
     Thread(#[from] std::io::Error),
 }
 
+/// The embedded workload of a name.
+///
+/// # Errors
+/// [`Failure::Usage`] with the names there are.
+pub fn embedded_workload(name: &str, seed: u64, scale: u32) -> Result<Workload, Failure> {
+    let unknown = || Failure::usage(TargetError::Workload { name: name.to_owned() });
+    Workload::by_name(name, seed, scale).ok_or_else(unknown)
+}
+
 fn workload_names() -> String {
     workloads::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,7 @@ const WAY: u64 = CACHE / 16;
 
 fn recorded(name: &str) -> Recorded {
     let workload = suite(CACHE).into_iter().find(|(n, _)| *n == name).unwrap().1;
-    Recorded::workload(&workload, LineSize::B64).unwrap()
+    Recorded::workload(name, &workload, LineSize::B64).unwrap()
 }
 
 fn compared(policy: Policy, name: &str) -> Compared {

@@ -245,8 +245,9 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     )
     .unwrap();
     let settings = examples::machines::chip::ChipSettings { lines_per_cycle: None, ..settings };
+    let recording = examples::machines::chip::Recording::new(accesses.clone(), LineSize::B64).unwrap();
     let program =
-        examples::machines::testbed::programs::Recorded::new(accesses.clone(), LineSize::B64, 0.4).unwrap();
+        examples::machines::testbed::programs::Recorded::new("uniform".to_owned(), recording, 0.4).unwrap();
     let options = ReplayOptions::windows_of(WindowLength::Accesses(1 << 20));
     let mut sampler = ReplaySampler::new(accesses.iter().copied().map(Event::Access), options).unwrap();
     let mut lru = ExactLru::new();

@@ -228,7 +228,7 @@ fn curves_by_pirate_and_by_allocation_agree() {
             if !["btree", "key_value", "pointer_chase"].contains(&name) {
                 continue;
             }
-            let program = Recorded::workload(&workload, LineSize::B64).unwrap();
+            let program = Recorded::workload(name, &workload, LineSize::B64).unwrap();
             let accesses = 8 * (bytes / 64);
             let (_, by_hardware) = confined(&settings, &program, accesses);
             let by_pirate = pirated(&settings, &program, accesses);

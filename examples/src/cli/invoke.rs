@@ -166,6 +166,15 @@ fn one_line(message: &str) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
+/// The exit status of a command that has printed its result: where it was interrupted, a remark says what `shown` holds.
+pub fn ended(interrupted: bool, command: &str, shown: &str, messages: &mut dyn Write) -> u8 {
+    if !interrupted {
+        return 0;
+    }
+    let _ = writeln!(messages, "{command}: interrupted; {shown} until then");
+    INTERRUPTED
+}
+
 /// Passes on what writing to standard output answered, except that a reader who has seen enough
 /// (`... | head`) is no failure.
 ///

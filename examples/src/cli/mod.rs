@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use crate::output::OutputDir;
 
 pub use chip::{ChipArgs, Replacement};
-pub use invoke::{Failure, INTERRUPTED, USAGE, command, interrupt_flag, invoke, main, unless_closed};
-pub use players::{Recorded, TraceArgs, trace_formats};
-pub use progress::Progress;
-pub use size::{SizeError, cache_sizes, parse_bytes};
+pub use invoke::{Failure, INTERRUPTED, USAGE, command, ended, interrupt_flag, invoke, main, unless_closed};
+pub(crate) use players::record;
+pub use players::{TraceArgs, trace_formats};
+pub use size::{cache_sizes, parse_bytes};
 pub use values::ByName;
 pub use watch::Watch;
 

@@ -9,8 +9,10 @@ use reuse_sampler::trace::TraceFormat;
 use reuse_sampler::{Line, LineSize};
 
 use super::Failure;
-use crate::machines::chip::{Player, Recorder, Recording};
-use crate::traces::{TraceFile, format_of};
+use super::values::number;
+use crate::machines::chip::{Recorder, Recording};
+use crate::machines::testbed::programs::Recorded;
+use crate::traces::{TraceFile, format_of, name_of};
 use reuse_sampler::reference::LineIds;
 
 /// Recorded traces, and how many accesses per instruction each stands for.
@@ -26,28 +28,6 @@ pub struct TraceArgs {
     #[arg(long, value_name = "M,...", value_delimiter = ',', default_value = "1", value_parser = mix,
           requires = "files")]
     mix: Vec<f64>,
-}
-
-/// A program that can be played: what it is called, its references, and how many of them it makes per
-/// instruction.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// Name for people.
-    pub name: String,
-    /// Its references.
-    pub recording: Arc<Recording>,
-    /// References per instruction, finite and above 0.
-    pub mix: f64,
-}
-
-impl Recorded {
-    /// A player at the beginning of the recording.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] if the mix is none.
-    pub fn player(&self) -> Result<Player, Failure> {
-        Player::new(Arc::clone(&self.recording), self.mix).map_err(Failure::usage)
-    }
 }
 
 impl TraceArgs {
@@ -79,18 +59,15 @@ impl TraceArgs {
         if self.files.iter().filter(|path| *path == Path::new("-")).count() > 1 {
             return Err(Failure::usage("standard input can be played only once: give it as a file"));
         }
-        let formats: Result<Vec<TraceFormat>, Failure> = self
-            .files
-            .iter()
-            .map(|path| self.format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage))
-            .collect();
+        let formats: Result<Vec<TraceFormat>, Failure> =
+            self.files.iter().map(|path| self.format.map_or_else(|| format_of(path), Ok)).collect();
         let mut loaded: Vec<(&Path, Arc<Recording>)> = Vec::new();
         let mut programs = Vec::new();
         for ((path, mix), format) in self.files.iter().zip(mixes).zip(formats?) {
             let known = loaded.iter().find(|(known, _)| known == path).map(|(_, r)| Arc::clone(r));
             let recording = match known {
                 Some(recording) => recording,
-                None => Arc::new(record(path, format, line_size)?),
+                None => Arc::new(record(path, format, line_size, &|| false)?),
             };
             loaded.push((path, Arc::clone(&recording)));
             programs.push(Recorded { name: path.display().to_string(), recording, mix });
@@ -99,9 +76,17 @@ impl TraceArgs {
     }
 }
 
+/// References from one look at whether to stop to the next.
+const LOOK: u64 = 1 << 16;
+
 /// Reads a trace to its end. Objects, which have no addresses, become lines in the order of first touch.
-fn record(path: &Path, format: TraceFormat, line_size: LineSize) -> Result<Recording, Failure> {
-    let failed = |problem: String| Failure::Run(format!("{}: {problem}", path.display()));
+pub(crate) fn record(
+    path: &Path,
+    format: TraceFormat,
+    line_size: LineSize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Recording, Failure> {
+    let failed = |problem: String| Failure::Run(format!("{}: {problem}", name_of(path)));
     let mut trace = TraceFile::open(path, format)?.stream;
     let mut recorder = Recorder::new(line_size);
     let mut objects = format.names_objects().then(LineIds::new);
@@ -110,6 +95,9 @@ fn record(path: &Path, format: TraceFormat, line_size: LineSize) -> Result<Recor
         match &mut objects {
             Some(objects) => recorder.reference(u64::from(objects.id(Line(access.address)).0), access.kind),
             None => recorder.access(&access),
+        }
+        if recorder.references() % LOOK == 0 && stop() {
+            break;
         }
     }
     recorder.finish().map_err(|error| failed(error.to_string()))
@@ -122,11 +110,6 @@ pub fn trace_formats() -> impl TypedValueParser<Value = TraceFormat> {
 }
 
 fn mix(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(mix) if mix.is_finite() && mix > 0.0 && mix.recip().is_finite() => Ok(mix),
-        _ => {
-            Err("give a finite number of memory accesses per instruction above 0, for example 0.35"
-                .to_owned())
-        }
-    }
+    let wanted = "give a finite number of memory accesses per instruction above 0, for example 0.35";
+    number(text, |mix| mix > 0.0 && mix.recip().is_finite(), wanted)
 }

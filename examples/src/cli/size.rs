@@ -2,59 +2,31 @@
 
 use reuse_sampler::{CacheLines, LineSize};
 
-/// Why a size was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SizeError {
-    /// It is not a number with a known unit.
-    #[error("{text:?} is not a size: write bytes as 4096, 64K, 64KiB, 1MiB or 2G (powers of 1024)")]
-    Unparsable {
-        /// What was written.
-        text: String,
-    },
-    /// It is more than 2^63 bytes.
-    #[error("{text:?} is too large: the limit is 2^63 bytes")]
-    TooLarge {
-        /// What was written.
-        text: String,
-    },
-    /// It is zero.
-    #[error("{text:?}: a cache of no bytes misses every access; give at least one line")]
-    Zero {
-        /// What was written.
-        text: String,
-    },
-    /// It is not a whole number of lines.
-    #[error("{bytes} bytes is not a whole number of {line}-byte lines; give a multiple of {line}")]
-    NotAMultiple {
-        /// The size in bytes.
-        bytes: u64,
-        /// The line size in bytes.
-        line: u32,
-    },
-}
+use super::Failure;
 
 /// Reads a size in bytes, greater than zero.
 ///
 /// # Errors
-/// [`SizeError`] naming the text.
-pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
+/// A sentence that names the text.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
+    let unparsable =
+        || format!("{text:?} is not a size: write bytes as 4096, 64K, 64KiB, 1MiB or 2G (powers of 1024)");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let shift = match text[digits..].trim_start() {
         "" | "B" => 0,
         "K" | "k" | "KiB" | "KB" | "kB" => 10,
         "M" | "MiB" | "MB" => 20,
         "G" | "GiB" | "GB" => 30,
-        _ => return Err(SizeError::Unparsable { text: text.to_owned() }),
+        _ => return Err(unparsable()),
     };
     if digits == 0 {
-        return Err(SizeError::Unparsable { text: text.to_owned() });
+        return Err(unparsable());
     }
-    let too_large = || SizeError::TooLarge { text: text.to_owned() };
+    let too_large = || format!("{text:?} is too large: the limit is 2^63 bytes");
     let number: u64 = text[..digits].parse().map_err(|_| too_large())?;
     match number.checked_mul(1 << shift).filter(|&bytes| bytes <= 1 << 63) {
-        Some(0) => Err(SizeError::Zero { text: text.to_owned() }),
+        Some(0) => Err(format!("{text:?}: a cache of no bytes misses every access; give at least one line")),
         Some(bytes) => Ok(bytes),
         None => Err(too_large()),
     }
@@ -63,13 +35,15 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
 /// Cache sizes in lines, ascending and without repetition, from sizes in bytes.
 ///
 /// # Errors
-/// [`SizeError::NotAMultiple`] for a size that is not a whole number of lines.
-pub fn cache_sizes(bytes: &[u64], line_size: LineSize) -> Result<Vec<CacheLines>, SizeError> {
+/// [`Failure::Usage`] for a size that is not a whole number of lines.
+pub fn cache_sizes(bytes: &[u64], line_size: LineSize) -> Result<Vec<CacheLines>, Failure> {
     let line = line_size.bytes();
     let mut sizes = Vec::with_capacity(bytes.len());
     for &bytes in bytes {
         if bytes % u64::from(line) != 0 {
-            return Err(SizeError::NotAMultiple { bytes, line });
+            return Err(Failure::Usage(format!(
+                "{bytes} bytes is not a whole number of {line}-byte lines; give a multiple of {line}"
+            )));
         }
         sizes.push(CacheLines(bytes / u64::from(line)));
     }
@@ -99,14 +73,18 @@ mod tests {
     #[test]
     fn bad_sizes_are_named() {
         for text in ["", "K", "4X", "-4K", "1.5M", "4Ki"] {
-            assert_eq!(parse_bytes(text), Err(SizeError::Unparsable { text: text.to_owned() }));
+            assert!(parse_bytes(text).unwrap_err().starts_with(&format!("{text:?} is not a size")));
         }
-        assert_eq!(parse_bytes("0K"), Err(SizeError::Zero { text: "0K".to_owned() }));
+        assert!(parse_bytes("0K").unwrap_err().starts_with("\"0K\": a cache of no bytes"));
         for text in ["99999999999999999999", "18446744073709551615K"] {
-            assert_eq!(parse_bytes(text), Err(SizeError::TooLarge { text: text.to_owned() }));
+            assert!(parse_bytes(text).unwrap_err().starts_with(&format!("{text:?} is too large")));
         }
-        let refused = cache_sizes(&[128, 100], LineSize::B64);
-        assert_eq!(refused, Err(SizeError::NotAMultiple { bytes: 100, line: 64 }));
-        assert_eq!(cache_sizes(&[128, 64, 128], LineSize::B64), Ok(vec![CacheLines(1), CacheLines(2)]));
+        let refused = cache_sizes(&[128, 100], LineSize::B64).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "100 bytes is not a whole number of 64-byte lines; give a multiple of 64"
+        );
+        assert_eq!(refused.status(), crate::cli::USAGE);
+        assert_eq!(cache_sizes(&[128, 64, 128], LineSize::B64).unwrap(), [CacheLines(1), CacheLines(2)]);
     }
 }

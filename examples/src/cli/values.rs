@@ -15,20 +15,20 @@ pub trait ByName: ValueEnum {
 
 impl<T: ValueEnum> ByName for T {}
 
+/// A finite number that `allowed` accepts; `wanted` says which ones those are.
+pub(crate) fn number(text: &str, allowed: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok();
+    value.filter(|&value| value.is_finite() && allowed(value)).ok_or_else(|| wanted.to_owned())
+}
+
 /// A finite number above 0.
 pub(crate) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("give a finite number above 0".to_owned()),
-    }
+    number(text, |value| value > 0.0, "give a finite number above 0")
 }
 
 /// A finite number of at least 0.
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("give a finite number of at least 0".to_owned()),
-    }
+    number(text, |value| value >= 0.0, "give a finite number of at least 0")
 }
 
 /// The share of accesses to sample, above 0 and at most 1.
@@ -44,6 +44,6 @@ pub(crate) fn sample_rate(text: &str) -> Result<f64, String> {
 
 /// The size of a cache line.
 pub(crate) fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = parse_bytes(text)?;
     LineSize::new(u32::try_from(bytes).unwrap_or(u32::MAX)).map_err(|error| error.to_string())
 }

@@ -16,51 +16,23 @@ pub use traced::{Merged, Traced};
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reuse_sampler::trace::{TraceFormat, TraceReader};
 
+use crate::cli::Failure;
+
 /// A trace that is about to be read.
 pub type TraceStream = TraceReader<Box<dyn Read + Send>>;
-
-/// Why a trace cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TraceOpenError {
-    /// The file cannot be opened or its first bytes cannot be read.
-    #[error("{path}: {source}", path = path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// It is compressed in a way that is not read.
-    #[error("{path}: {what} is not read: decompress it first (gzip, bzip2, xz and zstd are read)", path = path.display())]
-    Compression {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
-    /// Neither a flag nor the name gives the format.
-    #[error("cannot determine the format of {path} from its name: give --format {formats}", path = path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The formats there are.
-        formats: String,
-    },
-}
 
 /// The format by the extension of a file's name, without that of a compression: `trace.din.xz` is din, and
 /// `trace.oracleGeneral.bin.zst` is oracle-general.
 ///
 /// # Errors
-/// [`TraceOpenError::Format`] if the extension is of no format.
-pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
+/// [`Failure::Usage`] if the extension is of no format.
+pub fn format_of(path: &Path) -> Result<TraceFormat, Failure> {
     let mut plain = path.to_owned();
     if has_extension(path, &["bz2", "gz", "xz", "zst"]) {
         plain.set_extension("");
@@ -74,8 +46,16 @@ pub fn format_of(path: &Path) -> Result<TraceFormat, TraceOpenError> {
     let extension = plain.extension().and_then(|extension| extension.to_str());
     extension.and_then(TraceFormat::named).ok_or_else(|| {
         let names: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
-        TraceOpenError::Format { path: path.to_owned(), formats: one_of(&names) }
+        let (path, formats) = (path.display(), one_of(&names));
+        Failure::Usage(format!(
+            "cannot determine the format of {path} from its name: give --format {formats}"
+        ))
     })
+}
+
+/// What an input file is called.
+pub fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// `a, b or c`.
@@ -115,9 +95,9 @@ impl InputFile {
     /// Opens `path`, or standard input for `-`.
     ///
     /// # Errors
-    /// [`TraceOpenError`] if it cannot be opened, or is compressed in a way that is not read.
-    pub fn open(path: &Path) -> Result<Self, TraceOpenError> {
-        let failed = |source| TraceOpenError::Open { path: path.to_owned(), source };
+    /// [`Failure::Run`] if it cannot be opened, or is compressed in a way that is not read.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
         let (input, bytes): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
             (Box::new(io::stdin()), None)
         } else {
@@ -134,8 +114,11 @@ impl InputFile {
         let mut head = Vec::new();
         input.by_ref().take(compression::HEAD).read_to_end(&mut head).map_err(failed)?;
         let compression = Compression::of(&head);
-        let reader = decompress(compression, Cursor::new(head).chain(input))
-            .map_err(|what| TraceOpenError::Compression { path: path.to_owned(), what })?;
+        let refused = |what| {
+            let remedy = "decompress it first (gzip, bzip2, xz and zstd are read)";
+            Failure::Run(format!("{}: {what} is not read: {remedy}", path.display()))
+        };
+        let reader = decompress(compression, Cursor::new(head).chain(input)).map_err(refused)?;
         Ok(Self { reader, read, bytes })
     }
 }
@@ -155,7 +138,7 @@ impl TraceFile {
     ///
     /// # Errors
     /// As [`InputFile::open`].
-    pub fn open(path: &Path, format: TraceFormat) -> Result<Self, TraceOpenError> {
+    pub fn open(path: &Path, format: TraceFormat) -> Result<Self, Failure> {
         let InputFile { reader, read, bytes } = InputFile::open(path)?;
         Ok(Self { stream: TraceReader::new(format, reader), read, bytes })
     }

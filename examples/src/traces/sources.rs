@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use reuse_sampler::LineSize;
 use reuse_sampler::replay::EventSource;
 use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
 
-use super::{TraceFile, format_of, notes_on, trace_program};
+use super::{TraceFile, format_of, name_of, notes_on, trace_program};
 use crate::cli::{Failure, Watch, trace_formats};
-use crate::target::{Backend, TargetError, command_name};
-use crate::workloads::{Sink, Workload};
+use crate::target::{Backend, command_name, embedded_workload};
+use crate::workloads::Sink;
 
 /// Events between two looks at the interrupt flag.
 const LOOK: u64 = 1 << 16;
@@ -139,8 +139,7 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Self::Workload(name, _) => name.clone(),
-            Self::Trace(path, _) if path == Path::new("-") => "standard input".to_owned(),
-            Self::Trace(path, _) => path.display().to_string(),
+            Self::Trace(path, _) => name_of(path),
             Self::Program(command) => command_name(command),
         }
     }
@@ -158,13 +157,12 @@ impl Source {
         let name = self.name();
         match self {
             Self::Workload(workload, scale) => {
-                let workload = Workload::by_name(workload, limits.seed, *scale)
-                    .ok_or_else(|| Failure::usage(TargetError::Workload { name: workload.clone() }))?;
+                let workload = embedded_workload(workload, limits.seed, *scale)?;
                 let stopped = drive(&mut workload.events()?, &name, sink, limits)?;
                 Ok(RunEnd { stopped, notes: Vec::new() })
             }
             Self::Trace(path, format) => {
-                let format = format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage)?;
+                let format = format.map_or_else(|| format_of(path), Ok)?;
                 let file = TraceFile::open(path, format)?;
                 match file.stream.content(limits.line_size) {
                     Ok(TraceContent::Accesses(mut stream)) => {

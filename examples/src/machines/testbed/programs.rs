@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reuse_sampler::replay::Event;
-use reuse_sampler::{Access, AccessKind, LineSize};
+use reuse_sampler::{AccessKind, LineSize};
 
 use crate::machines::chip::{ChipError, Player, Program, Recorder, Recording, Reference};
 use crate::machines::random;
@@ -56,6 +56,8 @@ impl Program for Micro {
 /// A recorded program.
 #[derive(Clone, Debug)]
 pub struct Recorded {
+    /// What it is called.
+    pub name: String,
     /// Its references.
     pub recording: Arc<Recording>,
     /// References per instruction.
@@ -63,25 +65,21 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Records accesses, of which `mix` are made per instruction.
+    /// A recording of which `mix` accesses are made per instruction.
     ///
     /// # Errors
-    /// [`ChipError::NoAccesses`] if there are none, [`ChipError::Timing`] unless `mix` is finite and above 0.
-    pub fn new(
-        accesses: impl IntoIterator<Item = Access>,
-        line_size: LineSize,
-        mix: f64,
-    ) -> Result<Self, ChipError> {
-        let recording = Arc::new(Recording::new(accesses, line_size)?);
+    /// [`ChipError::Timing`] unless `mix` is finite and above 0.
+    pub fn new(name: String, recording: Recording, mix: f64) -> Result<Self, ChipError> {
+        let recording = Arc::new(recording);
         Player::new(Arc::clone(&recording), mix)?;
-        Ok(Self { recording, mix })
+        Ok(Self { name, recording, mix })
     }
 
     /// Records an embedded workload, with its own mix.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn workload(workload: &Workload, line_size: LineSize) -> Result<Self, ChipError> {
+    /// [`ChipError::NoAccesses`] if it makes no access.
+    pub fn workload(name: &str, workload: &Workload, line_size: LineSize) -> Result<Self, ChipError> {
         let mut instructions = 0_u64;
         let mut recorder = Recorder::new(line_size);
         workload.run(&mut |event| match event {
@@ -89,10 +87,9 @@ impl Recorded {
             Event::Block { instructions: more, .. } => instructions += u64::from(more),
             _ => {}
         });
-        let recording = Arc::new(recorder.finish()?);
+        let recording = recorder.finish()?;
         let mix = recording.references() as f64 / instructions.max(1) as f64;
-        Player::new(Arc::clone(&recording), mix)?;
-        Ok(Self { recording, mix })
+        Self::new(name.to_owned(), recording, mix)
     }
 
     /// A player at the beginning.

@@ -13,9 +13,8 @@ use serde::Serialize;
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
 use crate::cli::{CommandLine, Common, Failure};
 use crate::report::Table;
-use crate::target::Backend;
+use crate::target::{Backend, embedded_workload};
 use crate::traces::{TraceFile, format_of, trace_program};
-use crate::workloads::Workload;
 
 /// Compares the cache models with exact simulation, on recorded traces and embedded workloads.
 ///
@@ -145,15 +144,12 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     let folder = args.common.folder()?;
     let mut traces = Vec::new();
     for path in &args.traces {
-        let format = format_of(path).map_err(Failure::usage)?;
-        let mut file = TraceFile::open(path, format)?;
+        let mut file = TraceFile::open(path, format_of(path)?)?;
         let stream = Stream::read(&mut file.stream, args.limit, args.common.seed)?;
         traces.push(compare(path.display().to_string(), &stream, &settings, args)?);
     }
     for name in &args.workload {
-        let unknown = || Failure::usage(format!("no embedded workload is called {name:?}"));
-        let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(unknown)?;
-        let mut events = workload.events()?;
+        let mut events = embedded_workload(name, args.common.seed, 1)?.events()?;
         let stream = Stream::read(&mut events, args.limit, args.common.seed)?;
         traces.push(compare(name.clone(), &stream, &settings, args)?);
     }

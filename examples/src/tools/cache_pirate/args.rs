@@ -8,7 +8,7 @@ use clap::Parser;
 use reuse_sampler::LineSize;
 use reuse_sampler::trace::TraceFormat;
 
-use crate::cli::values::positive;
+use crate::cli::values::{number, positive};
 use crate::cli::{CommandLine, Common, Failure, parse_bytes, trace_formats};
 use crate::machines::chip::{CacheSettings, ChipSettings, Policy, PrefetcherSettings};
 
@@ -247,10 +247,7 @@ impl Args {
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
-    positive(text)
-        .ok()
-        .filter(|&value| value <= 1.0)
-        .ok_or_else(|| "give a number above 0 and up to 1".into())
+    number(text, |value| value > 0.0 && value <= 1.0, "give a number above 0 and up to 1")
 }
 
 fn threads(text: &str) -> Result<Threads, String> {

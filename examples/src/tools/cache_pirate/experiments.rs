@@ -142,7 +142,7 @@ fn all(
         {
             break;
         }
-        let program = Recorded::workload(&workload, LineSize::B64)?;
+        let program = Recorded::workload(name, &workload, LineSize::B64)?;
         for (policy_name, policy) in policies {
             let mut settings = scaled_nehalem(cache, policy)?;
             if args.asks_for(Experiment::Kernels) {

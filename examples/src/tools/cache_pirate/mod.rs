@@ -18,7 +18,7 @@ use cache_pirate::resctrl::{Confined, ResctrlFiles, UNMONITORED_WALKS};
 use cache_pirate::{CacheCurve, Evidence, Measurements, PirateError, Testbed};
 
 use self::report::Report;
-use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::cli::{Failure, INTERRUPTED, Watch, ended, interrupt_flag};
 use crate::report::bytes;
 
 /// A curve and where it comes from.
@@ -134,10 +134,5 @@ pub fn run_until(
         |out| report.write_table(out),
         out,
     )?;
-    if incomplete {
-        // A message that nobody reads is no failure.
-        let _ = writeln!(messages, "cache_pirate: interrupted; the curve shows what was measured until then");
-        return Ok(INTERRUPTED);
-    }
-    Ok(0)
+    Ok(ended(incomplete, "cache_pirate", "the curve shows what was measured", messages))
 }

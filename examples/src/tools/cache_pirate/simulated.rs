@@ -1,21 +1,18 @@
 //! A trace or an embedded workload on the simulated chip.
 
-use std::path::Path;
-
 use cache_pirate::{SharedCache, Testbed, Threads, measure};
-use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{Access, LineSize};
+use reuse_sampler::LineSize;
 
 use super::args::{Args, Mechanism};
 use super::watched::Watched;
 use super::{Measured, confined_remarks, mechanism, nothing};
-use crate::cli::{Failure, Watch};
+use crate::cli::{Failure, Watch, record};
 use crate::machines::chip::CoreSettings;
 use crate::machines::resctrl::{Features, Kernel};
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::{PirateCore, SimulatedTestbed, divided};
-use crate::traces::{TraceFile, format_of};
-use crate::workloads::{NAMES, Workload};
+use crate::target::embedded_workload;
+use crate::traces::{format_of, name_of};
 
 /// Cores for the pirate where their number is not given: with the target's a quad-core, as in the paper.
 const PIRATE_CORES: usize = 3;
@@ -90,38 +87,12 @@ fn interval(program: &Recorded, cache: SharedCache) -> f64 {
 fn program(args: &Args, watch: &Watch<'_>) -> Result<(String, Recorded), Failure> {
     let line_size = LineSize::B64;
     if let Some(path) = &args.trace {
-        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
-        let format = args.format.map_or_else(|| format_of(path), Ok).map_err(Failure::usage)?;
-        let trace = TraceFile::open(path, format)?;
-        let accesses =
-            accesses(trace.stream, watch).map_err(|error| Failure::Run(format!("{name}: {error}")))?;
-        if accesses.is_empty() {
-            return Err(Failure::Run(format!("{name}: no memory access was seen")));
-        }
-        let recorded = Recorded::new(accesses, line_size, args.mix).map_err(Failure::usage)?;
-        return Ok((name, recorded));
+        let format = args.format.map_or_else(|| format_of(path), Ok)?;
+        let recording = record(path, format, line_size, &|| watch.is_interrupted())?;
+        let recorded = Recorded::new(name_of(path), recording, args.mix).map_err(Failure::usage)?;
+        return Ok((recorded.name.clone(), recorded));
     }
     let name = &args.workload;
-    let workload = Workload::by_name(name, args.common.seed, 1).ok_or_else(|| {
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
-    })?;
-    let recorded = Recorded::workload(&workload, line_size)?;
+    let recorded = Recorded::workload(name, &embedded_workload(name, args.common.seed, 1)?, line_size)?;
     Ok((format!("{name} (embedded)"), recorded))
-}
-
-fn accesses(
-    mut source: impl EventSource,
-    watch: &Watch<'_>,
-) -> Result<Vec<Access>, reuse_sampler::SamplerError> {
-    let mut accesses = Vec::new();
-    while let Some(event) = source.next_event()? {
-        if let Event::Access(access) = event {
-            accesses.push(access);
-            if accesses.len() % (1 << 16) == 0 && watch.is_interrupted() {
-                break;
-            }
-        }
-    }
-    Ok(accesses)
 }

@@ -16,7 +16,7 @@ pub use args::{Args, Experiment};
 use serde_json::json;
 
 use self::experiments::Setting;
-use crate::cli::{Failure, INTERRUPTED, interrupt_flag};
+use crate::cli::{Failure, ended, interrupt_flag};
 use crate::output::OutputDir;
 use crate::report::STYLE;
 use crate::report::Table;
@@ -98,12 +98,7 @@ pub fn run_until(
         |out| tables.iter().try_for_each(|table| writeln!(out, "{}", table.text())),
         out,
     )?;
-    if incomplete {
-        // A message that nobody reads is no failure.
-        let _ = writeln!(messages, "compare_detectors: interrupted; the tables show the windows until then");
-        return Ok(INTERRUPTED);
-    }
-    Ok(0)
+    Ok(ended(incomplete, "compare_detectors", "the tables show the windows", messages))
 }
 
 fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result<(), Failure> {

@@ -2,8 +2,7 @@
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use reuse_sampler::replay::{Event, EventSource, ReplayOptions, ReplaySampler, WindowLength};
@@ -18,8 +17,8 @@ use super::Stopped;
 use super::args::{Args, From, To};
 use super::perf::SampledAccesses;
 use super::profile::write_profile;
-use crate::cli::{ByName, Failure, Progress};
-use crate::traces::{BytesRead, InputFile};
+use crate::cli::{ByName, Failure, Watch};
+use crate::traces::{InputFile, name_of};
 
 /// Events between two looks at the interrupt flag.
 const BATCH: u64 = 1 << 14;
@@ -33,14 +32,12 @@ const PERF_WINDOW: u64 = 100_000;
 /// A file to be converted, and how.
 pub(super) struct Job<'a> {
     args: &'a Args,
-    interrupted: &'a AtomicBool,
     name: String,
     from: &'static str,
     input: Input,
     line_size: LineSize,
     plan: ReusePlan,
-    read: BytesRead,
-    progress: Progress,
+    watch: Watch<'a>,
 }
 
 type Stream = Box<dyn Read + Send>;
@@ -105,19 +102,14 @@ impl Converted {
     }
 }
 
-/// What people call an input.
-pub(super) fn name_of(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
-}
-
 impl<'a> Job<'a> {
     /// Opens the input and checks that what is in it can become what is asked for.
     pub(super) fn open(args: &'a Args, from: From, interrupted: &'a AtomicBool) -> Result<Self, Failure> {
         let name = name_of(&args.input);
         let plan = args.plan()?;
         let line_size = from.trace().map_or(Ok(LineSize::B64), |format| args.line_size(format))?;
-        let file = InputFile::open(&args.input).map_err(Failure::run)?;
-        let progress = Progress::over(file.bytes);
+        let file = InputFile::open(&args.input)?;
+        let watch = Watch::over(interrupted, file.bytes, &file.read);
         let input = match from.trace() {
             Some(format) => {
                 let content = TraceReader::new(format, file.reader).content(line_size);
@@ -153,7 +145,7 @@ impl<'a> Job<'a> {
                 args.to.name()
             )));
         }
-        Ok(Self { args, interrupted, name, from, input, line_size, plan, read: file.read, progress })
+        Ok(Self { args, name, from, input, line_size, plan, watch })
     }
 
     /// Converts all there is, or until the limit or an interrupt.
@@ -212,11 +204,6 @@ impl<'a> Job<'a> {
         Failure::Run(format!("{}: {error}", self.name))
     }
 
-    fn goes_on(&self, count: u64, what: &str) -> bool {
-        self.progress.show(self.read.get(), count, what);
-        !self.interrupted.load(Ordering::Relaxed)
-    }
-
     /// Hands each event to `write`.
     fn events(
         &self,
@@ -242,7 +229,7 @@ impl<'a> Job<'a> {
                 }
                 if until_look == 0 {
                     until_look = BATCH;
-                    if !self.goes_on(converted.accesses, "accesses") {
+                    if !self.watch.goes_on(converted.accesses, "accesses") {
                         converted.incomplete = true;
                         return ControlFlow::Break(Ok(()));
                     }
@@ -269,7 +256,7 @@ impl<'a> Job<'a> {
             let ended = converted.incomplete || converted.limited;
             let count = take(&window, &mut converted)?;
             if !ended {
-                converted.incomplete = !self.goes_on(count, what);
+                converted.incomplete = !self.watch.goes_on(count, what);
                 converted.limited = !converted.incomplete && count >= limit;
                 if converted.incomplete || converted.limited {
                     sampler.stop().map_err(|error| self.failed(&error))?;

@@ -16,6 +16,7 @@ use self::args::To;
 use self::convert::{Converted, Job};
 use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
 use crate::output::OutputDir;
+use crate::traces::name_of;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
 ///
@@ -125,7 +126,7 @@ fn report_result(
 ) -> Result<(), Failure> {
     if args.common.json && file.is_some() {
         let summary = Summary {
-            source: convert::name_of(&args.input),
+            source: name_of(&args.input),
             from: converted.from,
             to: args.to.name(),
             file,

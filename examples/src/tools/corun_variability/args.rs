@@ -11,7 +11,7 @@ use cachesharing::Method;
 use super::ground::Ground;
 use super::solo::Curves;
 use super::ways::PolicyName;
-use crate::cli::values::sample_rate;
+use crate::cli::values::{number, sample_rate};
 use crate::cli::{ChipArgs, CommandLine, Common, Failure, Replacement, TraceArgs, parse_bytes};
 use crate::target::Backend;
 
@@ -344,22 +344,13 @@ impl Model {
 }
 
 fn percents(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > -100.0 => Ok(value),
-        _ => Err("give a number of per cent, for example 10".to_owned()),
-    }
+    number(text, |value| value > -100.0, "give a number of per cent, for example 10")
 }
 
 fn confidence(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
-        _ => Err("give a number between 0 and 1, for example 0.95".to_owned()),
-    }
+    number(text, |value| value > 0.0 && value < 1.0, "give a number between 0 and 1, for example 0.95")
 }
 
 fn threshold(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.0..=2.0).contains(&value) => Ok(value),
-        _ => Err("give a number from 0 to 2, for example 0.05 for 5 %".to_owned()),
-    }
+    number(text, |value| (0.0..=2.0).contains(&value), "give a number from 0 to 2, for example 0.05 for 5 %")
 }

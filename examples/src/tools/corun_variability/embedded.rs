@@ -3,12 +3,10 @@
 //!
 //! Lengths differ by a factor of up to four, so that some targets see all of an interferer and some only part of it.
 
-use std::sync::Arc;
-
 use reuse_sampler::LineSize;
 
-use crate::cli::{Failure, Recorded};
-use crate::machines::testbed::programs::Recorded as Recording;
+use crate::cli::Failure;
+use crate::machines::testbed::programs::Recorded;
 use crate::workloads::{Kernel, Segment, Workload};
 
 /// The programs: name, what it is, whether it interferes in an evaluation.
@@ -44,12 +42,7 @@ pub(super) fn program(name: &str, bytes: u64, line_size: LineSize, seed: u64) ->
         let names: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
         Failure::Usage(format!("no embedded program {name:?}: there are {}", names.join(", ")))
     })?;
-    recorded(name, &Workload::new(segments, seed), line_size)
-}
-
-fn recorded(name: &str, workload: &Workload, line_size: LineSize) -> Result<Recorded, Failure> {
-    let recorded = Recording::workload(workload, line_size)?;
-    Ok(Recorded { name: name.to_owned(), recording: Arc::clone(&recorded.recording), mix: recorded.mix })
+    Ok(Recorded::workload(name, &Workload::new(segments, seed), line_size)?)
 }
 
 /// The steady program of that name, for a shared cache of `bytes`.
@@ -69,7 +62,7 @@ pub(super) fn steady(name: &str, bytes: u64, line_size: LineSize, seed: u64) -> 
         "join" => (Kernel::HashJoin { build: items(56), probe: visits / 8 }, 1),
         _ => (Kernel::BTree { keys: items(50), lookups: visits / 8 }, 1),
     };
-    recorded(name, &Workload::kernel(kernel, repeat, seed), line_size)
+    Ok(Recorded::workload(name, &Workload::kernel(kernel, repeat, seed), line_size)?)
 }
 
 /// Kernels whose working sets lie between a small part and several times a cache of `bytes`.

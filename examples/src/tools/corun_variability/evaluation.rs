@@ -12,7 +12,8 @@ use super::figures::sorted;
 use super::ground::Ground;
 use super::predict::{ByMethod, Question};
 use super::{embedded, go_on, reference};
-use crate::cli::{ByName, Failure, Recorded, Watch};
+use crate::cli::{ByName, Failure, Watch};
+use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputDir;
 use crate::report::{Panel, Table, draw_panels, percent, write_document};
 

@@ -2,8 +2,9 @@
 
 use cachesharing::{MemoryLimit, SharedCache};
 
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+use crate::machines::testbed::programs::Recorded;
 
 /// The chip and how programs are played on it.
 #[derive(Clone, Debug)]

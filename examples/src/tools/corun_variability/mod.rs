@@ -42,7 +42,8 @@ use self::args::{Experiment, PredictArgs, Task};
 use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
-use crate::cli::{Failure, INTERRUPTED, Recorded, Watch, interrupt_flag};
+use crate::cli::{Failure, Watch, ended, interrupt_flag};
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::available;
 use crate::report::bytes;
 
@@ -107,16 +108,16 @@ fn predict_until(
     let folder = args.common.folder()?;
     if args.evaluate {
         let whole = evaluation::evaluate(args, ground(args)?, threads(args), folder.as_ref(), watch, out)?;
-        return Ok(ended(whole, "pairs", messages));
+        return Ok(ended(!whole, "corun_variability", "the pairs are those finished", messages));
     }
     match args.experiment {
         Some(Experiment::Windows) => {
             let whole = single::experiment(args, &ground(args)?, threads(args), watch, out)?;
-            return Ok(ended(whole, "windows", messages));
+            return Ok(ended(!whole, "corun_variability", "the windows are those finished", messages));
         }
         Some(Experiment::Cliffs) => {
             let whole = cliffs::experiment(args, &ground(args)?, threads(args), watch, out)?;
-            return Ok(ended(whole, "groups", messages));
+            return Ok(ended(!whole, "corun_variability", "the groups are those finished", messages));
         }
         None => {}
     }
@@ -129,22 +130,7 @@ fn predict_until(
         |out| tables::write(args, &found, folder.as_ref(), out),
         out,
     )?;
-    if found.interrupted {
-        // A message that nobody reads is no failure.
-        let _ = writeln!(messages, "corun_variability: interrupted; the simulated runs are those until then");
-        return Ok(INTERRUPTED);
-    }
-    Ok(0)
-}
-
-/// The exit status of what told all of its results, or those `what` that were finished.
-fn ended(whole: bool, what: &str, messages: &mut dyn Write) -> u8 {
-    if whole {
-        return 0;
-    }
-    // A message that nobody reads is no failure.
-    let _ = writeln!(messages, "corun_variability: interrupted; the {what} are those finished until then");
-    INTERRUPTED
+    Ok(ended(found.interrupted, "corun_variability", "the simulated runs are those", messages))
 }
 
 /// Ends what has nothing to tell yet.

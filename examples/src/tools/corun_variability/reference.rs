@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 
 use super::ground::Ground;
 use crate::cli::Failure;
-use crate::cli::Recorded;
 use crate::machines::chip::{Chip, Counters, Event, Player};
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::in_order;
 
 /// What the target's pass took.

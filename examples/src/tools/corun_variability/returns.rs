@@ -4,8 +4,9 @@ use cachesharing::ReuseTimes;
 use reuse_sampler::{Line, SetReuseCounter};
 
 use super::Ground;
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry};
+use crate::machines::testbed::programs::Recorded;
 
 /// Looks at how evenly lines lie over the sets, in a window: at least so many, and one for as many accesses as the cache
 /// has lines.

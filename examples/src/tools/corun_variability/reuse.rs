@@ -8,9 +8,10 @@ use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
 
 use super::Ground;
 use super::solo::SoloWindow;
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::guided::AddressHasher;
 use crate::machines::testbed::modelled::modelled_curve;
+use crate::machines::testbed::programs::Recorded;
 
 /// The curve of each window of a program that has run once before.
 pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<SoloWindow>, Failure> {

@@ -17,7 +17,8 @@ use super::args::{Model, PredictArgs};
 use super::ground::Ground;
 use super::predict::sharing_model;
 use super::{embedded, go_on, reference, solo};
-use crate::cli::{Failure, Recorded, Watch};
+use crate::cli::{Failure, Watch};
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::in_order;
 use crate::report::{Table, bytes, percent};
 

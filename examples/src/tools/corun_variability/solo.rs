@@ -14,8 +14,8 @@ use super::Ground;
 use super::returns::reuse_times;
 use super::reuse::by_statstack;
 use crate::cli::Failure;
-use crate::cli::Recorded;
 use crate::machines::chip::{Chip, Counters};
+use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::{PirateCore, SimulatedTestbed};
 use crate::parallel::in_order;
 

@@ -1,14 +1,13 @@
 //! Streams of accesses drawn at random: shapes and sizes that no constant was chosen on, many of them near a cliff.
 
-use std::sync::Arc;
-
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use reuse_sampler::LineSize;
 
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::Recording;
+use crate::machines::testbed::programs::Recorded;
 
 /// Accesses of a stream, per line of the shared cache.
 const LENGTH: u64 = 24;
@@ -69,5 +68,5 @@ pub(super) fn stream(number: u64, seed: u64, lines: u64, line_size: LineSize) ->
     });
     let recording = Recording::of_lines(accesses, line_size)?;
     let name = format!("{number}: {shape:?} {part:.2}").to_lowercase();
-    Ok(Recorded { name, recording: Arc::new(recording), mix })
+    Ok(Recorded::new(name, recording, mix)?)
 }

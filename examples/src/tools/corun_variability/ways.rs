@@ -9,7 +9,8 @@ use super::ground::Ground;
 use super::predict::{Question, sharing_model};
 use super::reference;
 use super::tables::slower;
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
+use crate::machines::testbed::programs::Recorded;
 
 /// How ways are given out: the names of the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

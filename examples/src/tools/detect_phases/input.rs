@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use phase_detect::signature::read_csv;
 use phase_detect::simpoint::BlockVector;
@@ -11,9 +11,9 @@ use reuse_sampler::trace::BbWindows;
 use reuse_sampler::{Sampler, Window, WindowPlan};
 
 use super::args::Args;
-use crate::cli::{Failure, Progress};
+use crate::cli::{Failure, Watch};
 use crate::target::{EMBEDDED_WINDOW, Outcome, PROGRAM_WINDOW, Target, TargetOptions};
-use crate::traces::InputFile;
+use crate::traces::{InputFile, name_of};
 
 /// One window as it comes in.
 pub struct Observed {
@@ -64,31 +64,27 @@ pub fn each_window(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Res
     run(args, interrupted, take)
 }
 
-fn name_of(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
-}
-
 /// The windows of a `.bb` file, each as soon as it is read: the file may be longer than memory.
 fn block_vectors(path: &Path, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
     let name = name_of(path);
     let input = InputFile::open(path)?;
-    let progress = Progress::over(input.bytes);
+    let watch = Watch::over(interrupted, input.bytes, &input.read);
     let mut windows = BbWindows::new(input.reader);
     let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{name}: {error}"));
     let mut incomplete = false;
     while let Some(window) = windows.next_window(&WindowPlan::count_only()).map_err(|e| failed(&e))? {
-        progress.show(input.read.get(), window.index.0 + 1, "windows");
+        let goes_on = watch.goes_on(window.index.0 + 1, "windows");
         let blocks = blocks(&window).map_err(|e| failed(&e))?;
         let seen = Seen::Blocks(blocks);
         if !take(Observed::new(&window, seen))? {
             break;
         }
-        if interrupted.load(Ordering::Relaxed) {
+        if !goes_on {
             incomplete = true;
             break;
         }
     }
-    drop(progress);
+    watch.clear();
     Ok(Ended { name, incomplete, interrupted: incomplete, outcome: Outcome::Unknown, target: None })
 }
 
@@ -105,19 +101,13 @@ fn ready_signatures(
 ) -> Result<Ended, Failure> {
     let name = name_of(path);
     let input = InputFile::open(path)?;
-    let progress = Progress::over(input.bytes);
-    let show = |lines| progress.show(input.read.get(), lines, "lines");
-    let mut reader = WholeLines {
-        input: BufReader::with_capacity(1 << 16, input.reader),
-        interrupted,
-        ended: false,
-        lines: 0,
-        show,
-    };
+    let watch = Watch::over(interrupted, input.bytes, &input.read);
+    let input = BufReader::with_capacity(1 << 16, input.reader);
+    let mut reader = WholeLines { input, watch, ended: false, lines: 0 };
     let failed = |error: phase_detect::Error| Failure::Run(format!("{name}: {error}"));
     let signatures = read_csv(&mut reader, kind).map_err(failed)?;
     let incomplete = reader.ended;
-    drop(progress);
+    drop(reader);
     if signatures.is_empty() && !incomplete {
         return Err(failed(phase_detect::Error::NoWindows));
     }
@@ -146,7 +136,7 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
     } else {
         Target::program(&args.program, options)?
     };
-    let progress = Progress::over(None);
+    let watch = Watch::new(interrupted);
     let plan = WindowPlan::count_only();
     let mut stopped = false;
     let mut windows = 0;
@@ -156,12 +146,12 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
             Err(_) => true,
             Ok(blocks) => {
                 windows += 1;
-                progress.show(0, windows, "windows");
+                watch.goes_on(windows, "windows");
                 let seen = Seen::Blocks(blocks);
                 take(Observed::new(&window, seen))?
             }
         };
-        if !stopped && (!goes_on || interrupted.load(Ordering::Relaxed)) {
+        if !stopped && (!goes_on || watch.is_interrupted()) {
             stopped = true;
             target.sampler().stop()?;
         }
@@ -176,15 +166,14 @@ fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, F
 }
 
 /// Ends at the end of a line once interrupted, so that what was read until then is well formed.
-struct WholeLines<'a, R, F> {
+struct WholeLines<'a, R> {
     input: R,
-    interrupted: &'a AtomicBool,
+    watch: Watch<'a>,
     ended: bool,
     lines: u64,
-    show: F,
 }
 
-impl<R: BufRead, F: Fn(u64)> Read for WholeLines<'_, R, F> {
+impl<R: BufRead> Read for WholeLines<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let available = self.fill_buf()?;
         let count = available.len().min(buffer.len());
@@ -194,7 +183,7 @@ impl<R: BufRead, F: Fn(u64)> Read for WholeLines<'_, R, F> {
     }
 }
 
-impl<R: BufRead, F: Fn(u64)> BufRead for WholeLines<'_, R, F> {
+impl<R: BufRead> BufRead for WholeLines<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.ended {
             return Ok(&[]);
@@ -206,9 +195,9 @@ impl<R: BufRead, F: Fn(u64)> BufRead for WholeLines<'_, R, F> {
         let line_ends =
             count > 0 && self.input.fill_buf().is_ok_and(|buffer| buffer.get(count - 1) == Some(&b'\n'));
         self.input.consume(count);
-        self.ended |= line_ends && self.interrupted.load(Ordering::Relaxed);
         self.lines += u64::from(line_ends);
-        (self.show)(self.lines);
+        let goes_on = self.watch.goes_on(self.lines, "lines");
+        self.ended |= line_ends && !goes_on;
     }
 }
 
@@ -223,11 +212,11 @@ mod tests {
         for capacity in 1..20 {
             let interrupted = AtomicBool::new(false);
             let input = BufReader::with_capacity(capacity, text.as_bytes());
-            let mut reader =
-                WholeLines { input, interrupted: &interrupted, ended: false, lines: 0, show: |_| () };
+            let watch = Watch::new(&interrupted);
+            let mut reader = WholeLines { input, watch, ended: false, lines: 0 };
             let mut first = String::new();
             reader.read_line(&mut first).unwrap();
-            interrupted.store(true, Ordering::Relaxed);
+            interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
             let mut rest = String::new();
             reader.read_to_string(&mut rest).unwrap();
             assert_eq!(first, "one\n");

@@ -265,13 +265,13 @@ impl Args {
         }
         let size = CacheLines(bytes / u64::from(line_size.bytes()));
         let levels = [&[bytes], &self.levels[..]].concat();
-        Ok(Some(Hierarchy { size, levels: cache_sizes(&levels, line_size).map_err(Failure::usage)? }))
+        Ok(Some(Hierarchy { size, levels: cache_sizes(&levels, line_size)? }))
     }
 
     /// The format of the trace, where there is one.
     pub(super) fn trace_format(&self) -> Result<Option<TraceFormat>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
-        self.format.map_or_else(|| format_of(path), Ok).map(Some).map_err(Failure::usage)
+        self.format.map_or_else(|| format_of(path), Ok).map(Some)
     }
 
     /// What sizes count, where the trace names objects.
@@ -307,6 +307,6 @@ impl Args {
             let octaves = if self.unit == Some(Unit::Bytes) { 20..=33 } else { 6..=19 };
             return Ok(octaves.map(|octave| CacheLines(1 << octave)).collect());
         }
-        cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
+        cache_sizes(&self.sizes, line_size)
     }
 }

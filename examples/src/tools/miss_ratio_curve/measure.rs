@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{
@@ -19,7 +18,7 @@ use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
 use super::stored::Stretch;
-use crate::cli::Failure;
+use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Cache, Geometry, Policy};
 use reuse_sampler::reference::{ExactLru, ExactRandom, MesiCaches, SizedLru};
 use reuse_sampler::trace::OracleGeneralReader;
@@ -87,21 +86,6 @@ impl Measured {
     }
 }
 
-/// How the run is watched over.
-pub struct Watch<'a> {
-    /// Set when the run is to end with what it has.
-    pub interrupted: &'a AtomicBool,
-    /// Told the number of accesses so far, now and then.
-    pub progress: &'a dyn Fn(u64),
-}
-
-impl Watch<'_> {
-    fn goes_on(&self, accesses: u64) -> bool {
-        (self.progress)(accesses);
-        !self.interrupted.load(Ordering::Relaxed)
-    }
-}
-
 /// Runs `sampler` to its end and hands what it saw to `add`, which answers the number of accesses so far. Returns the number
 /// of threads, and whether the run was interrupted.
 pub fn sample(
@@ -116,7 +100,7 @@ pub fn sample(
         let accesses = add(&window)?;
         threads.insert(window.thread);
         observer.add(&window)?;
-        if !incomplete && !watch.goes_on(accesses) {
+        if !incomplete && !watch.goes_on(accesses, "accesses") {
             incomplete = true;
             sampler.stop()?;
         }
@@ -391,7 +375,7 @@ pub fn sized_lru(
     let mut incomplete = false;
     while let Some(request) = reader.next_request()? {
         caches.request(request);
-        if caches.requests() % BATCH == 0 && !watch.goes_on(caches.requests()) {
+        if caches.requests() % BATCH == 0 && !watch.goes_on(caches.requests(), "requests") {
             incomplete = true;
             break;
         }
@@ -427,7 +411,7 @@ pub fn replay(
         }
         if accesses >= batch_end {
             batch_end = accesses + BATCH;
-            if !watch.goes_on(accesses) {
+            if !watch.goes_on(accesses, "accesses") {
                 return ControlFlow::Break(());
             }
         }

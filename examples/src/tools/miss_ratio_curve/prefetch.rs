@@ -8,8 +8,8 @@ use reuse_sampler::reference::LruStack;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{Access, AccessKind, CacheLines, Line, LineSize, SamplerError};
 
-use super::measure::{Measured, Watch, replay};
-use crate::cli::Failure;
+use super::measure::{Measured, replay};
+use crate::cli::{Failure, Watch};
 
 /// Which lines are fetched ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -208,8 +208,8 @@ mod tests {
             accesses.push(Access::load((1 << 20) + i % 2_000 * 256, 8).at(1));
             accesses.push(Access::store((1 << 24) + (state >> 33) % 300 * 64, 8).at(2));
         }
-        let (never, quiet) = (AtomicBool::new(false), |_| ());
-        let watch = Watch { interrupted: &never, progress: &quiet };
+        let never = AtomicBool::new(false);
+        let watch = Watch::new(&never);
         for prefetch in [Prefetch::NextLine, Prefetch::Stride] {
             let seen = Cell::default();
             let events = accesses.iter().copied().map(Event::Access);

@@ -13,19 +13,19 @@ use reuse_sampler::{
 
 use super::args::{Args, CacheSide, Hierarchy, Model, Unit};
 use super::bursts::Bursts;
-use super::measure::{Exact, Fit, Measured, Watch, fit, sample, sized_lru};
+use super::measure::{Exact, Fit, Measured, fit, sample, sized_lru};
 use super::prefetch::{self, Prefetching};
 use super::sets::SomeSets;
 use super::spots::{Named, Observer, Tap};
 use super::stored::Stretch;
 use super::threads::Threads;
-use crate::cli::{ByName, Failure, Progress};
+use crate::cli::{ByName, Failure, Watch};
 use crate::machines::chip::Policy;
 use crate::machines::host::processor;
 use crate::report::ProcessRow;
-use crate::target::{Outcome, Scope, Target, TargetOptions, command_name};
-use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced};
-use crate::workloads::{NAMES, Workload, locate};
+use crate::target::{Outcome, Scope, Target, TargetOptions, command_name, embedded_workload};
+use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced, name_of};
+use crate::workloads::locate;
 
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
 /// enough that returning windows costs little.
@@ -85,7 +85,7 @@ impl<'a> Settings<'a> {
     }
 
     fn trace(&self, path: &Path, format: TraceFormat, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+        let name = name_of(path);
         let failed = |error| Failure::Run(format!("{name}: {error}"));
         let ended = |measured: Measured| Run {
             source: name.clone(),
@@ -98,16 +98,12 @@ impl<'a> Settings<'a> {
         };
         if self.unit == Some(Unit::Bytes) {
             let file = InputFile::open(path)?;
-            let bar = Progress::over(file.bytes);
-            let watch =
-                Watch { interrupted, progress: &|requests| bar.show(file.read.get(), requests, "requests") };
+            let watch = Watch::over(interrupted, file.bytes, &file.read);
             let mut reader = OracleGeneralReader::new(file.reader);
             return sized_lru(&mut reader, &self.sizes, &watch).map(ended).map_err(failed);
         }
         let trace = TraceFile::open(path, format)?;
-        let bar = Progress::over(trace.bytes);
-        let watch =
-            Watch { interrupted, progress: &|accesses| bar.show(trace.read.get(), accesses, "accesses") };
+        let watch = Watch::over(interrupted, trace.bytes, &trace.read);
         let stream = trace.stream.side(self.args.side.into()).map_err(Failure::usage)?;
         let measured = match stream.content(self.line_size).map_err(failed)? {
             TraceContent::Accesses(stream) => self.replay(stream, &watch, failed, |_| None)?,
@@ -138,17 +134,13 @@ impl<'a> Settings<'a> {
 
     fn workload(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
         let name = &self.args.workload;
-        let workload = Workload::by_name(name, self.args.common.seed, 1).ok_or_else(|| {
-            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            Failure::Usage(format!("no embedded workload {name:?}; there are {}", names.join(", ")))
-        })?;
+        let workload = embedded_workload(name, self.args.common.seed, 1)?;
         if self.args.side == CacheSide::Instruction {
             return Err(Failure::usage(
                 "embedded workloads have no instructions to fetch: give a program (-- PROGRAM), or a din or lackey trace",
             ));
         }
-        let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
+        let watch = Watch::new(interrupted);
         let events = workload.events()?;
         let measured = self.replay(events, &watch, Failure::run, |pc| Some((locate(pc)?, true)))?;
         Ok(Run {
@@ -177,8 +169,7 @@ impl<'a> Settings<'a> {
         };
         let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
         let mut target = target?;
-        let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
+        let watch = Watch::new(interrupted);
         let mut measured = match (self.model(target.sampler(), true, &watch, Failure::run), target.outcome())
         {
             (Err(Failure::Run(problem)), ended @ Outcome::Signalled(_)) => {
@@ -213,8 +204,7 @@ impl<'a> Settings<'a> {
             self.args.backend,
             self.args.common.claims_stdout(),
         )?;
-        let bar = Progress::over(None);
-        let watch = Watch { interrupted, progress: &|accesses| bar.show(0, accesses, "accesses") };
+        let watch = Watch::new(interrupted);
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.place(pc))?;
         if let Some(coherence) = &mut measured.coherence {
             coherence.stretch = Some(STRETCH);

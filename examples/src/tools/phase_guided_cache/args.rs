@@ -8,7 +8,7 @@ use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::{Model, default_sizes};
-use crate::cli::values::sample_rate;
+use crate::cli::values::{number, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::machines::host::DataCaches;
 use crate::target::{
@@ -30,7 +30,7 @@ const FOLLOWED: f64 = 25_000.0;
 #[command(name = "phase_guided_cache", version)]
 pub struct Args {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     /// Instructions in a window [default: 10000000 for programs, 500000 for embedded workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
@@ -102,14 +102,6 @@ impl CommandLine for Args {
     }
 }
 
-impl std::ops::Deref for Args {
-    type Target = Common;
-
-    fn deref(&self) -> &Common {
-        &self.common
-    }
-}
-
 impl Args {
     /// Instructions in a window.
     pub fn window_length(&self) -> u64 {
@@ -145,8 +137,8 @@ impl Args {
         let options = TargetOptions {
             window: self.window_length(),
             line_size,
-            seed: self.seed,
-            output_to_stderr: self.claims_stdout(),
+            seed: self.common.seed,
+            output_to_stderr: self.common.claims_stdout(),
             backend: self.backend,
             children: self.children,
             strides: 0,
@@ -178,13 +170,10 @@ impl Args {
         if self.sizes.is_empty() {
             return Ok(default_sizes(line_size, caches));
         }
-        cache_sizes(&self.sizes, line_size).map_err(Failure::usage)
+        cache_sizes(&self.sizes, line_size)
     }
 }
 
 fn gap_limit(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|&gap: &f64| gap >= 1.0 && gap.is_finite())
-        .ok_or_else(|| "give a number of windows of at least 1".to_owned())
+    number(text, |gap| gap >= 1.0, "give a number of windows of at least 1")
 }

@@ -25,9 +25,9 @@ use crate::target::{Outcome, Target};
 /// [`Failure`] if there is nothing to report.
 pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
     // Found before the run, not after.
-    let folder = args.folder()?;
+    let folder = args.common.folder()?;
     observed(args, &*interrupt_flag()?, folder.is_some(), messages, |subject| {
-        args.present(
+        args.common.present(
             folder.as_ref(),
             |folder| report::write(subject, folder),
             |out| writeln!(out, "{}", report::object(subject)),
@@ -81,7 +81,8 @@ fn observed(
     }
     let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
     if args.draws > 0 {
-        let bootstrap = Bootstrap::new(report::LEVEL, args.draws, args.seed).map_err(Failure::usage)?;
+        let bootstrap =
+            Bootstrap::new(report::LEVEL, args.draws, args.common.seed).map_err(Failure::usage)?;
         curves.add_intervals(&run, args.model.into(), &bootstrap)?;
     }
     let mut subject = Subject::new(
@@ -123,7 +124,7 @@ fn options(args: &Args, line_size: LineSize, caches: &DataCaches) -> Result<Guid
             profile_first: args.profile_first,
             gap_limit: args.gap_limit,
             follow: args.follow,
-            seed: args.seed,
+            seed: args.common.seed,
             ..GuideConfig::default()
         },
         threshold: args.threshold(sampled),

@@ -78,14 +78,6 @@ pub enum Experiment {
     Spread,
 }
 
-impl std::ops::Deref for Args {
-    type Target = Common;
-
-    fn deref(&self) -> &Common {
-        &self.common
-    }
-}
-
 impl Args {
     /// The programs, each with the length of its windows.
     pub(super) fn sources(&self) -> Result<Vec<(Source, u64)>, Failure> {
@@ -105,7 +97,7 @@ impl Args {
     pub(super) fn cache_sizes(&self) -> Result<Vec<CacheLines>, Failure> {
         let line_size = self.line_size()?;
         if !self.sizes.is_empty() {
-            return cache_sizes(&self.sizes, line_size).map_err(Failure::usage);
+            return cache_sizes(&self.sizes, line_size);
         }
         Ok(match self.experiment {
             Experiment::Compare => paper_sizes(),

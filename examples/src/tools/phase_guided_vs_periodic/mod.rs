@@ -22,7 +22,7 @@ pub use score::{Score, samples_for};
 pub use strategies::{Estimate, Guided, Periodic};
 pub use thinning::thin;
 
-use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::cli::{Failure, Watch, ended, interrupt_flag};
 use crate::traces::Limits;
 use reuse_sampler::reference::SpatialRate;
 
@@ -62,15 +62,7 @@ pub fn run_until(
             out,
         )?;
     }
-    if watch.is_interrupted() {
-        // Whoever closed standard error does not want to know.
-        let _ = writeln!(
-            messages,
-            "phase_guided_vs_periodic: interrupted; the tables show what was run until then"
-        );
-        return Ok(INTERRUPTED);
-    }
-    Ok(0)
+    Ok(ended(watch.is_interrupted(), "phase_guided_vs_periodic", "the tables show what was run", messages))
 }
 
 fn compare_all(args: &Args, watch: &Watch<'_>) -> Result<Vec<Compared>, Failure> {

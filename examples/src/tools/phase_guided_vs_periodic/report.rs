@@ -44,7 +44,7 @@ pub(super) fn tables(
 
 pub(super) fn object(compared: &[Compared], args: &Args) -> serde_json::Value {
     json!({
-        "seed": args.seed,
+        "seed": args.common.seed,
         "seeds": args.seeds().len(),
         "sizes": args.cache_sizes().unwrap_or_default().iter().map(|size| size.0).collect::<Vec<_>>(),
         "programs": compared,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::studies::{Effort, STUDIES, Study, verdicts};
-use crate::cli::{CommandLine, Common, Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::cli::{CommandLine, Common, Failure, Watch, ended, interrupt_flag};
 use crate::output::OutputDir;
 use crate::report::Table;
 
@@ -120,12 +120,10 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         },
         out,
     )?;
-    if watch.is_interrupted() {
-        // A message that nobody reads is no failure.
-        let _ = writeln!(messages, "reproduce: interrupted; the table has the figures until then");
-        return Ok(INTERRUPTED);
+    if watch.is_interrupted() || failures.is_empty() {
+        return Ok(ended(watch.is_interrupted(), "reproduce", "the table has the figures", messages));
     }
-    if failures.is_empty() { Ok(0) } else { Err(Failure::Run(failures.join("; "))) }
+    Err(Failure::Run(failures.join("; ")))
 }
 
 impl Row {

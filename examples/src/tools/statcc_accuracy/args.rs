@@ -2,6 +2,7 @@
 
 use clap::Parser;
 
+use crate::cli::values::number;
 use crate::cli::{ChipArgs, CommandLine, Common, TraceArgs};
 
 /// Predicts what programs do to each other in a shared cache from profiles of each alone (StatCC), and simulates the
@@ -66,8 +67,5 @@ pub(super) struct SuiteArgs {
 }
 
 fn gap(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(gap) if gap.is_finite() && gap >= 1.0 => Ok(gap),
-        _ => Err("give a finite number, 1 or more".to_owned()),
-    }
+    number(text, |gap| gap >= 1.0, "give a finite number, 1 or more")
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use self::suite::Suite;
 use self::truth::Machine;
-use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
+use crate::cli::{Failure, Watch, ended, interrupt_flag};
 
 /// Traces that are needed for anything to be shared.
 const LEAST: usize = 2;
@@ -89,13 +89,7 @@ pub fn run_until(
             out,
         )?;
     }
-    if incomplete {
-        // A message that nobody reads is no failure.
-        let _ =
-            writeln!(messages, "statcc_accuracy: interrupted; errors are of what was finished until then");
-        return Ok(INTERRUPTED);
-    }
-    Ok(0)
+    Ok(ended(incomplete, "statcc_accuracy", "errors are of what was finished", messages))
 }
 
 fn suite(args: &Args, machine: Machine, model: Model) -> Suite {

@@ -8,8 +8,9 @@ use super::model::Model;
 use super::steady::{self, Steady};
 use super::subject::{Known, cache, dispersion};
 use super::truth::{Machine, Solo};
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::corun::Until;
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::on_each;
 
 /// Shortest window that is worth a profile of its own, in accesses.

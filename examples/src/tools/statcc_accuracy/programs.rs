@@ -1,8 +1,6 @@
 //! The embedded programs, and which of them are worth predicting: as the paper chooses from SPEC, those whose
 //! miss ratio rises most when they lose half of the cache, and some that do not care.
 
-use std::sync::Arc;
-
 use reuse_sampler::CacheLines;
 use reuse_sampler::CacheModel;
 use reuse_sampler::LineSize;
@@ -10,8 +8,9 @@ use reuse_sampler::replay::Event;
 use statstack::StatStack;
 
 use super::distances::{Distances, Pass};
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::Recorder;
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::on_each;
 use crate::workloads::{Kernel, Workload};
 
@@ -99,7 +98,7 @@ impl Candidate {
         }
         let recording = recorder.finish()?;
         let mix = recording.references() as f64 / instructions.max(1) as f64;
-        Ok(Recorded { name: self.name.to_owned(), recording: Arc::new(recording), mix })
+        Ok(Recorded::new(self.name.to_owned(), recording, mix)?)
     }
 }
 

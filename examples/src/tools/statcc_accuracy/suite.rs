@@ -19,8 +19,9 @@ use super::statistics::Summary;
 use super::steady::{self, Steady};
 use super::subject::{Known, cache, dispersion};
 use super::truth::{Machine, Simulated, Solo};
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::corun::Until;
+use crate::machines::testbed::programs::Recorded;
 use crate::parallel::on_each;
 
 /// Errors of the CPI models in the paper's table 3.

@@ -1,8 +1,9 @@
 //! What happens on the reference chip: programs alone, window by window, and together.
 
-use crate::cli::{Failure, Recorded};
+use crate::cli::Failure;
 use crate::machines::chip::corun::{self, Until};
 use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Counters, Player};
+use crate::machines::testbed::programs::Recorded;
 
 /// A program alone.
 #[derive(Clone, Debug)]

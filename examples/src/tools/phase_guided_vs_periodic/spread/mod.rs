@@ -26,7 +26,7 @@ use crate::cli::{Failure, Watch};
 use crate::guided::{Course, CoursePhases};
 use crate::output::OutputDir;
 use crate::report::{Table, bytes, count, named, write_document};
-use crate::target::TargetError;
+use crate::target::embedded_workload;
 use crate::traces::Source;
 use crate::workloads::Workload;
 use reuse_sampler::reference::ExactLru;
@@ -107,10 +107,10 @@ pub fn run(
             .and_then(|()| folder.write("spread.csv", |out| csv(&scatters, out)))
             .map_err(Failure::run)
     };
-    args.present(
+    args.common.present(
         folder,
         files,
-        |out| writeln!(out, "{}", json!({"seed": args.seed, "accesses": lengths, "spread": scatters})),
+        |out| writeln!(out, "{}", json!({"seed": args.common.seed, "accesses": lengths, "spread": scatters})),
         |out| tables.iter().try_for_each(|table| writeln!(out, "{}", table.text())),
         out,
     )
@@ -121,17 +121,16 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
     let (line_size, sizes) = (args.line_size()?, args.cache_sizes()?);
     let samplers = (0_u64..).zip(SETTINGS).flat_map(|(k, setting)| {
         SPACINGS.into_iter().flat_map(move |spacing| {
-            let seed = move |repetition| args.seed.wrapping_add(1000 * k + repetition);
+            let seed = move |repetition| args.common.seed.wrapping_add(1000 * k + repetition);
             (0..u64::from(args.repetitions)).map(move |n| (setting.1, spacing, seed(n)))
         })
     });
     let mut repetitions = Repetitions::new(samplers, WINDOW);
-    let mut phases = CoursePhases::new(WINDOW, args.seed)?;
+    let mut phases = CoursePhases::new(WINDOW, args.common.seed)?;
     let mut refused = None;
     let mut lru = ExactLru::new();
     // Longer phases, not more of them: a program whose working sets last.
-    let probe = Workload::by_name(name, args.seed, 1)
-        .ok_or_else(|| Failure::usage(TargetError::Workload { name: name.to_owned() }))?;
+    let probe = embedded_workload(name, args.common.seed, 1)?;
     let mut length = 0_u64;
     probe.events()?.drive(|event| {
         length += u64::from(matches!(event, Event::Access(_)));
@@ -140,7 +139,7 @@ fn one(name: &str, args: &Args, watch: &Watch<'_>) -> Result<(u64, Vec<Scatter>)
     // A little more than in proportion: not everything a workload does is repeated.
     let scale =
         u32::try_from((args.accesses + args.accesses / 4).div_ceil(length.max(1))).unwrap_or(u32::MAX);
-    let workload = Workload::by_name(name, args.seed, scale).unwrap_or(probe);
+    let workload = Workload::by_name(name, args.common.seed, scale).unwrap_or(probe);
     let mut events = workload.events()?;
     let mut look = 0_u64;
     events.drive(|event| {
