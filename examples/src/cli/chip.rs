@@ -56,7 +56,7 @@ pub struct ChipArgs {
     base_cpi: Option<f64>,
     /// Give each core a stream prefetcher before the shared cache: streams followed, and lines fetched ahead
     #[arg(long, value_name = "STREAMS,AHEAD", num_args = 0..=1, require_equals = true, default_missing_value = "16,4")]
-    prefetch: Option<Prefetch>,
+    prefetch: Option<PrefetcherSettings>,
     /// Bytes per unit of time that memory delivers to all programs together [default: without limit]
     #[arg(long, value_name = "B", value_parser = positive)]
     bandwidth: Option<f64>,
@@ -64,11 +64,11 @@ pub struct ChipArgs {
     #[arg(long, value_enum, default_value_t = Replacement::Lru)]
     policy: Replacement,
     /// Which set of the shared cache a line belongs in
-    #[arg(long, value_enum, default_value_t = Indexing::Modulo)]
-    index: Indexing,
+    #[arg(long, value_enum, default_value_t = Index::Modulo)]
+    index: Index,
     /// Whether what the shared cache evicts leaves the private caches too
-    #[arg(long, value_enum, default_value_t = Including::None)]
-    inclusion: Including,
+    #[arg(long, value_enum, default_value_t = Inclusion::None)]
+    inclusion: Inclusion,
 }
 
 /// A replacement policy by name.
@@ -96,24 +96,6 @@ enum CoreName {
     InOrder,
     /// Accesses overlap as far as the reorder buffer reaches; each is taken to be independent of those before it
     Ooo,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Including {
-    /// The levels evict independently
-    None,
-    /// The shared cache holds whatever the private ones hold
-    Inclusive,
-    /// The shared cache holds what has left the private ones
-    Exclusive,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Indexing {
-    /// Its number modulo the number of sets
-    Modulo,
-    /// A hash of its whole number, as in caches made of slices
-    Hashed,
 }
 
 impl ChipArgs {
@@ -151,18 +133,9 @@ impl ChipArgs {
         settings.l2 = self.l2.map(|bytes| cache("--l2", bytes, self.l2_ways)).transpose()?;
         settings.shared =
             cache("--llc-size", bytes(self.llc_size, settings.shared), self.llc_ways)?.with_policy(policy);
-        let index = match self.index {
-            Indexing::Modulo => Index::Modulo,
-            Indexing::Hashed => Index::Hashed,
-        };
-        settings.shared.geometry = settings.shared.geometry.with_index(index);
-        settings.inclusion = match self.inclusion {
-            Including::None => Inclusion::None,
-            Including::Inclusive => Inclusion::Inclusive,
-            Including::Exclusive => Inclusion::Victim,
-        };
-        settings.prefetcher =
-            self.prefetch.map(|Prefetch { streams, ahead }| PrefetcherSettings { streams, ahead });
+        settings.shared.geometry = settings.shared.geometry.with_index(self.index);
+        settings.inclusion = self.inclusion;
+        settings.prefetcher = self.prefetch;
         settings.lines_per_cycle = self.bandwidth.map(|bytes| bytes / f64::from(self.line_size.bytes()));
         self.fits_together(&settings)?;
         Ok(settings)
@@ -241,7 +214,7 @@ impl ChipArgs {
 
     /// Whether the shared cache holds only what private ones do not.
     pub fn is_exclusive(&self) -> bool {
-        self.inclusion == Including::Exclusive
+        self.inclusion == Inclusion::Victim
     }
 
     /// Whether nothing is said of the chip.
@@ -261,7 +234,7 @@ impl ChipArgs {
             () if self.prefetch.is_some() => Some("--prefetch"),
             () if self.bandwidth.is_some() => Some("--bandwidth"),
             () if self.l2.is_some() => Some("--l2"),
-            () if self.inclusion == Including::Exclusive => Some("--inclusion exclusive"),
+            () if self.inclusion == Inclusion::Victim => Some("--inclusion exclusive"),
             () => None,
         }
     }
@@ -315,14 +288,7 @@ impl FromStr for LatencyList {
     }
 }
 
-/// `16,4`: streams and lines ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefetch {
-    streams: usize,
-    ahead: u64,
-}
-
-impl FromStr for Prefetch {
+impl FromStr for PrefetcherSettings {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

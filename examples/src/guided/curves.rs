@@ -13,12 +13,24 @@ use super::{GuidedRun, PhaseRecord, WindowRecord};
 use crate::cli::Failure;
 
 /// Replacement policy that is modelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Replacement {
-    /// Least recently used: [`StatStack`].
+    /// LRU replacement
+    #[value(name = "statstack")]
     Lru,
-    /// Random: [`StatCache`].
+    /// Random replacement
+    #[value(name = "statcache")]
     Random,
+}
+
+impl Replacement {
+    /// The model of it, for a title.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Lru => "LRU (StatStack)",
+            Self::Random => "random-replacement (StatCache)",
+        }
+    }
 }
 
 /// The positions beside `size` among `sizes` in rising order, and how far it is from the first to the second over the

@@ -33,14 +33,15 @@ impl CacheSettings {
 }
 
 /// Whether the shared cache holds everything the private ones hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Inclusion {
-    /// The levels evict independently of each other.
+    /// The levels evict independently
     #[default]
     None,
-    /// A line that the shared cache evicts leaves its owner's private caches too.
+    /// The shared cache holds whatever the private ones hold
     Inclusive,
-    /// Exclusive: what leaves the outer private cache comes in, and what is touched here goes back.
+    /// The shared cache holds what has left the private ones
+    #[value(name = "exclusive")]
     Victim,
 }
 

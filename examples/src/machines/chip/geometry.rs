@@ -19,13 +19,14 @@ pub struct Geometry {
 }
 
 /// Which set of a cache a line belongs in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, clap::ValueEnum)]
 pub enum Index {
-    /// The line's number modulo the number of sets, as private caches have it.
+    /// Its number modulo the number of sets
     #[default]
     Modulo,
-    /// A hash of the whole line number, as the shared caches of server and desktop processors have it since they are
-    /// made of slices: strides that are multiples of the number of sets, and nodes aligned to several lines, use all
+    /// A hash of its whole number, as in caches made of slices
+    ///
+    /// The shared caches of server and desktop processors have it: strides that are multiples of the number of sets, and nodes aligned to several lines, use all
     /// sets.
     ///
     /// # Formula

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Model;
 use super::ground::Ground;
-use crate::cli::{ChipArgs, Failure, Replacement};
-use crate::machines::chip::{CacheSettings, CoreTiming, Inclusion, Index};
+use crate::cli::{ByName, ChipArgs, Failure, Replacement};
+use crate::machines::chip::{CacheSettings, CoreTiming};
 
 /// Section with the curves by window and phase: a cache-curve file.
 const CURVES: &str = "cache-curve";
@@ -77,15 +77,6 @@ impl Machine {
                 Core::OutOfOrder { base_cpi, reorder_buffer, outstanding }
             }
         };
-        let index = match settings.shared.geometry.index() {
-            Index::Modulo => "modulo",
-            Index::Hashed => "hashed",
-        };
-        let inclusion = match settings.inclusion {
-            Inclusion::None => "none",
-            Inclusion::Inclusive => "inclusive",
-            Inclusion::Victim => "exclusive",
-        };
         let latencies = settings.latencies;
         Self::Simulated(Box::new(Chip {
             core,
@@ -93,9 +84,9 @@ impl Machine {
             l1: settings.l1.into(),
             l2: settings.l2.map(Level::from),
             shared: settings.shared.into(),
-            policy: name(chip.policy()),
-            index: index.to_owned(),
-            inclusion: inclusion.to_owned(),
+            policy: chip.policy().name(),
+            index: settings.shared.geometry.index().name(),
+            inclusion: settings.inclusion.name(),
             latencies: [latencies.l1, latencies.l2, latencies.shared, latencies.memory],
             prefetch: settings.prefetcher.map(|p| (p.streams, p.ahead)),
             bandwidth: chip.bandwidth(),
@@ -133,10 +124,6 @@ impl Chip {
         })?;
         Ok(Model::of(policy))
     }
-}
-
-fn name(policy: Replacement) -> String {
-    policy.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A program in a phase profile, with curves.

@@ -7,9 +7,10 @@ use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
-use super::{Model, default_sizes};
+use super::default_sizes;
 use crate::cli::values::{number, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
+use crate::guided::Replacement;
 use crate::machines::host::DataCaches;
 use crate::target::{
     Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target, TargetOptions,
@@ -50,7 +51,7 @@ pub struct Args {
     pub(super) follow: u32,
     /// Cache model: statstack for LRU, statcache for random replacement
     #[arg(long, value_enum, default_value = "statstack")]
-    pub(super) model: Model,
+    pub(super) model: Replacement,
     /// Cache sizes to model, for example 32KiB,1MiB [default: four an octave from 1 KiB on]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
@@ -157,7 +158,7 @@ impl Args {
     pub(super) fn largest(&self, line_size: LineSize, caches: &DataCaches) -> CacheLines {
         let bytes = caches.levels.iter().map(|level| level.bytes).chain(self.sizes.iter().copied()).max();
         match (self.model, bytes) {
-            (Model::Statstack, Some(bytes)) => CacheLines(bytes / u64::from(line_size.bytes())),
+            (Replacement::Lru, Some(bytes)) => CacheLines(bytes / u64::from(line_size.bytes())),
             _ => CacheLines(u64::MAX),
         }
     }

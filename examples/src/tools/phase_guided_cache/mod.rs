@@ -13,7 +13,7 @@ use reuse_sampler::{Bootstrap, CacheLines, LineSize, Sampler};
 pub use args::Args;
 
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
-use crate::guided::{GuidedOptions, GuidedRun, Progress, Replacement, RunCurves, run_guided};
+use crate::guided::{GuidedOptions, GuidedRun, Progress, RunCurves, run_guided};
 use crate::machines::host::DataCaches;
 use crate::report::{Subject, stored_profile};
 use crate::target::{Outcome, Target};
@@ -79,11 +79,11 @@ fn observed(
         let _ = writeln!(messages, "phase_guided_cache: {problem}");
         return Ok(status);
     }
-    let mut curves = RunCurves::fit(&run, args.model.into(), &sizes);
+    let mut curves = RunCurves::fit(&run, args.model, &sizes);
     if args.draws > 0 {
         let bootstrap =
             Bootstrap::new(report::LEVEL, args.draws, args.common.seed).map_err(Failure::usage)?;
-        curves.add_intervals(&run, args.model.into(), &bootstrap)?;
+        curves.add_intervals(&run, args.model, &bootstrap)?;
     }
     let mut subject = Subject::new(
         target.name().to_owned(),
@@ -221,33 +221,6 @@ pub(super) fn default_sizes(line_size: LineSize, caches: &DataCaches) -> Vec<Cac
         .collect();
     sizes.dedup();
     sizes
-}
-
-/// Which model draws the curves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Model {
-    /// LRU replacement.
-    Statstack,
-    /// Random replacement.
-    Statcache,
-}
-
-impl Model {
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Statstack => "LRU (StatStack)",
-            Self::Statcache => "random-replacement (StatCache)",
-        }
-    }
-}
-
-impl From<Model> for Replacement {
-    fn from(model: Model) -> Self {
-        match model {
-            Model::Statstack => Self::Lru,
-            Model::Statcache => Self::Random,
-        }
-    }
 }
 
 #[cfg(test)]
