@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use self::studies::{Effort, STUDIES, Study, verdicts};
 use crate::cli::{CommandLine, Common, Failure, Watch, ended, interrupt_flag};
+use crate::machines::host::processor;
 use crate::output::OutputDir;
+use crate::parallel::available;
 use crate::report::Table;
 
 /// Runs the papers' experiments on embedded programs and shows the papers' figures beside ours.
@@ -147,14 +149,7 @@ fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Fail
     let mut rows: Vec<Row> = study.figures.iter().map(row).collect::<Result<_, _>>()?;
     if study.verdict {
         let missing = || Failure::Run(format!("{command}: the JSON has no claims"));
-        rows.extend(verdicts(found).ok_or_else(missing)?.into_iter().map(|verdict| Row {
-            technique: verdict.paper,
-            figure: verdict.claim,
-            paper: verdict.stated,
-            ours: verdict.ours,
-            holds: Some(verdict.holds),
-            command: command.to_owned(),
-        }));
+        rows.extend(verdicts(command, found).ok_or_else(missing)?);
     }
     Ok(rows)
 }
@@ -163,10 +158,7 @@ fn rows_of(study: &Study, command: &str, found: &Value) -> Result<Vec<Row>, Fail
 fn provenance(level: &str, seed: u64) -> String {
     let date = Command::new("date").args(["-u", "+%F"]).output().map(|said| said.stdout).unwrap_or_default();
     let date = String::from_utf8_lossy(&date);
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let processor = model.map_or(std::env::consts::ARCH, |(_, name)| name);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let (processor, cores) = (processor(), available());
     format!("level {level}, seed {seed}, {}, {processor}, {cores} cores", date.trim())
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Row;
 use crate::cli::{Failure, invoke};
 use crate::reference::accuracy;
 use crate::tools::{
@@ -80,17 +81,8 @@ impl Study {
     }
 }
 
-/// A claim of a paper, and whether it holds.
-pub struct Verdict {
-    pub paper: String,
-    pub claim: String,
-    pub stated: String,
-    pub ours: String,
-    pub holds: String,
-}
-
 /// The claims in the JSON of a verdict, one for each group of programs.
-pub fn verdicts(found: &Value) -> Option<Vec<Verdict>> {
+pub fn verdicts(command: &str, found: &Value) -> Option<Vec<Row>> {
     let table = found["tables"].as_array()?.iter().find(|table| table["name"] == "claims")?;
     let groups = table["columns"].as_array()?.get(3..)?;
     let text = |cell: &Value| cell.as_str().map(str::to_owned);
@@ -101,12 +93,13 @@ pub fn verdicts(found: &Value) -> Option<Vec<Verdict>> {
                 (Some(low), Some(high)) => format!(" ({low:.2} to {high:.2})"),
                 _ => String::new(),
             };
-            verdicts.push(Verdict {
-                paper: text(&row[0])?,
-                claim: format!("{}; {}", row[1].as_str()?, group.as_str()?),
-                stated: text(&row[2])?,
+            verdicts.push(Row {
+                technique: text(&row[0])?,
+                figure: format!("{}; {}", row[1].as_str()?, group.as_str()?),
+                paper: text(&row[2])?,
                 ours: cells[0].as_f64().map_or_else(|| "-".to_owned(), |value| format!("{value:.2}{range}")),
-                holds: text(&cells[2])?,
+                holds: Some(text(&cells[2])?),
+                command: command.to_owned(),
             });
         }
     }
