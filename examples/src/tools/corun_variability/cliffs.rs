@@ -14,6 +14,7 @@ use serde_json::json;
 use super::args::PredictArgs;
 use super::ground::Ground;
 use super::predict::sharing_model;
+use super::single::part;
 use super::streams::stream;
 use super::{go_on, reference, solo};
 use crate::cli::{Failure, Watch};
@@ -227,8 +228,7 @@ fn table(groups: &[Group]) -> Vec<Vec<String>> {
     let header =
         "crate,programs,groups,bistable,truth in range,within 3 % of it,flagged,error of others,largest";
     let mut rows = vec![header.split(',').map(str::to_owned).collect::<Vec<_>>()];
-    let part =
-        |count: usize, of: usize| if of == 0 { "-".to_owned() } else { percent(count as f64 / of as f64) };
+
     rows.extend(summaries(groups).into_iter().map(|s| {
         let size = s.programs.map_or("all".to_owned(), |size| size.to_string());
         let mut row = vec![s.what.to_owned(), size, s.groups.to_string(), s.bistable.to_string()];

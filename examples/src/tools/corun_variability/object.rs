@@ -1,6 +1,6 @@
 //! The result as one JSON object.
 
-use cachesharing::{BandwidthDistribution, SlowdownDistribution};
+use cachesharing::{BandwidthDistribution, Culprit, SlowdownDistribution};
 use serde_json::{Value, json};
 
 use super::args::PredictArgs;
@@ -33,24 +33,14 @@ pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
         "high": range.high,
         "flagged": range.flagged,
         "first_pass": range.first_pass,
-        "ranges": answer.chosen().ranges.iter().map(|r| json!({
-            "slowdown": r.slowdown, "low": r.low, "high": r.high, "flagged": r.flagged,
-            "first_pass": r.first_pass,
-        })).collect::<Vec<_>>(),
+        "ranges": answer.chosen().ranges,
         "certainty": certainty::object(args, &answer.chosen().distribution),
         "cycles_alone": found.truth.as_ref().map(|truth| truth.alone),
         "reference": found.truth.as_ref().map(|truth| distribution(&truth.distribution, &truth.slowdowns)),
         "comparison": found.truth.as_ref().map(|truth| comparison(found, truth)),
         "time_on_cliff": answer.chosen().time_on_cliff,
         "methods": methods(args, found),
-        "culprits": answer.culprits.iter().take(CULPRITS).map(|culprit| json!({
-            "phase": culprit.phase,
-            "beside": culprit.beside,
-            "names": std::iter::once(&culprit.phase).chain(&culprit.beside).map(|&p| letters(p as usize)).collect::<Vec<_>>(),
-            "slowdown": culprit.slowdown,
-            "time_share": culprit.time_share,
-            "cost": culprit.cost,
-        })).collect::<Vec<_>>(),
+        "culprits": answer.culprits.iter().take(CULPRITS).map(culprit).collect::<Vec<_>>(),
         "co_phases": answer.co_phases.len(),
         "target_share_bytes": answer.share,
         "way_less": answer.sensitivity.one_less,
@@ -74,6 +64,13 @@ pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
         }
     }
     object
+}
+
+fn culprit(culprit: &Culprit<u64>) -> Value {
+    let phases = std::iter::once(&culprit.phase).chain(&culprit.beside);
+    let mut value = json!(culprit);
+    value["names"] = phases.map(|&phase| letters(phase as usize)).collect();
+    value
 }
 
 /// Bandwidth that is exceeded for parts of the time.

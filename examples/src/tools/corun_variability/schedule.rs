@@ -18,16 +18,12 @@ pub(super) fn of(question: &Question<'_>) -> Result<CoSchedule, Failure> {
 
 /// As JSON: mean slowdowns, a row for each target, and pairings.
 pub(super) fn object(schedule: &CoSchedule) -> Value {
-    let pairing = |pairing: Pairing| {
-        json!({"pairs": pairing.pairs, "alone": pairing.alone, "total": pairing.total,
-               "worst": pairing.worst, "exact": pairing.exact})
-    };
     json!({
         "names": schedule.names(),
         "mean_slowdowns": schedule.means(),
-        "best_by_total": pairing(schedule.best_pairing(Objective::Total)),
-        "best_by_worst": pairing(schedule.best_pairing(Objective::Worst)),
-        "worst_by_total": pairing(schedule.worst_pairing(Objective::Total)),
+        "best_by_total": schedule.best_pairing(Objective::Total),
+        "best_by_worst": schedule.best_pairing(Objective::Worst),
+        "worst_by_total": schedule.worst_pairing(Objective::Total),
     })
 }
 

@@ -7,10 +7,11 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use cachesharing::{CacheCurve, Offsets, Probes, Share, Sharing, share};
+use cachesharing::{CacheCurve, Offsets, Probes, Sharing, share};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::index;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::{Model, PredictArgs};
@@ -32,27 +33,32 @@ const GROUPS: usize = 20;
 const BESIDE: f64 = 0.03;
 
 /// One program in one group.
+#[derive(Serialize)]
 struct Prediction {
     name: &'static str,
-    share: Share,
-    cpi: f64, // simulated
+    predicted: f64, // CPI
+    simulated: f64, // CPI
+    on_cliff: bool,
+    range: (f64, f64), // of the predicted CPI
+    bytes: f64,
 }
 
 impl Prediction {
     fn error(&self) -> f64 {
-        (self.share.cpi / self.cpi - 1.0).abs()
+        (self.predicted / self.simulated - 1.0).abs()
     }
 
     /// Whether the truth lies in the range that is told, give or take `beside` of it.
     fn inside(&self, beside: f64) -> bool {
-        let (low, high) = self.share.cpi_range;
-        (low * (1.0 - beside)..=high * (1.0 + beside)).contains(&self.cpi)
+        let (low, high) = self.range;
+        (low * (1.0 - beside)..=high * (1.0 + beside)).contains(&self.simulated)
     }
 }
 
 /// Programs that ran together in a cache of so many bytes.
+#[derive(Serialize)]
 struct Group {
-    cache: u64,
+    cache_bytes: u64,
     members: Vec<Prediction>,
 }
 
@@ -156,53 +162,62 @@ fn group(
     let offsets = Offsets::random(number + 1, args.common.seed).of_run(number, set.len());
     let counted = reference::steady(ground, &played, &offsets, &speeds)?;
     let each = set.iter().zip(sharing.shares()).zip(counted);
-    let members = each.map(|((&program, &share), counters)| Prediction {
+    let members = each.map(|((&program, share), counters)| Prediction {
         name: embedded::STEADY[program].0,
-        share,
-        cpi: counters.cpi(),
+        predicted: share.cpi,
+        simulated: counters.cpi(),
+        on_cliff: share.on_cliff,
+        range: share.cpi_range,
+        bytes: share.bytes,
     });
-    Ok(Group { cache: ground.settings.shared.geometry.bytes(), members: members.collect() })
+    Ok(Group { cache_bytes: ground.settings.shared.geometry.bytes(), members: members.collect() })
 }
 
 /// What is asked of predictions.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Summary {
-    groups: usize,
+    windows: &'static str,
+    cache_bytes: Option<u64>,
+    sets: usize,
     predictions: usize,
-    flagged: usize,
-    inside: usize, // of those flagged: the truth in the range
-    beside: usize, // or next to it
-    mean: f64,     // CPI error of the others
-    largest: f64,
+    on_cliff: usize,
+    inside_range: usize,              // of those on a cliff: the truth in the range
+    within_3_percent_of_range: usize, // or next to it
+    mean_error: f64,                  // CPI error of the others
+    largest_error: f64,
 }
 
-fn summary<'a>(groups: impl Iterator<Item = &'a Group>) -> Summary {
-    let mut summary = Summary::default();
+fn summary<'a>(
+    windows: &'static str,
+    cache_bytes: Option<u64>,
+    groups: impl Iterator<Item = &'a Group>,
+) -> Summary {
+    let mut summary = Summary { windows, cache_bytes, ..Summary::default() };
     let mut sum = 0.0;
     for group in groups {
-        summary.groups += 1;
+        summary.sets += 1;
         for prediction in &group.members {
             summary.predictions += 1;
-            if prediction.share.on_cliff {
-                summary.flagged += 1;
-                summary.inside += usize::from(prediction.inside(0.0));
-                summary.beside += usize::from(prediction.inside(BESIDE));
+            if prediction.on_cliff {
+                summary.on_cliff += 1;
+                summary.inside_range += usize::from(prediction.inside(0.0));
+                summary.within_3_percent_of_range += usize::from(prediction.inside(BESIDE));
             } else {
                 sum += prediction.error();
-                summary.largest = summary.largest.max(prediction.error());
+                summary.largest_error = summary.largest_error.max(prediction.error());
             }
         }
     }
-    summary.mean = sum / (summary.predictions - summary.flagged).max(1) as f64;
+    summary.mean_error = sum / (summary.predictions - summary.on_cliff).max(1) as f64;
     summary
 }
 
 /// Pairs and larger groups, of each size and of all.
-fn summaries(groups: &[Group]) -> Vec<(String, Option<u64>, Summary)> {
+fn summaries(groups: &[Group]) -> Vec<Summary> {
     let mut sizes: Vec<Option<u64>> = vec![None];
     for group in groups {
-        if !sizes.contains(&Some(group.cache)) {
-            sizes.push(Some(group.cache));
+        if !sizes.contains(&Some(group.cache_bytes)) {
+            sizes.push(Some(group.cache_bytes));
         }
     }
     sizes.rotate_left(1);
@@ -210,15 +225,15 @@ fn summaries(groups: &[Group]) -> Vec<(String, Option<u64>, Summary)> {
     for (what, pairs) in [("pairs", true), ("groups of four", false)] {
         for &size in &sizes {
             let of = |group: &&Group| {
-                (group.members.len() == 2) == pairs && size.is_none_or(|size| size == group.cache)
+                (group.members.len() == 2) == pairs && size.is_none_or(|size| size == group.cache_bytes)
             };
-            all.push((what.to_owned(), size, summary(groups.iter().filter(of))));
+            all.push(summary(what, size, groups.iter().filter(of)));
         }
     }
     all
 }
 
-fn part(count: usize, of: usize) -> String {
+pub(super) fn part(count: usize, of: usize) -> String {
     if of == 0 { "-".to_owned() } else { percent(count as f64 / of as f64) }
 }
 
@@ -226,12 +241,12 @@ fn table(groups: &[Group]) -> Vec<Vec<String>> {
     let header =
         "windows,cache,sets,predictions,on a cliff,truth in range,within 3 % of it,error of others,largest";
     let mut rows = vec![header.split(',').map(str::to_owned).collect::<Vec<_>>()];
-    rows.extend(summaries(groups).into_iter().map(|(what, size, s)| {
-        let size = size.map_or("all".to_owned(), bytes);
-        let mut row = vec![what, size, s.groups.to_string(), s.predictions.to_string()];
-        row.push(part(s.flagged, s.predictions));
-        row.extend([part(s.inside, s.flagged), part(s.beside, s.flagged)]);
-        row.extend([percent(s.mean), percent(s.largest)]);
+    rows.extend(summaries(groups).into_iter().map(|s| {
+        let size = s.cache_bytes.map_or("all".to_owned(), bytes);
+        let mut row = vec![s.windows.to_owned(), size, s.sets.to_string(), s.predictions.to_string()];
+        row.push(part(s.on_cliff, s.predictions));
+        row.extend([part(s.inside_range, s.on_cliff), part(s.within_3_percent_of_range, s.on_cliff)]);
+        row.extend([percent(s.mean_error), percent(s.largest_error)]);
         row
     }));
     rows
@@ -245,7 +260,7 @@ fn worst(groups: &[Group]) -> Vec<Vec<String>> {
     let mut all: Vec<(&Group, &Prediction)> = groups
         .iter()
         .flat_map(|group| group.members.iter().map(move |member| (group, member)))
-        .filter(|(_, member)| !member.share.on_cliff)
+        .filter(|(_, member)| !member.on_cliff)
         .collect();
     all.sort_by(|a, b| b.1.error().total_cmp(&a.1.error()));
     let header = ["largest errors", "cache", "among", "CPI predicted", "simulated", "error"];
@@ -254,10 +269,10 @@ fn worst(groups: &[Group]) -> Vec<Vec<String>> {
         let among: Vec<&str> = group.members.iter().map(|m| m.name).collect();
         vec![
             member.name.to_owned(),
-            bytes(group.cache),
+            bytes(group.cache_bytes),
             among.join(" "),
-            format!("{:.3}", member.share.cpi),
-            format!("{:.3}", member.cpi),
+            format!("{:.3}", member.predicted),
+            format!("{:.3}", member.simulated),
             percent(member.error()),
         ]
     }));
@@ -265,25 +280,11 @@ fn worst(groups: &[Group]) -> Vec<Vec<String>> {
 }
 
 fn object(args: &PredictArgs, groups: &[Group], whole: bool) -> Value {
-    let summary = |(what, size, s): (String, Option<u64>, Summary)| {
-        json!({"windows": what, "cache_bytes": size, "sets": s.groups, "predictions": s.predictions,
-               "on_cliff": s.flagged, "inside_range": s.inside, "within_3_percent_of_range": s.beside,
-               "mean_error": s.mean, "largest_error": s.largest})
-    };
-    let member = |member: &Prediction| {
-        json!({"name": member.name, "predicted": member.share.cpi, "simulated": member.cpi,
-               "on_cliff": member.share.on_cliff, "range": member.share.cpi_range,
-               "bytes": member.share.bytes})
-    };
-    let group = |group: &Group| {
-        json!({"cache_bytes": group.cache,
-               "members": group.members.iter().map(member).collect::<Vec<_>>()})
-    };
     json!({
         "experiment": "windows",
         "seed": args.common.seed,
-        "summary": summaries(groups).into_iter().map(summary).collect::<Vec<_>>(),
-        "sets": groups.iter().map(group).collect::<Vec<_>>(),
+        "summary": summaries(groups),
+        "sets": groups,
         "incomplete": !whole,
     })
 }
