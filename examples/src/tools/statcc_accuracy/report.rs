@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::args::Args;
 use super::model::Model;
 use super::played::Played;
-use super::suite::{Group, Results};
+use super::suite::{Group, Outcome, Results};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Table, percent};
+use crate::report::{Table, named, percent, write_csv};
 
 /// One JSON object with an entry for each trace.
 pub fn played_json(args: &Args, model: Model, programs: &[Played]) -> Value {
@@ -24,33 +24,20 @@ pub fn played_json(args: &Args, model: Model, programs: &[Played]) -> Value {
 
 /// A table with a row for each trace.
 pub fn played_table(out: &mut dyn Write, model: Model, programs: &[Played]) -> io::Result<()> {
-    let columns = [
-        "program",
-        "alone: misses",
-        "CPI",
-        "together: misses",
-        "CPI",
-        "lines",
-        "predicted: misses",
-        "CPI",
-        "lines",
-        "CPI error",
-    ];
-    let mut rows = vec![columns.map(str::to_owned).to_vec()];
-    for Played { name, solo, predicted, simulated, .. } in programs {
-        rows.push(vec![
-            name.clone(),
-            percent(solo.miss_ratio),
-            format!("{:.4}", solo.cpi),
-            percent(simulated.miss_ratio),
-            format!("{:.4}", simulated.cpi),
-            format!("{:.0}", simulated.share_lines),
-            percent(predicted.miss_ratio),
-            format!("{:.4}", predicted.cpi),
-            format!("{:.0}", predicted.share_lines),
-            format!("{:+.2} %", 100.0 * (predicted.cpi / simulated.cpi - 1.0)),
-        ]);
-    }
+    let rows = named(programs.iter().map(|Played { name, solo, predicted, simulated, .. }| {
+        [
+            ("program", name.clone()),
+            ("alone: misses", percent(solo.miss_ratio)),
+            ("CPI", format!("{:.4}", solo.cpi)),
+            ("together: misses", percent(simulated.miss_ratio)),
+            ("CPI", format!("{:.4}", simulated.cpi)),
+            ("lines", format!("{:.0}", simulated.share_lines)),
+            ("predicted: misses", percent(predicted.miss_ratio)),
+            ("CPI", format!("{:.4}", predicted.cpi)),
+            ("lines", format!("{:.0}", predicted.share_lines)),
+            ("CPI error", format!("{:+.2} %", 100.0 * (predicted.cpi / simulated.cpi - 1.0))),
+        ]
+    }));
     write!(out, "{}", Table::from(rows).text())?;
     writeln!(
         out,
@@ -163,72 +150,42 @@ pub fn suite_files(folder: &OutputDir, results: &Results, json: &Value) -> Resul
 
 /// Writes `programs.csv`.
 pub fn played_files(folder: &OutputDir, programs: &[Played], json: &Value) -> Result<(), Failure> {
+    let row = |p: &Played| {
+        [
+            ("name", p.name.clone()),
+            ("mix", p.mix.to_string()),
+            ("accesses", p.accesses.to_string()),
+            ("solo_miss_ratio", p.solo.miss_ratio.to_string()),
+            ("solo_cpi", p.solo.cpi.to_string()),
+            ("predicted_miss_ratio", p.predicted.miss_ratio.to_string()),
+            ("predicted_cpi", p.predicted.cpi.to_string()),
+            ("predicted_lines", p.predicted.share_lines.to_string()),
+            ("simulated_miss_ratio", p.simulated.miss_ratio.to_string()),
+            ("simulated_cpi", p.simulated.cpi.to_string()),
+            ("simulated_lines", p.simulated.share_lines.to_string()),
+        ]
+    };
     folder
         .write("results.json", |out| writeln!(out, "{json}"))
-        .and_then(|()| {
-            folder.write("programs.csv", |out| {
-                let mut csv = csv::Writer::from_writer(out);
-                csv.write_record([
-                    "name",
-                    "mix",
-                    "accesses",
-                    "solo_miss_ratio",
-                    "solo_cpi",
-                    "predicted_miss_ratio",
-                    "predicted_cpi",
-                    "predicted_lines",
-                    "simulated_miss_ratio",
-                    "simulated_cpi",
-                    "simulated_lines",
-                ])?;
-                for p in programs {
-                    let numbers = [
-                        p.mix,
-                        p.accesses as f64,
-                        p.solo.miss_ratio,
-                        p.solo.cpi,
-                        p.predicted.miss_ratio,
-                        p.predicted.cpi,
-                        p.predicted.share_lines,
-                        p.simulated.miss_ratio,
-                        p.simulated.cpi,
-                        p.simulated.share_lines,
-                    ];
-                    csv.write_record(std::iter::once(p.name.clone()).chain(numbers.map(|n| n.to_string())))?;
-                }
-                csv.flush()
-            })
-        })
+        .and_then(|()| folder.write("programs.csv", |out| write_csv(out, programs.iter().map(row))))
         .map_err(Failure::run)
 }
 
 fn csv(out: &mut dyn Write, groups: &[Group]) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record([
-        "group",
-        "name",
-        "miss_ratio",
-        "predicted_miss_ratio",
-        "cpi",
-        "predicted_cpi",
-        "lines",
-        "predicted_lines",
-        "error",
-    ])?;
-    for (number, group) in groups.iter().enumerate() {
-        for o in group {
-            let numbers = [
-                o.miss_ratio,
-                o.predicted_miss_ratio,
-                o.cpi,
-                o.predicted_cpi,
-                o.lines,
-                o.predicted_lines,
-                o.error,
-            ];
-            let names = [number.to_string(), o.name.clone()];
-            csv.write_record(names.into_iter().chain(numbers.map(|n| n.to_string())))?;
-        }
-    }
-    csv.flush()
+    let members =
+        groups.iter().enumerate().flat_map(|(number, group)| group.iter().map(move |o| (number, o)));
+    let row = |(number, o): (usize, &Outcome)| {
+        [
+            ("group", number.to_string()),
+            ("name", o.name.clone()),
+            ("miss_ratio", o.miss_ratio.to_string()),
+            ("predicted_miss_ratio", o.predicted_miss_ratio.to_string()),
+            ("cpi", o.cpi.to_string()),
+            ("predicted_cpi", o.predicted_cpi.to_string()),
+            ("lines", o.lines.to_string()),
+            ("predicted_lines", o.predicted_lines.to_string()),
+            ("error", o.error.to_string()),
+        ]
+    };
+    write_csv(out, members.map(row))
 }
