@@ -6,11 +6,21 @@ use std::io::{self, Write};
 use reuse_sampler::AccessCount;
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{Subject, named};
 use crate::guided::{CurvePoint, PhaseCurve};
 use crate::output::{OutputDir, OutputError};
 use crate::profiles::encode;
+
+/// A value as JSON, without the fields that it does not have.
+pub fn present(value: impl Serialize) -> Value {
+    let mut value = json!(value);
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
 
 /// `windows.csv`: a row per window. `basis` says where a window's miss ratios come from: its phase's profile, to
 /// which the window contributed (`profiled`) or not (`phase`), or the profile of another phase (`borrowed`).

@@ -4,42 +4,19 @@ use std::io::{self, Write};
 
 use cache_pirate::{CurvePoint, Distrust, Trust};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::figure::draw;
 use super::{MECHANISMS, Measured};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Cell, Table, bytes, escape, percent, write_document};
+use crate::report::{Cell, Table, bytes, escape, percent, present, write_document};
 
 /// The result, in each of its forms.
 pub struct Report<'a> {
     pub measured: &'a Measured,
     pub incomplete: bool,
     pub seed: u64,
-}
-
-/// A superset of the cache-curve file: readers of that format ignore what they do not know.
-#[derive(Serialize)]
-struct Object<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<&'static str>, // only where every point has what the format requires
-    version: u32,
-    name: &'a str,
-    work: &'static str,
-    time: &'static str,
-    mechanism: &'static str,
-    line_size: u32,
-    mix: f64,
-    cache_bytes: u64,
-    points: Vec<Value>,
-    stealable_bytes: u64,
-    threads: usize,
-    overhead: Option<f64>,
-    suspended: Option<f64>,
-    notes: &'a [String],
-    seed: u64,
-    incomplete: bool,
 }
 
 #[derive(Serialize)]
@@ -64,32 +41,34 @@ struct Point {
 }
 
 impl Report<'_> {
-    /// One JSON object on one line.
+    /// One JSON object on one line: a superset of the cache-curve file, which it is said to be where every point has what
+    /// that format requires. Readers of the format ignore what they do not know.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let curve = &self.measured.curve;
         let run = self.measured.run.as_ref();
         let alone = curve.at(curve.cache().bytes).map(|point| point.cpi);
-        let object = Object {
-            format: curve.points().iter().all(|point| point.miss_ratio.is_some()).then_some("cache-curve"),
-            version: 1,
-            name: &self.measured.source,
-            work: self.measured.work,
-            time: self.measured.time,
-            mechanism: self.measured.mechanism,
-            line_size: curve.cache().line_size,
-            mix: curve.points().iter().rev().find_map(|point| point.mix).unwrap_or(1.0),
-            cache_bytes: curve.cache().bytes,
-            points: curve.points().iter().map(json_point).collect::<Result<_, _>>()?,
-            stealable_bytes: curve.stealable(),
-            threads: self.measured.threads(),
-            overhead: run.zip(alone).map(|(run, alone)| run.overhead(alone)).filter(|o| o.is_finite()),
-            suspended: run.map(|run| run.suspended / run.total.elapsed).filter(|share| share.is_finite()),
-            notes: &self.measured.notes,
-            seed: self.seed,
-            incomplete: self.incomplete,
-        };
-        serde_json::to_writer(&mut *out, &object)?;
-        writeln!(out)
+        let mut object = json!({
+            "version": 1,
+            "name": self.measured.source,
+            "work": self.measured.work,
+            "time": self.measured.time,
+            "mechanism": self.measured.mechanism,
+            "line_size": curve.cache().line_size,
+            "mix": curve.points().iter().rev().find_map(|point| point.mix).unwrap_or(1.0),
+            "cache_bytes": curve.cache().bytes,
+            "points": curve.points().iter().map(|each| present(point(each))).collect::<Vec<_>>(),
+            "stealable_bytes": curve.stealable(),
+            "threads": self.measured.threads(),
+            "overhead": run.zip(alone).map(|(run, alone)| run.overhead(alone)),
+            "suspended": run.map(|run| run.suspended / run.total.elapsed),
+            "notes": self.measured.notes,
+            "seed": self.seed,
+            "incomplete": self.incomplete,
+        });
+        if curve.points().iter().all(|point| point.miss_ratio.is_some()) {
+            object["format"] = json!("cache-curve");
+        }
+        writeln!(out, "{object}")
     }
 
     /// A table for people.
@@ -203,15 +182,6 @@ impl Report<'_> {
         folder.write("curve.csv", |out| self.write_csv(out))?;
         folder.write("curve.json", |out| self.write_json(out)).map_err(Failure::run)
     }
-}
-
-/// A point without the fields that it does not have.
-fn json_point(each: &CurvePoint) -> io::Result<Value> {
-    let mut value = serde_json::to_value(point(each))?;
-    if let Value::Object(fields) = &mut value {
-        fields.retain(|_, field| !field.is_null());
-    }
-    Ok(value)
 }
 
 fn point(point: &CurvePoint) -> Point {

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use plotters::prelude::*;
 use reuse_sampler::{CacheLines, LineSize};
 use serde::Serialize;
+use serde_json::json;
 
 use super::args::{CacheSide, Model, Unit};
-use super::coherence::{ByOthers, FalselyShared, ThreadCurve};
+use super::coherence::ByOthers;
 use super::measure::Measured;
 use super::prefetch::Prefetch;
-use super::sets::SetsSimulated;
 use super::source::LEVEL;
 use super::spots::{Spots, Tip};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, Table, bytes, count, named, percent, picture, process_table};
+use crate::report::{ProcessRow, Table, bytes, count, named, percent, picture, present, process_table};
 use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
@@ -46,79 +46,19 @@ pub struct Report<'a> {
 }
 
 #[derive(Serialize)]
-struct Object<'a> {
-    model: String,
-    line_size: u32,
-    accesses: u64,
-    /// Operands of instructions, where they are known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    operands: Option<u64>,
-    samples: u64,
-    windows: usize,
-    /// With StatCache: misses are followed through the windows, or their curves averaged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_time: Option<bool>,
-    sample_rate: f64,
-    seed: u64,
-    source: &'a str,
-    incomplete: bool,
-    /// Ways of a set; null for fully associative caches.
-    ways: Option<u32>,
-    side: String,
-    /// The prefetcher in front of the cache, and how many lines it touched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefetch: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefetches: Option<u64>,
-    /// Whose cache the curve is of: each thread's own, or one that all share.
-    scope: &'static str,
-    /// What `bytes` and `lines` of the points count, if it is not memory: objects, or bytes of objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unit: Option<String>,
-    /// Level of the points' intervals, where they have any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<f64>,
-    points: Vec<Point>,
-    /// One set in eight or all, simulated beside a model of few ways.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    sets_simulated: &'a [SetsSimulated],
-    /// Events of one thread, at most, between those of others; where threads' misses depend on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stretch: Option<u32>,
-    /// Each thread's private cache, with the misses that others cause.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    threads: &'a [ThreadCurve],
-    /// Lines with most false sharing.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    falsely_shared: &'a [FalselyShared],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hot_spots: Option<&'a Spots>,
-    /// The processes of a program, where they are distinguished.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    processes: &'a [ProcessRow],
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
 struct Point {
     bytes: u64,
     lines: u64,
     miss_ratio: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     low: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     high: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     loads: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stores: Option<f64>,
     /// Missed bytes over requested bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     byte_miss_ratio: Option<f64>,
     #[serde(flatten)]
     sharing: Option<ByOthers>,
     /// Miss ratio of one cache of this size that all threads share.
-    #[serde(skip_serializing_if = "Option::is_none")]
     shared: Option<f64>,
 }
 
@@ -143,39 +83,39 @@ impl Report<'_> {
         })
     }
 
-    /// One JSON object on one line.
+    /// One JSON object on one line, without what is not known; `ways` are null for fully associative caches.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let coherence = self.measured.coherence.as_ref();
-        let object = Object {
-            model: self.model.name(),
-            line_size: self.line_size.bytes(),
-            accesses: self.measured.accesses,
-            operands: self.measured.operands,
-            samples: self.measured.samples,
-            windows: self.measured.windows,
-            in_time: (self.model == Model::Statcache).then_some(self.measured.in_time),
-            sample_rate: self.sample_rate,
-            seed: self.seed,
-            source: self.source,
-            incomplete: self.measured.incomplete,
-            ways: self.ways,
-            side: self.side.name(),
-            prefetch: self.prefetch.map(|prefetch| prefetch.name()),
-            prefetches: self.measured.prefetches,
-            scope: self.scope.name(),
-            unit: self.unit.map(|unit| unit.name()),
-            level: self.measured.intervals.as_ref().map(|_| LEVEL),
-            points: self.points().collect(),
-            sets_simulated: &self.measured.sets,
-            stretch: coherence.and_then(|coherence| coherence.stretch),
-            threads: coherence.map_or(&[], |coherence| &coherence.threads),
-            falsely_shared: coherence.map_or(&[], |coherence| &coherence.falsely_shared),
-            hot_spots: self.measured.spots.as_ref(),
-            processes: self.processes,
-            notes: self.notes,
-        };
-        let text = serde_json::to_string(&object).map_err(io::Error::other)?;
-        writeln!(out, "{text}")?;
+        let measured = self.measured;
+        let coherence = measured.coherence.as_ref();
+        let mut object = present(json!({
+            "model": self.model.name(),
+            "line_size": self.line_size.bytes(),
+            "accesses": measured.accesses,
+            "operands": measured.operands,
+            "samples": measured.samples,
+            "windows": measured.windows,
+            "in_time": (self.model == Model::Statcache).then_some(measured.in_time),
+            "sample_rate": self.sample_rate,
+            "seed": self.seed,
+            "source": self.source,
+            "incomplete": measured.incomplete,
+            "side": self.side.name(),
+            "prefetch": self.prefetch.map(|prefetch| prefetch.name()),
+            "prefetches": measured.prefetches,
+            "scope": self.scope.name(),
+            "unit": self.unit.map(|unit| unit.name()),
+            "level": measured.intervals.as_ref().map(|_| LEVEL),
+            "points": self.points().map(present).collect::<Vec<_>>(),
+            "sets_simulated": filled(&measured.sets),
+            "stretch": coherence.and_then(|coherence| coherence.stretch),
+            "threads": coherence.and_then(|coherence| filled(&coherence.threads)),
+            "falsely_shared": coherence.and_then(|coherence| filled(&coherence.falsely_shared)),
+            "hot_spots": measured.spots,
+            "processes": filled(self.processes),
+            "notes": self.notes,
+        }));
+        object["ways"] = json!(self.ways);
+        writeln!(out, "{object}")?;
         out.flush()
     }
 
@@ -430,6 +370,10 @@ impl Report<'_> {
         });
         drawn.map_err(|error| format!("cannot draw the curve: {error}"))
     }
+}
+
+fn filled<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
 }
 
 /// A hint and what it would remove at each level.
