@@ -97,14 +97,9 @@ pub(super) fn experiment(
         .collect();
     watch.show("streams together");
     let alone = Alone { streams: &streams, programs: &programs, speeds: &speeds };
-    let found = in_order(sets.len(), threads, |number| {
-        if watch.is_interrupted() {
-            Ok(None)
-        } else {
-            group(args, ground, &alone, &sets[number], number).map(Some)
-        }
-    });
-    let found = found.into_iter().filter_map(Result::transpose).collect::<Result<Vec<Group>, Failure>>()?;
+    let found = in_order(sets.len(), threads, &|| watch.is_interrupted(), |number| {
+        group(args, ground, &alone, &sets[number], number)
+    })?;
     if found.is_empty() {
         go_on(watch)?;
     }

@@ -9,7 +9,7 @@ use super::ground::Ground;
 use crate::cli::Failure;
 use crate::machines::chip::{Chip, Counters, Event, Player};
 use crate::machines::testbed::programs::Recorded;
-use crate::parallel::in_order;
+use crate::parallel::{Stop, in_order};
 
 /// What the target's pass took.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,13 +39,10 @@ pub(super) fn together(
     programs: &[&Recorded],
     offsets: &[Vec<f64>],
     threads: NonZeroUsize,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Result<Vec<Run>, Failure> {
     let speeds = programs.iter().map(|played| speed(ground, played)).collect::<Result<Vec<_>, _>>()?;
-    let runs = in_order(offsets.len(), threads, |i| {
-        if stop() { Ok(None) } else { run(ground, programs, &offsets[i], &speeds, false).map(Some) }
-    });
-    runs.into_iter().filter_map(Result::transpose).collect()
+    in_order(offsets.len(), threads, stop, |i| run(ground, programs, &offsets[i], &speeds, false))
 }
 
 /// One run with a record of what each program did.

@@ -85,13 +85,9 @@ pub(super) fn experiment(
         let alone = alone(args, &ground, threads)?;
         watch.show(format!("windows together in {}", bytes(size)));
         let sets = sets(alone.played.len(), args.common.seed);
-        let found = in_order(sets.len(), threads, |number| {
-            if watch.is_interrupted() {
-                return Ok(None);
-            }
-            group(args, &ground, &alone, &sets[number], number).map(Some)
-        });
-        groups.extend(found.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?);
+        groups.extend(in_order(sets.len(), threads, &|| watch.is_interrupted(), |number| {
+            group(args, &ground, &alone, &sets[number], number)
+        })?);
         if watch.is_interrupted() {
             break;
         }

@@ -84,8 +84,7 @@ fn by_size(
     measure: impl Fn(u64) -> Result<Vec<Counted>, Failure> + Sync,
 ) -> Result<Vec<SoloWindow>, Failure> {
     let sizes = ground.sizes();
-    let passes = in_order(sizes.len(), threads, |i| measure(sizes[i]));
-    let passes = passes.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    let passes = in_order(sizes.len(), threads, &|| false, |i| measure(sizes[i]))?;
     let line = ground.settings.line_size().bytes();
     ground
         .windows(played)

@@ -78,7 +78,7 @@ pub fn play(
     counted: bool,
 ) -> Result<Vec<Played>, Failure> {
     let geometry = machine.chip.shared.geometry;
-    let subjects = on_each(programs, |program| -> Result<Subject, Failure> {
+    let subjects = on_each(programs, &|| false, |program| {
         let distances = Distances::of(&program.recording);
         let window = distances.references().div_ceil(windows).max(SHORTEST_WINDOW);
         let solo = machine.alone(program, window, 2)?;
@@ -90,8 +90,7 @@ pub fn play(
             known = known.counted(&machine.chip, model.replacement(), &solo, 2)?;
         }
         Ok(Subject { solo, known })
-    });
-    let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
+    })?;
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
     let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
     let (cache, replacement) = (cache(&machine.chip)?, model.replacement());

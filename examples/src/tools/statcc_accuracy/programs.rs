@@ -113,7 +113,7 @@ pub fn choose(
     line_size: LineSize,
     seed: u64,
 ) -> Result<Vec<Choice>, Failure> {
-    let judged = on_each(&CANDIDATES, |&candidate| -> Result<Choice, Failure> {
+    let mut choices = on_each(&CANDIDATES, &|| false, |&candidate| {
         let recorded = candidate.record(accesses.min(TRIAL), line_size, seed)?;
         let distances = Distances::of(&recorded.recording);
         let profiles = distances.profiles(distances.references(), Pass::First);
@@ -121,8 +121,7 @@ pub fn choose(
         let model = StatStack::fit(profile)?;
         let (whole, half) = (model.miss_ratio(size), model.miss_ratio(CacheLines(size.0 / 2)));
         Ok(Choice { candidate, whole, half, chosen: false })
-    });
-    let mut choices: Vec<Choice> = judged.into_iter().collect::<Result<_, _>>()?;
+    })?;
     choices.sort_by(|a, b| (b.half - b.whole).total_cmp(&(a.half - a.whole)));
     let count = choices.len();
     for (rank, choice) in choices.iter_mut().enumerate() {

@@ -6,9 +6,9 @@ use super::distances::Pass;
 use super::statistics::Summary;
 use super::steady;
 use super::subject::Known;
-use super::suite::{Interrupted, Judged, Subject, Suite};
+use super::suite::{Judged, Subject, Suite};
 use crate::cli::Failure;
-use crate::parallel::on_each;
+use crate::parallel::{Stop, on_each};
 
 /// What sampling adds to the errors at one rate.
 #[derive(Clone, Debug, Serialize)]
@@ -48,23 +48,18 @@ pub(super) fn added(
     subjects: &[Subject],
     pairs: &[Judged],
     gap: f64,
-    interrupted: Interrupted<'_>,
+    interrupted: Stop<'_>,
 ) -> Result<Option<Sampled>, Failure> {
     let repetitions: Vec<u64> = (0..u64::from(suite.repetitions)).collect();
-    let changes = on_each(&repetitions, |repetition| -> Result<Option<Vec<Change>>, Failure> {
-        if interrupted() {
-            return Ok(None);
-        }
+    let changes = on_each(&repetitions, interrupted, |repetition| {
         let sampled = subjects.iter().enumerate().map(|(number, subject)| {
             let seed = suite.seed.wrapping_add(repetition * subjects.len() as u64 + number as u64);
             sample(suite, subject, gap, seed)
         });
         let sampled: Vec<Known> = sampled.collect::<Result<_, _>>()?;
         let changes = pairs.iter().map(|pair| changes(suite, &sampled, pair));
-        Ok(Some(changes.collect::<Result<Vec<_>, _>>()?.concat()))
-    });
-    let changes: Vec<Vec<Change>> =
-        changes.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(changes.collect::<Result<Vec<_>, Failure>>()?.concat())
+    })?;
     if changes.is_empty() {
         return Ok(None);
     }

@@ -22,7 +22,7 @@ use super::truth::{Machine, Simulated, Solo};
 use crate::cli::Failure;
 use crate::machines::chip::corun::Until;
 use crate::machines::testbed::programs::Recorded;
-use crate::parallel::on_each;
+use crate::parallel::{Stop, on_each};
 
 /// Errors of the CPI models in the paper's table 3.
 pub const ALPHAS: [f64; 3] = [0.9, 1.0, 1.1];
@@ -95,9 +95,6 @@ pub struct Outcome {
     /// Whether those are so far apart that the range is to be used, not the number.
     pub flagged: bool,
 }
-
-/// Whether to end with what is finished. Asked once before each piece of work.
-pub type Interrupted<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Programs that ran together.
 pub type Group = Vec<Outcome>;
@@ -178,9 +175,9 @@ impl Suite {
     ///
     /// # Errors
     /// [`Failure`] if the chip cannot be built, a program cannot be recorded or no pair was finished.
-    pub fn run(&self, tell: &dyn Fn(&'static str), interrupted: Interrupted<'_>) -> Result<Results, Failure> {
+    pub fn run(&self, tell: &dyn Fn(&'static str), interrupted: Stop<'_>) -> Result<Results, Failure> {
         let cut_short = AtomicBool::new(false);
-        let interrupted: Interrupted<'_> = &|| {
+        let interrupted: Stop<'_> = &|| {
             cut_short.fetch_or(interrupted(), Ordering::Relaxed);
             cut_short.load(Ordering::Relaxed)
         };
@@ -190,8 +187,7 @@ impl Suite {
         let choices = choose(size, self.accesses, line_size, self.seed)?;
         tell("running the programs alone");
         let chosen: Vec<Choice> = choices.iter().copied().filter(|choice| choice.chosen).collect();
-        let subjects = on_each(&chosen, |choice| self.subject(choice));
-        let subjects: Vec<Subject> = subjects.into_iter().collect::<Result<_, _>>()?;
+        let subjects = on_each(&chosen, &|| false, |choice| self.subject(choice))?;
         let count = subjects.len();
         let pairs: Vec<Vec<usize>> = (0..count).flat_map(|a| (a..count).map(move |b| vec![a, b])).collect();
         tell("running all pairs");
@@ -240,12 +236,9 @@ impl Suite {
         &self,
         subjects: &[Subject],
         groups: &[Vec<usize>],
-        interrupted: Interrupted<'_>,
+        interrupted: Stop<'_>,
     ) -> Result<Vec<Judged>, Failure> {
-        let judged = on_each(groups, |members| -> Result<Option<Judged>, Failure> {
-            if interrupted() {
-                return Ok(None);
-            }
+        on_each(groups, interrupted, |members| {
             let programs: Vec<&Recorded> = members.iter().map(|&m| &subjects[m].recorded).collect();
             let simulated = self.machine.together(&programs, Until::FirstEnded)?;
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
@@ -255,9 +248,8 @@ impl Suite {
             let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted)?;
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
-            Ok(Some(Judged { steady, members: members.clone(), simulated, predicted, ranges }))
-        });
-        judged.into_iter().filter_map(Result::transpose).collect()
+            Ok(Judged { steady, members: members.clone(), simulated, predicted, ranges })
+        })
     }
 
     pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Result<Vec<Walked>, Failure> {
@@ -299,11 +291,10 @@ impl Suite {
         let mut cells = Vec::new();
         for first in ALPHAS {
             for second in ALPHAS.into_iter().filter(|&second| second != first) {
-                let wrong = on_each(pairs, |pair| {
+                let wrong = on_each(pairs, &|| false, |pair| {
                     let known: Vec<&Known> = pair.members.iter().map(|&m| &subjects[m].known).collect();
                     self.predict(&known, &[first, second])
-                });
-                let wrong: Vec<Vec<Walked>> = wrong.into_iter().collect::<Result<_, _>>()?;
+                })?;
                 cells.push(WrongModels {
                     first,
                     second,
