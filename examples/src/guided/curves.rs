@@ -116,7 +116,7 @@ impl RunCurves {
                 phases.insert(record.phase, curve);
             }
         }
-        let weights = weights(run);
+        let weights = run.weights();
         let average = average(&weights, &phases, sizes.len());
         Self {
             sizes: sizes.to_vec(),
@@ -143,7 +143,7 @@ impl RunCurves {
         replacement: Replacement,
         bootstrap: &Bootstrap,
     ) -> Result<(), Failure> {
-        let weights = weights(run);
+        let weights = run.weights();
         let total: f64 = weights.values().sum();
         let (mut phases, mut strata) = (Vec::new(), Vec::new());
         let mut counted = 0.0;
@@ -308,15 +308,6 @@ impl PhaseCurve {
     }
 }
 
-/// Accesses, or instructions where they are not known, of the windows of each phase.
-fn weights(run: &GuidedRun) -> BTreeMap<PhaseId, f64> {
-    let mut weights = BTreeMap::new();
-    for window in &run.windows {
-        *weights.entry(window.phase).or_default() += run.weight(window);
-    }
-    weights
-}
-
 /// See [`RunCurves::unlike`].
 fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     let counted = |window: &WindowRecord| match window.accesses {
@@ -446,7 +437,7 @@ mod tests {
         let phases = vec![phase(0, Some(1), 1), phase(1, Some(1000), 0), phase(2, None, 1)];
         let run = run(phases, &[(0, 40, true), (1, 40, true), (2, 20, false)]);
         let mut curves = RunCurves::fit(&run, Replacement::Lru, &sizes);
-        curves.add_lending(&run, &weights(&run));
+        curves.add_lending(&run, &run.weights());
         // The two that were profiled hit always and never: either would be off by 1.
         let point = curves.average.points[0];
         assert!((point.miss_ratio - 0.6).abs() < 1e-9, "{point:?}");

@@ -178,12 +178,9 @@ impl PhaseGuide {
             }
             run.windows.push(window);
         }
-        let mut weights = vec![0.0; run.phases.len()];
-        for window in &run.windows {
-            weights[window.phase.index()] += run.weight(window);
-        }
-        for (record, weight) in run.phases.iter_mut().zip(weights) {
-            record.weigh(weight)?;
+        let weights = run.weights();
+        for record in &mut run.phases {
+            record.weigh(weights.get(&record.phase).copied().unwrap_or(0.0))?;
         }
         Ok(run)
     }

@@ -192,4 +192,13 @@ impl GuidedRun {
     pub fn weight(&self, window: &WindowRecord) -> f64 {
         window.accesses.get().unwrap_or(window.instructions) as f64
     }
+
+    /// The weight of the windows of each phase.
+    pub fn weights(&self) -> BTreeMap<PhaseId, f64> {
+        let mut weights = BTreeMap::new();
+        for window in &self.windows {
+            *weights.entry(window.phase).or_default() += self.weight(window);
+        }
+        weights
+    }
 }

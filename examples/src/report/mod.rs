@@ -24,6 +24,6 @@ pub(crate) use panels::{Area, Drawn, picture};
 pub use panels::{Line, Panel, draw_panels};
 pub use processes::{ProcessRow, process_table};
 pub use subject::{DistinctView, PhaseView, Subject};
-pub(crate) use subject::{letters, named_code, rank};
+pub(crate) use subject::{letters, named_code, rank, transitions_of};
 pub use table::{PhaseTable, Row, phase_table, phase_table_notes, rows_of, summary};
 pub use units::{bytes, count, percent, quantity};

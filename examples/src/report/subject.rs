@@ -107,14 +107,12 @@ impl<'a> Subject<'a> {
         caches: &'a DataCaches,
         mut locate: impl FnMut(u64) -> Option<String>,
     ) -> Self {
-        let mut weights = vec![0.0; run.phases.len()];
-        for window in &run.windows {
-            weights[window.phase.index()] += run.weight(window);
-        }
-        let transitions = transitions_of(run);
+        let weights = run.weights();
+        let phases = run.windows.iter().map(|window| (window.thread, window.phase));
+        let transitions = transitions_of(phases, &run.centres);
         let mut order: Vec<&PhaseRecord> = run.phases.iter().filter(|p| p.windows > 0).collect();
         order.sort_by(|a, b| {
-            let weight = |p: &PhaseRecord| weights[p.phase.index()];
+            let weight = |p: &PhaseRecord| weights[&p.phase];
             (transitions.contains_key(&a.phase).cmp(&transitions.contains_key(&b.phase)))
                 .then(weight(b).total_cmp(&weight(a)))
                 .then(a.phase.cmp(&b.phase))
@@ -136,7 +134,7 @@ impl<'a> Subject<'a> {
                 name: letters(rank),
                 record,
                 share: record.windows as f64 / run.windows.len().max(1) as f64,
-                weight: weights[record.phase.index()],
+                weight: weights[&record.phase],
                 location: record
                     .hottest_block()
                     .map(|(address, share)| (locate(address).unwrap_or(format!("{address:#x}")), share)),
@@ -243,14 +241,17 @@ pub(crate) fn named_code(
     code
 }
 
-/// Clusters of a run that are transitions between its phases.
-fn transitions_of(run: &GuidedRun) -> BTreeMap<PhaseId, Transition<PhaseId>> {
-    let mut threads: BTreeMap<_, Vec<PhaseId>> = BTreeMap::new();
-    for window in &run.windows {
-        threads.entry(window.thread).or_default().push(window.phase);
+/// Clusters of a run that are transitions between its phases: `windows` are the thread and the phase of each.
+pub(crate) fn transitions_of<T: Ord>(
+    windows: impl Iterator<Item = (T, PhaseId)>,
+    centres: &BTreeMap<PhaseId, Vec<f64>>,
+) -> BTreeMap<PhaseId, Transition<PhaseId>> {
+    let mut threads: BTreeMap<T, Vec<PhaseId>> = BTreeMap::new();
+    for (thread, phase) in windows {
+        threads.entry(thread).or_default().push(phase);
     }
     let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
-    transitions(&threads, &run.centres, TransitionConfig::default()).unwrap_or_default()
+    transitions(&threads, centres, TransitionConfig::default()).unwrap_or_default()
 }
 
 /// Pictures end where nothing happens any more, an octave later, but show the first two levels of cache.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phase_detect::metrics::{PredictionScore, Transition, TransitionConfig, transitions};
+use phase_detect::metrics::{PredictionScore, Transition};
 use phase_detect::online::{Histories, PrivateHistories};
 use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::simpoint::{BlockVector, SimPointConfig};
@@ -15,6 +15,7 @@ use super::args::{Args, ClustererName, PredictorName};
 use super::input::{Observed, Seen};
 use super::thinned::Thinned;
 use crate::cli::Failure;
+use crate::report::transitions_of;
 
 /// Windows over which the scored table of predictors looks back.
 const MEMORY: u32 = 32;
@@ -108,12 +109,8 @@ impl Found {
         if self.transition_threshold == 0 {
             return BTreeMap::new();
         }
-        let mut threads: BTreeMap<u32, Vec<PhaseId>> = BTreeMap::new();
-        for labelled in &self.labelled {
-            threads.entry(labelled.thread).or_default().push(labelled.phase);
-        }
-        let threads: Vec<&[PhaseId]> = threads.values().map(Vec::as_slice).collect();
-        transitions(&threads, &self.centres(), TransitionConfig::default()).unwrap_or_default()
+        let labelled = self.labelled.iter().map(|labelled| (labelled.thread, labelled.phase));
+        transitions_of(labelled, &self.centres())
     }
 
     /// The mean signature of each phase, where it is known.
