@@ -11,8 +11,8 @@ use super::show_progress;
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Policy, PrefetcherSettings};
 use crate::machines::testbed::experiments::{
-    Compared, ExperimentError, OneRun, Pattern, Rivals, compare_recorded, figure_five, machines,
-    mean_and_max, one_run, stealable, stressmark_rival, suite,
+    Compared, OneRun, Pattern, Rivals, compare_recorded, figure_five, machines, mean_and_max, one_run,
+    stealable, stressmark_rival, suite,
 };
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::truth::scaled_nehalem;
@@ -101,32 +101,33 @@ pub fn run(args: &Args, watch: &Watch<'_>) -> Result<Results, Failure> {
     }
     let mut results = Results { cache_bytes: cache, ..Results::default() };
     let mut steps = 0;
+    let mut stopped = false;
     let mut go_on = || {
         steps += 1;
         show_progress(watch, steps);
-        !watch.is_interrupted()
+        stopped = watch.is_interrupted();
+        if stopped { Err(Failure::run("interrupted before anything was measured")) } else { Ok(()) }
     };
-    results.incomplete = !all(args, cache, &mut results, &mut go_on)?;
-    if results.incomplete && results.is_empty() {
-        return Err(Failure::run("interrupted before anything was measured"));
+    let ended = all(args, cache, &mut results, &mut go_on);
+    results.incomplete = stopped;
+    if !stopped || results.is_empty() {
+        ended?;
     }
     Ok(results)
 }
 
-/// Whether it was not interrupted.
+/// All that is asked for, as long as `go_on` has no objection.
 fn all(
     args: &Args,
     cache: u64,
     results: &mut Results,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<bool, ExperimentError> {
+    go_on: &mut dyn FnMut() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let policies = [("lru", Policy::Lru), ("nehalem", Policy::Nehalem)];
     if args.asks_for(Experiment::Patterns) {
         for (pattern, name) in [(Pattern::Random, "random"), (Pattern::Sequential, "sequential")] {
             for (policy_name, policy) in policies {
-                if !go_on() {
-                    return Ok(false);
-                }
+                go_on()?;
                 let compared = figure_five(cache, policy, pattern)?;
                 results.curves.push(curve("patterns", name, policy_name, &compared));
             }
@@ -146,9 +147,7 @@ fn all(
         for (policy_name, policy) in policies {
             let mut settings = scaled_nehalem(cache, policy)?;
             if args.asks_for(Experiment::Kernels) {
-                if !go_on() {
-                    return Ok(false);
-                }
+                go_on()?;
                 let compared = compare_recorded(&settings, &program, Threads::Auto, 4 * lines, 1)?;
                 results.curves.push(curve("kernels", name, policy_name, &compared));
             }
@@ -160,17 +159,13 @@ fn all(
                     continuous.into_iter().chain([(INTERVALS[1].0, SPACED, budget)])
                 {
                     let pace_name = if pace == budget { "within 5 %" } else { "continuous" };
-                    if !go_on() {
-                        return Ok(false);
-                    }
+                    go_on()?;
                     let found = one_run(&settings, &program, interval * scale, pace, cycles)?;
                     results.one_run.push(Run { program: name, policy: policy_name, pace: pace_name, found });
                 }
             }
             if args.asks_for(Experiment::Prefetch) && policy == Policy::Lru {
-                if !go_on() {
-                    return Ok(false);
-                }
+                go_on()?;
                 settings.prefetcher = Some(PrefetcherSettings::default());
                 let compared = compare_recorded(&settings, &program, Threads::Fixed(1), 4 * lines, 1)?;
                 results.curves.push(curve("prefetch", name, "lru, prefetching", &compared));
@@ -178,28 +173,22 @@ fn all(
         }
         if args.asks_for(Experiment::Machines) {
             for (machine, settings) in machines(cache, args.common.seed)? {
-                if !go_on() {
-                    return Ok(false);
-                }
+                go_on()?;
                 let compared = compare_recorded(&settings, &program, Threads::Fixed(1), 4 * lines, 1)?;
                 results.curves.push(curve("machines", name, machine, &compared));
             }
         }
         if args.asks_for(Experiment::Threads) {
-            if !go_on() {
-                return Ok(false);
-            }
+            go_on()?;
             let steal = |threads| stealable(cache, Policy::Nehalem, &program, threads);
             results.threads.push(Stolen { program: name, one: steal(1)?, two: steal(2)? });
         }
     }
     if args.asks_for(Experiment::Stressmark) {
-        if !go_on() {
-            return Ok(false);
-        }
+        go_on()?;
         results.stressmark = Some(stressmark_rival(cache)?);
     }
-    Ok(true)
+    Ok(())
 }
 
 fn curve(
