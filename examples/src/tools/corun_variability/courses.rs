@@ -1,54 +1,20 @@
 //! Runs over time, predicted and simulated, in bins of equal length (the paper's figure IV.8).
 
-use cachesharing::{BandwidthDistribution, Trajectory};
+use cachesharing::{BandwidthDistribution, TrajectoryBin};
 
 use super::reference::{Run, Stretch};
-use crate::cli::Failure;
 
 /// Bins of a run.
 const BINS: f64 = 200.0;
-
-/// What a program does in one bin.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Bin {
-    pub start: f64,     // time since the target's pass began
-    pub time: f64,      // that passes
-    pub work: f64,      // done in it
-    pub bytes: f64,     // of the cache, mean
-    pub bandwidth: f64, // bytes from memory per unit of time
-}
-
-impl Bin {
-    pub fn cpi(&self) -> f64 {
-        self.time / self.work
-    }
-
-    pub fn ipc(&self) -> f64 {
-        self.work / self.time
-    }
-}
 
 /// Length of a bin for a run of this length, the same for what is compared with it.
 pub(super) fn width(time: f64) -> f64 {
     time / BINS
 }
 
-/// A predicted program over time.
-pub(super) fn predicted(trajectory: &Trajectory, program: usize, width: f64) -> Result<Vec<Bin>, Failure> {
-    let bins = trajectory.over_time(program, width)?;
-    let bin = |b: cachesharing::TrajectoryBin| Bin {
-        start: b.start,
-        time: b.time,
-        work: b.work,
-        bytes: b.bytes,
-        bandwidth: b.bandwidth,
-    };
-    Ok(bins.into_iter().map(bin).collect())
-}
-
 /// A simulated program over time: each stretch spread evenly over the bins that it lies in.
-pub(super) fn simulated(track: &[Stretch], width: f64, line: f64) -> Vec<Bin> {
-    let mut bins: Vec<Bin> = Vec::new();
+pub(super) fn simulated(track: &[Stretch], width: f64, line: f64) -> Vec<TrajectoryBin> {
+    let mut bins: Vec<TrajectoryBin> = Vec::new();
     for stretch in track {
         let (begin, length) = (stretch.start, stretch.counters.cycles);
         let mut at = begin;
@@ -57,7 +23,9 @@ pub(super) fn simulated(track: &[Stretch], width: f64, line: f64) -> Vec<Bin> {
             // At least a little further, whatever rounding says.
             let until = ((number + 1) as f64 * width).min(begin + length).max(at + 1e-9 * width);
             while bins.len() <= number {
-                bins.push(Bin { start: bins.len() as f64 * width, ..Bin::default() });
+                let mut bin = TrajectoryBin::default();
+                bin.start = bins.len() as f64 * width;
+                bins.push(bin);
             }
             let (bin, part) = (&mut bins[number], (until - at) / length);
             bin.time += until - at;
@@ -77,7 +45,8 @@ pub(super) fn simulated(track: &[Stretch], width: f64, line: f64) -> Vec<Bin> {
 
 /// How much bandwidth all programs together took, over the time of a simulated run.
 pub(super) fn demand(run: &Run, width: f64, line: f64) -> BandwidthDistribution {
-    let programs: Vec<Vec<Bin>> = run.track.iter().map(|track| simulated(track, width, line)).collect();
+    let programs: Vec<Vec<TrajectoryBin>> =
+        run.track.iter().map(|track| simulated(track, width, line)).collect();
     let bins = programs.iter().map(Vec::len).min().unwrap_or(0);
     let together = |i: usize| {
         let bandwidth = programs.iter().map(|bins| bins[i].bandwidth).sum();

@@ -1,8 +1,8 @@
 //! The paper's figures of a co-run: slowdowns over runs (IV.5), programs over time (IV.8), bandwidth (IV.6).
 
-use cachesharing::{BandwidthDistribution, Program, SlowdownDistribution};
+use cachesharing::{BandwidthDistribution, Program, SlowdownDistribution, TrajectoryBin};
 
-use super::courses::{self, Bin};
+use super::courses;
 use super::predict::Course;
 use super::reference::Run;
 use super::{Findings, MethodName};
@@ -46,7 +46,7 @@ fn slowdowns(found: &Findings) -> Result<String, Failure> {
 fn trajectory(found: &Findings) -> Result<String, Failure> {
     let courses = (0..found.programs.len()).map(|i| found.courses(i)).collect::<Result<Vec<_>, Failure>>()?;
     let mut panels = vec![
-        panel("work per time", &found.programs, &courses, Bin::ipc),
+        panel("work per time", &found.programs, &courses, TrajectoryBin::ipc),
         panel("share of the cache (bytes)", &found.programs, &courses, |bin| bin.bytes),
         panel("bytes from memory per time", &found.programs, &courses, |bin| bin.bandwidth),
     ];
@@ -54,9 +54,14 @@ fn trajectory(found: &Findings) -> Result<String, Failure> {
     draw_panels(&format!("{}: the slowest run", found.title()), &panels).map_err(Failure::Run)
 }
 
-type Courses = Vec<(&'static str, Vec<Bin>)>;
+type Courses = Vec<(&'static str, Vec<TrajectoryBin>)>;
 
-fn panel(up: &str, programs: &[Program<u64>], courses: &[Courses], value: fn(&Bin) -> f64) -> Panel {
+fn panel(
+    up: &str,
+    programs: &[Program<u64>],
+    courses: &[Courses],
+    value: fn(&TrajectoryBin) -> f64,
+) -> Panel {
     let mut lines = Vec::new();
     for (number, (program, course)) in programs.iter().zip(courses).enumerate() {
         for (source, bins) in course {
@@ -75,7 +80,7 @@ fn panel(up: &str, programs: &[Program<u64>], courses: &[Courses], value: fn(&Bi
 fn together(courses: &[Courses]) -> Panel {
     let sources = courses.first().map_or(0, Vec::len);
     let lines = (0..sources).map(|source| {
-        let programs: Vec<&[Bin]> =
+        let programs: Vec<&[TrajectoryBin]> =
             courses.iter().filter_map(|c| c.get(source)).map(|c| c.1.as_slice()).collect();
         let bins = programs.iter().map(|bins| bins.len()).min().unwrap_or(0);
         let point = |i: usize| (programs[0][i].start, programs.iter().map(|bins| bins[i].ipc()).sum());

@@ -36,10 +36,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use cachesharing::{CoSchedule, Offsets, Program, SharedCache, SlowdownDistribution};
+use cachesharing::{CoSchedule, Offsets, Program, SharedCache, SlowdownDistribution, TrajectoryBin};
 
 use self::args::{Experiment, PredictArgs, Task};
-use self::courses::Bin;
 use self::ground::Ground;
 use self::predict::{Answer, Question};
 use crate::cli::{Failure, Watch, ended, interrupt_flag};
@@ -274,10 +273,10 @@ impl Findings {
     }
 
     /// A program over the time of the slowest run, predicted and, where it was, simulated.
-    fn courses(&self, program: usize) -> Result<Vec<(&'static str, Vec<Bin>)>, Failure> {
+    fn courses(&self, program: usize) -> Result<Vec<(&'static str, Vec<TrajectoryBin>)>, Failure> {
         let trajectory = &self.answer.slowest.trajectory;
         let width = courses::width(trajectory.time());
-        let mut found = vec![("predicted", courses::predicted(trajectory, program, width)?)];
+        let mut found = vec![("predicted", trajectory.over_time(program, width)?)];
         if let Some(track) = self.truth.as_ref().and_then(|truth| truth.slowest.track.get(program)) {
             found.push(("simulated", courses::simulated(track, width, self.line)));
         }
