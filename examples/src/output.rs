@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cli::Failure;
+
 /// A directory that can be written to. Files appear in it with [`publish`](Self::publish).
 #[derive(Debug)]
 pub struct OutputDir {
@@ -15,26 +17,8 @@ pub struct OutputDir {
     staging: PathBuf, // below `path`; removed when this is dropped
 }
 
-/// Why results cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutputError {
-    /// The directory cannot be created or written to.
-    #[error("--out {path}: {source}; give a directory that can be written to", path = path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("{path}: {source}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::Run(format!("{}: {error}", path.display()))
 }
 
 /// A name that no other run and no other call uses.
@@ -47,9 +31,10 @@ impl OutputDir {
     /// Creates the directory if necessary, and a place below it for files that are not complete yet.
     ///
     /// # Errors
-    /// [`OutputError::Directory`] if either fails.
-    pub fn prepare(path: &Path) -> Result<Self, OutputError> {
-        let failed = |source| OutputError::Directory { path: path.to_owned(), source };
+    /// [`Failure::Usage`] if either fails.
+    pub fn prepare(path: &Path) -> Result<Self, Failure> {
+        let remedy = "give a directory that can be written to";
+        let failed = |error| Failure::Usage(format!("--out {}: {error}; {remedy}", path.display()));
         let staging = path.join(unique(".partial"));
         fs::create_dir_all(path).and_then(|()| fs::create_dir(&staging)).map_err(failed)?;
         Ok(Self { path: path.to_owned(), staging })
@@ -63,39 +48,36 @@ impl OutputDir {
     /// Writes a file aside.
     ///
     /// # Errors
-    /// [`OutputError::File`] if that fails.
+    /// [`Failure`] if that fails.
     pub fn write(
         &self,
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), OutputError> {
+    ) -> Result<(), Failure> {
         let partial = self.staging.join(name);
         let written = File::create(&partial).and_then(|file| {
             let mut file = BufWriter::new(file);
             content(&mut file)?;
             file.flush()
         });
-        written.map_err(|source| {
+        written.map_err(|error| {
             // A partial file must not be published.
             let _ = fs::remove_file(&partial);
-            OutputError::File { path: self.path.join(name), source }
+            failed(&self.path.join(name), &error)
         })
     }
 
     /// Moves all files that were written into the directory.
     ///
     /// # Errors
-    /// [`OutputError::File`] if a file cannot be moved.
-    pub fn publish(&self) -> Result<(), OutputError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            |source| OutputError::File { path, source }
-        };
-        let _lock = lock(&self.path).map_err(failed(&self.path))?;
-        for entry in fs::read_dir(&self.staging).map_err(failed(&self.staging))? {
-            let entry = entry.map_err(failed(&self.staging))?;
+    /// [`Failure`] if a file cannot be moved.
+    pub fn publish(&self) -> Result<(), Failure> {
+        let staged = |error: io::Error| failed(&self.staging, &error);
+        let _lock = lock(&self.path).map_err(|error| failed(&self.path, &error))?;
+        for entry in fs::read_dir(&self.staging).map_err(staged)? {
+            let entry = entry.map_err(staged)?;
             let to = self.path.join(entry.file_name());
-            fs::rename(entry.path(), &to).map_err(failed(&to))?;
+            fs::rename(entry.path(), &to).map_err(|error| failed(&to, &error))?;
         }
         Ok(())
     }
@@ -136,9 +118,9 @@ impl OutputFile {
     /// Creates a file beside `path`, which proves that it can be written.
     ///
     /// # Errors
-    /// [`OutputError::File`] if that fails.
-    pub fn prepare(path: &Path) -> Result<Self, OutputError> {
-        let failed = |source| OutputError::File { path: path.to_owned(), source };
+    /// [`Failure::Usage`] if that fails.
+    pub fn prepare(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::usage(failed(path, &error));
         let partial = match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
                 return Err(failed(io::Error::other("is a directory; give -o a file, or use --out DIR")));
@@ -157,13 +139,13 @@ impl OutputFile {
     /// Writes the content, and renames the file to its name.
     ///
     /// # Errors
-    /// [`OutputError::File`] if that fails.
-    pub fn write(self, content: &[u8]) -> Result<(), OutputError> {
+    /// [`Failure`] if that fails.
+    pub fn write(self, content: &[u8]) -> Result<(), Failure> {
         let written = match &self.partial {
             Some(partial) => fs::write(partial, content).and_then(|()| fs::rename(partial, &self.path)),
             None => fs::write(&self.path, content),
         };
-        written.map_err(|source| OutputError::File { path: self.path.clone(), source })
+        written.map_err(|error| failed(&self.path, &error))
     }
 }
 

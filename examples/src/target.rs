@@ -8,7 +8,7 @@ use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, Clock, CodeLocation, LineSize, ProcessRecord, Sampler, SamplerError, file};
+use reuse_sampler::{Children, Clock, CodeLocation, ProcessRecord, Sampler, SamplerError, file};
 
 use crate::cli::{Failure, INTERRUPTED};
 use crate::report::ProcessRow;
@@ -22,33 +22,12 @@ pub const PROGRAM_WINDOW: u64 = 10_000_000;
 /// Mean gap between followed accesses under hardware counters, where each stops the program.
 pub const SAMPLED_GAP: f64 = 100_000.0;
 
-/// How observation is set up, whatever the target.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TargetOptions {
-    /// Instructions in a window.
-    pub window: u64,
-    /// Line size at which reuse is observed.
-    pub line_size: LineSize,
-    /// Seed of the choice of samples.
-    pub seed: u64,
-    /// Whether a program's output goes to standard error, because results go to standard output.
-    pub output_to_stderr: bool,
-    /// What observes a program.
-    pub backend: Backend,
-    /// What becomes of processes that a program starts.
-    pub children: ChildProcesses,
-    /// Mean gap between sampled strides of instructions; 0 for none.
-    pub strides: u64,
-}
-
-impl TargetOptions {
-    /// The same for a stream of events.
-    fn replay(&self) -> ReplayOptions {
-        ReplayOptions::windows_of(WindowLength::Instructions(self.window))
-            .line_size(self.line_size)
-            .seed(self.seed)
-            .strides(self.strides)
-    }
+/// How a stream of events is observed as `options` say.
+fn replay(options: &AutoOptions) -> ReplayOptions {
+    ReplayOptions::windows_of(WindowLength::Instructions(options.window))
+        .line_size(options.line_size)
+        .seed(options.seed)
+        .strides(options.strides)
 }
 
 /// What becomes of processes that a program starts.
@@ -253,82 +232,50 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Why a target could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// There is no embedded workload of that name.
-    #[error("no embedded workload {name:?}; there are {}", workload_names())]
-    Workload {
-        /// The name asked for.
-        name: String,
-    },
-    /// No program was given.
-    #[error("no program to run")]
-    NoProgram,
-    /// The sampler refused.
-    #[error(transparent)]
-    Sampler(#[from] SamplerError),
-    /// Distances in something else than accesses.
-    #[error(
-        "perf: memory accesses cannot be counted here, only {0}, and cache models want distances in accesses: give \
-         --backend qemu (the example what_can_i_measure shows what is missing)"
-    )]
-    NoAccesses(Clock),
-    /// No thread could be started for the workload.
-    #[error(transparent)]
-    Thread(#[from] std::io::Error),
-}
-
 /// The embedded workload of a name.
 ///
 /// # Errors
 /// [`Failure::Usage`] with the names there are.
 pub fn embedded_workload(name: &str, seed: u64, scale: u32) -> Result<Workload, Failure> {
-    let unknown = || Failure::usage(TargetError::Workload { name: name.to_owned() });
+    let names = || workloads::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let unknown = || Failure::Usage(format!("no embedded workload {name:?}; there are {}", names()));
     Workload::by_name(name, seed, scale).ok_or_else(unknown)
 }
 
-fn workload_names() -> String {
-    workloads::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+/// The program of a command, and its arguments.
+///
+/// # Errors
+/// [`Failure::Usage`] for a command without words.
+pub fn words<T>(command: &[T]) -> Result<(&T, &[T]), Failure> {
+    command.split_first().ok_or_else(|| Failure::usage("no program to run"))
 }
 
 impl Target {
     /// An embedded workload by name, `scale` times as long.
     ///
     /// # Errors
-    /// [`TargetError`] if there is none of that name, or no thread for it.
-    pub fn embedded(name: &str, scale: u32, options: TargetOptions) -> Result<Self, TargetError> {
-        let workload = Workload::by_name(name, options.seed, scale)
-            .ok_or_else(|| TargetError::Workload { name: name.to_owned() })?;
-        Self::workload(name, &workload, options)
+    /// [`Failure`] if there is none of that name, or no thread for it.
+    pub fn embedded(name: &str, scale: u32, options: &AutoOptions) -> Result<Self, Failure> {
+        Self::workload(name, &embedded_workload(name, options.seed, scale)?, options)
     }
 
     /// An embedded workload, called `name`.
     ///
     /// # Errors
-    /// [`TargetError`] if there is no thread for it.
-    pub fn workload(name: &str, workload: &Workload, options: TargetOptions) -> Result<Self, TargetError> {
+    /// [`Failure`] if there is no thread for it.
+    pub fn workload(name: &str, workload: &Workload, options: &AutoOptions) -> Result<Self, Failure> {
         let events = workload.events()?;
-        let sampler = ReplaySampler::new(events, options.replay()).map_err(SamplerError::from)?;
+        let sampler = ReplaySampler::new(events, replay(options)).map_err(SamplerError::from)?;
         Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
     }
 
     /// A program with its arguments, observed as the options say.
     ///
     /// # Errors
-    /// [`TargetError`] if it cannot be run, or the machine has nothing to observe it with.
-    pub fn program(command: &[OsString], options: TargetOptions) -> Result<Self, TargetError> {
-        let [program, arguments @ ..] = command else { return Err(TargetError::NoProgram) };
-        let mut auto = AutoOptions::default();
-        auto.window = options.window;
-        auto.line_size = options.line_size;
-        auto.seed = options.seed;
-        auto.output_to_stderr = options.output_to_stderr;
-        auto.children = options.children.into();
-        auto.strides = options.strides;
-        auto.backend = options.backend.into();
-        let sampler = auto::spawn(program, arguments, &auto)?;
+    /// [`Failure`] if it cannot be run, or the machine has nothing to observe it with.
+    pub fn program(command: &[OsString], options: &AutoOptions) -> Result<Self, Failure> {
+        let (program, arguments) = words(command)?;
+        let sampler = auto::spawn(program, arguments, options)?;
         let name = command_name(command);
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
     }
@@ -338,21 +285,24 @@ impl Target {
     ///
     /// # Errors
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
-    pub fn shared(command: &[OsString], options: TargetOptions) -> Result<Self, Failure> {
-        options.backend.traces("--scope shared")?;
-        let traced = Traced::spawn(command, Side::Data, options.backend, options.output_to_stderr)?;
-        let sampler = ReplaySampler::new(Merged(traced.clone()), options.replay())?;
+    pub fn shared(command: &[OsString], backend: Backend, options: &AutoOptions) -> Result<Self, Failure> {
+        backend.traces("--scope shared")?;
+        let traced = Traced::spawn(command, Side::Data, backend, options.output_to_stderr)?;
+        let sampler = ReplaySampler::new(Merged(traced.clone()), replay(options))?;
         Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
     }
 
     /// The same if its distances are in accesses, as cache models want them.
     ///
     /// # Errors
-    /// [`TargetError::NoAccesses`] where they are in something else.
-    pub fn in_accesses(self) -> Result<Self, TargetError> {
+    /// [`Failure`] where they are in something else.
+    pub fn in_accesses(self) -> Result<Self, Failure> {
         match self.distances() {
             Clock::Accesses => Ok(self),
-            clock => Err(TargetError::NoAccesses(clock)),
+            clock => Err(Failure::Run(format!(
+                "perf: memory accesses cannot be counted here, only {clock}, and cache models want distances in \
+                 accesses: give --backend qemu (the example what_can_i_measure shows what is missing)"
+            ))),
         }
     }
 

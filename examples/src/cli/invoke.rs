@@ -140,7 +140,7 @@ fn route<A: CommandLine>(
     if args.streams() || common.output.is_none() && !owned_by_program {
         return pipeline(args, out, remarks);
     }
-    let file = common.output.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::usage)?;
+    let file = common.output.as_deref().map(OutputFile::prepare).transpose()?;
     let mut result = Vec::new();
     let status = pipeline(args, &mut result, remarks);
     let Some(file) = file else {
@@ -166,7 +166,7 @@ fn one_line(message: &str) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// The exit status of a command that has printed its result: where it was interrupted, a remark says what `shown` holds.
+/// The exit status of a command that has printed its result; where it was interrupted, a remark says what `shown` has.
 pub fn ended(interrupted: bool, command: &str, shown: &str, messages: &mut dyn Write) -> u8 {
     if !interrupted {
         return 0;

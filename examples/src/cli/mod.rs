@@ -73,7 +73,7 @@ impl Common {
     /// # Errors
     /// [`Failure::Usage`] if nothing can be written there.
     pub fn folder(&self) -> Result<Option<OutputDir>, Failure> {
-        self.out.as_deref().map(OutputDir::prepare).transpose().map_err(Failure::usage)
+        self.out.as_deref().map(OutputDir::prepare).transpose()
     }
 
     /// Whether a program's standard output goes to standard error, because JSON occupies standard output.
@@ -94,7 +94,7 @@ impl Common {
         table: impl FnOnce(&mut dyn Write) -> io::Result<()>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let write = |folder| files(folder).and_then(|()| folder.publish().map_err(Failure::run));
+        let write = |folder| files(folder).and_then(|()| folder.publish());
         let written = folder.map_or(Ok(()), write);
         let printed = if self.json { json(out) } else { table(out) };
         unless_closed(printed.and_then(|()| out.flush()))?;

@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::progress;
 use crate::traces::BytesRead;
 
-/// A line of progress on standard error, if that is a terminal and `--quiet` was not given, and the flag that ends the run early. The line is
-/// taken away when this is dropped.
+/// A line of progress on standard error, if that is a terminal and `--quiet` was not given, and the flag that ends the
+/// run early. The line is taken away when this is dropped.
 #[derive(Debug)]
 pub struct Watch<'a> {
     interrupted: &'a AtomicBool,

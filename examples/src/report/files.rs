@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Subject, named};
+use crate::cli::Failure;
 use crate::guided::{CurvePoint, PhaseCurve};
-use crate::output::{OutputDir, OutputError};
+use crate::output::OutputDir;
 use crate::profiles::encode;
 
 /// A value as JSON, without the fields that it does not have.
@@ -134,7 +135,7 @@ impl From<&CurvePoint> for StoredPoint {
 ///
 /// # Errors
 /// What the folder answers.
-pub fn write_profile(profile: &PhaseProfile, folder: &OutputDir) -> Result<(), OutputError> {
+pub fn write_profile(profile: &PhaseProfile, folder: &OutputDir) -> Result<(), Failure> {
     let write = |name, parquet| {
         folder.write(name, |out| {
             let encoded = encode(profile, parquet).map_err(io::Error::other)?;

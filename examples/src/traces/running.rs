@@ -7,7 +7,7 @@ use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::trace::Side;
 
 use crate::cli::Failure;
-use crate::target::{Backend, TargetError};
+use crate::target::{Backend, words};
 
 /// Events of a thread that are handed out together where there are several: few enough that threads which pass lines to
 /// each other are seen to do so.
@@ -23,7 +23,7 @@ pub fn trace_program(
     backend: Backend,
     output_to_stderr: bool,
 ) -> Result<AutoTrace, Failure> {
-    let [program, arguments @ ..] = command else { return Err(Failure::usage(TargetError::NoProgram)) };
+    let (program, arguments) = words(command)?;
     let trace = match side {
         Side::Data => {
             let mut options = AutoOptions::default();

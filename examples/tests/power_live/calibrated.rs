@@ -154,7 +154,7 @@ fn a_machine_is_measured_in_turns_and_put_back_as_it_was() {
     assert!(measured.time.0 >= 0.002 && measured.energy == Joules(0.0));
     // Set to twice the clock, the core does not follow.
     bench.set(Hertz::from_ghz(2.0)).unwrap();
-    assert!(matches!(bench.run(0, 0), Err(BenchError::Clock { .. })));
+    assert!(bench.run(0, 0).unwrap_err().to_string().contains("while it was set to 2;"));
     drop(bench);
     assert_eq!(limit(), "2000000");
     std::fs::remove_dir_all(root.path().join("sys/class/powercap")).unwrap();

@@ -26,8 +26,8 @@ pub enum Index {
     Modulo,
     /// A hash of its whole number, as in caches made of slices
     ///
-    /// The shared caches of server and desktop processors have it: strides that are multiples of the number of sets, and nodes aligned to several lines, use all
-    /// sets.
+    /// The shared caches of server and desktop processors have it: strides that are multiples of the number of sets,
+    /// and nodes aligned to several lines, use all sets.
     ///
     /// # Formula
     /// Of S sets, line x belongs in `(x mod S + floor(S frac(floor(x / S) phi))) mod S`, with phi the golden ratio in

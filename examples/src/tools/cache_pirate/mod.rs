@@ -111,7 +111,7 @@ pub fn run_until(
         watch.clear();
         args.common.present(
             folder.as_ref(),
-            |folder| folder.write("experiments.json", |out| results.write_json(out)).map_err(Failure::run),
+            |folder| folder.write("experiments.json", |out| results.write_json(out)),
             |out| results.write_json(out),
             |out| results.write_tables(out),
             out,

@@ -41,8 +41,8 @@ struct Point {
 }
 
 impl Report<'_> {
-    /// One JSON object on one line: a superset of the cache-curve file, which it is said to be where every point has what
-    /// that format requires. Readers of the format ignore what they do not know.
+    /// One JSON object on one line: a superset of the cache-curve file, and called that where every point has what the
+    /// format requires. Readers of the format ignore what they do not know.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let curve = &self.measured.curve;
         let run = self.measured.run.as_ref();
@@ -180,7 +180,7 @@ impl Report<'_> {
         folder.write("curves.svg", |out| out.write_all(picture.as_bytes()))?;
         folder.write("report.html", |out| self.write_page(&picture, out))?;
         folder.write("curve.csv", |out| self.write_csv(out))?;
-        folder.write("curve.json", |out| self.write_json(out)).map_err(Failure::run)
+        folder.write("curve.json", |out| self.write_json(out))
     }
 }
 

@@ -120,5 +120,5 @@ fn write_files(tables: &[Table], incomplete: bool, folder: &OutputDir) -> Result
          <title>Phase detectors compared</title><style>\n{STYLE}\nmain {{ max-width: 1500px; }}</style></head><body><main>\n\
          <h1>Phase detectors compared</h1>\n{state}\n{sections}</main></body></html>\n"
     );
-    folder.write("report.html", |out| out.write_all(page.as_bytes())).map_err(Failure::run)
+    folder.write("report.html", |out| out.write_all(page.as_bytes()))
 }

@@ -11,14 +11,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::{CacheModel, ReusePlan, Window, WindowPlan};
+use reuse_sampler::auto::AutoOptions;
+use reuse_sampler::{CacheModel, Children, ReusePlan, Window, WindowPlan};
 use statstack::StatStack;
 
 use super::parallel::{self, Seen, Style};
 use crate::cli::Failure;
 use crate::machines::chip::ChipSettings;
 use crate::report::Table;
-use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
+use crate::target::{Backend, Target};
 
 /// Compiled from `programs/threaded.rs` when this crate was.
 const PROGRAM: &str = concat!(env!("OUT_DIR"), "/threaded");
@@ -63,20 +64,18 @@ fn observe(
     seed: u64,
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Seen>>, Failure> {
-    let options = TargetOptions {
-        window,
-        seed,
-        output_to_stderr: true,
-        backend: Backend::Qemu,
-        children: ChildProcesses::Ignore,
-        ..TargetOptions::default()
-    };
+    let mut options = AutoOptions::default();
+    options.window = window;
+    options.seed = seed;
+    options.output_to_stderr = true;
+    options.backend = Backend::Qemu.into();
+    options.children = Children::Ignore;
     let word = match style {
         Style::Data => "data",
         Style::Pipeline => "pipeline",
     };
     let command = [PROGRAM.to_owned(), word.to_owned(), threads.to_string()].map(OsString::from);
-    let mut target = Target::program(&command, options)?;
+    let mut target = Target::program(&command, &options)?;
     let plan = WindowPlan::new(ReusePlan::Every);
     let mut code = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, seed)?;
     let chip = ChipSettings::paper()?;

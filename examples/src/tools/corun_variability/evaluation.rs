@@ -287,5 +287,5 @@ fn files(pairs: &[Pair], names: &[&str], folder: &OutputDir) -> Result<(), Failu
         Table::from(table(pairs, names)).html()
     );
     let page = |out: &mut dyn Write| write_document("Predicted and simulated slowdowns", &body, out);
-    folder.write("report.html", page).map_err(Failure::run)
+    folder.write("report.html", page)
 }

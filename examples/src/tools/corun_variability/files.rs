@@ -20,7 +20,7 @@ pub(super) fn write(args: &PredictArgs, found: &Findings, folder: &OutputDir) ->
     for (name, _, svg) in &pictures {
         folder.write(name, |out| out.write_all(svg.as_bytes()))?;
     }
-    folder.write("report.html", |out| page::write(args, found, &pictures, out)).map_err(Failure::run)
+    folder.write("report.html", |out| page::write(args, found, &pictures, out))
 }
 
 /// A row per hundredth of the time: what bandwidth is exceeded for so long.

@@ -8,8 +8,9 @@ use cachesharing::file::ProgramFile;
 use cachesharing::{Program, Window};
 use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
+use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
-use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, SampleGap};
+use reuse_sampler::{Children, LineSize, ReusePlan, ReuseProfile, SampleGap};
 use serde_json::json;
 
 use super::args::RecordArgs;
@@ -24,7 +25,7 @@ use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
 use crate::report::{count, letters, rank};
-use crate::target::{ChildProcesses, SAMPLED_GAP, Target, TargetOptions, command_name};
+use crate::target::{SAMPLED_GAP, Target, command_name};
 use crate::tools::phase_guided_cache;
 
 /// Share of the accesses of a profiled window that are followed, but for hardware counters.
@@ -50,7 +51,7 @@ pub(super) fn record(
     let mut ground = args.measured.ground(&args.chip, 1, args.seed)?;
     let machine = Machine::simulated(&ground, &args.chip);
     // Found before the run, not after.
-    let file = OutputFile::prepare(&args.output).map_err(Failure::usage)?;
+    let file = OutputFile::prepare(&args.output)?;
     let mut runs = Vec::new();
     for path in &args.merged {
         runs.push((path.display().to_string(), stored(path, &ground, &machine)?));
@@ -224,16 +225,14 @@ fn sampled(
         )));
     }
     let counters = args.backend.samples();
-    let options = TargetOptions {
-        window: args.instructions,
-        line_size: args.chip.line_size(),
-        seed: args.seed,
-        output_to_stderr: args.json,
-        backend: args.backend,
-        children: ChildProcesses::Ignore,
-        strides: 0,
-    };
-    let target = Target::program(&args.program, options).and_then(Target::in_accesses);
+    let mut options = AutoOptions::default();
+    options.window = args.instructions;
+    options.line_size = args.chip.line_size();
+    options.seed = args.seed;
+    options.output_to_stderr = args.json;
+    options.backend = args.backend.into();
+    options.children = Children::Ignore;
+    let target = Target::program(&args.program, &options).and_then(Target::in_accesses);
     let mut target = target?;
     let rate = args.sample_rate.unwrap_or(if counters { SAMPLED_GAP.recip() } else { SAMPLE_RATE });
     let gap = SampleGap::mean(rate.recip()).map_err(Failure::usage)?;

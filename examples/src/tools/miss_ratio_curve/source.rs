@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
@@ -23,7 +24,7 @@ use crate::cli::{ByName, Failure, Watch};
 use crate::machines::chip::Policy;
 use crate::machines::host::processor;
 use crate::report::ProcessRow;
-use crate::target::{Outcome, Scope, Target, TargetOptions, command_name, embedded_workload};
+use crate::target::{Outcome, Scope, Target, command_name, embedded_workload};
 use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced, name_of};
 use crate::workloads::locate;
 
@@ -158,16 +159,15 @@ impl<'a> Settings<'a> {
         if self.args.is_traced() {
             return self.traced_program(interrupted);
         }
-        let options = TargetOptions {
-            window: PROGRAM_WINDOW,
-            line_size: self.line_size,
-            seed: self.args.common.seed,
-            output_to_stderr: self.args.common.claims_stdout(),
-            backend: self.args.backend,
-            children: self.args.children,
-            strides: self.strides(),
-        };
-        let target = Target::program(&self.args.program, options).and_then(Target::in_accesses);
+        let mut options = AutoOptions::default();
+        options.window = PROGRAM_WINDOW;
+        options.line_size = self.line_size;
+        options.seed = self.args.common.seed;
+        options.output_to_stderr = self.args.common.claims_stdout();
+        options.backend = self.args.backend.into();
+        options.children = self.args.children.into();
+        options.strides = self.strides();
+        let target = Target::program(&self.args.program, &options).and_then(Target::in_accesses);
         let mut target = target?;
         let watch = Watch::new(interrupted);
         let mut measured = match (self.model(target.sampler(), true, &watch, Failure::run), target.outcome())

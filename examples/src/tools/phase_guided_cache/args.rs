@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Parser;
 use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
+use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
 
 use super::default_sizes;
@@ -12,9 +13,7 @@ use crate::cli::values::{number, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::Replacement;
 use crate::machines::host::DataCaches;
-use crate::target::{
-    Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target, TargetOptions,
-};
+use crate::target::{Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target};
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
@@ -135,22 +134,20 @@ impl Args {
     }
 
     pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
-        let options = TargetOptions {
-            window: self.window_length(),
-            line_size,
-            seed: self.common.seed,
-            output_to_stderr: self.common.claims_stdout(),
-            backend: self.backend,
-            children: self.children,
-            strides: 0,
-        };
+        let mut options = AutoOptions::default();
+        options.window = self.window_length();
+        options.line_size = line_size;
+        options.seed = self.common.seed;
+        options.output_to_stderr = self.common.claims_stdout();
+        options.backend = self.backend.into();
+        options.children = self.children.into();
         if self.program.is_empty() {
-            return Target::embedded(&self.workload, self.scale, options).map_err(Failure::usage);
+            return Target::embedded(&self.workload, self.scale, &options).map_err(Failure::usage);
         }
         if self.scope == Scope::Shared {
-            return Target::shared(&self.program, options);
+            return Target::shared(&self.program, self.backend, &options);
         }
-        Target::program(&self.program, options).and_then(Target::in_accesses).map_err(Failure::run)
+        Target::program(&self.program, &options).and_then(Target::in_accesses).map_err(Failure::run)
     }
 
     /// The largest cache that was asked for, or that this machine has. None is large enough where lines are replaced at

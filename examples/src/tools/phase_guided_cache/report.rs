@@ -25,7 +25,6 @@ pub(super) fn write(subject: &Subject<'_>, folder: &OutputDir) -> Result<(), Fai
         .and_then(|()| folder.write("windows.csv", |out| write_windows(subject, out)))
         .and_then(|()| folder.write("mrc.csv", |out| write_miss_ratios(subject, out)))
         .and_then(|()| write_profile(&profile, folder))
-        .map_err(Failure::run)
 }
 
 /// Prints the table.

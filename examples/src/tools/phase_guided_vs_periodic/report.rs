@@ -175,7 +175,6 @@ pub(super) fn write(compared: &[Compared], args: &Args, folder: &OutputDir) -> R
         .and_then(|()| folder.write("settings.csv", |out| settings_csv(compared, out)))
         .and_then(|()| folder.write("variation.csv", |out| variation_csv(compared, out)))
         .and_then(|()| folder.write("results.json", |out| writeln!(out, "{}", object(compared, args))))
-        .map_err(Failure::run)
 }
 
 /// Figure 11, for each program and for their mean; both axes in decades.

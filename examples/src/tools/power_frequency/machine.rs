@@ -19,7 +19,7 @@ pub fn print(
     let file = serde_json::to_string(model)?;
     args.common.present(
         folder,
-        |folder| folder.write("machine.json", |out| writeln!(out, "{file}")).map_err(Failure::run),
+        |folder| folder.write("machine.json", |out| writeln!(out, "{file}")),
         |out| writeln!(out, "{file}"),
         |out| write!(out, "{}", text(model)),
         out,

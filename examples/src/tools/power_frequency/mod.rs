@@ -38,6 +38,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phase_detect::{GuideConfig, PhaseId};
 use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
+use reuse_sampler::Children;
+use reuse_sampler::auto::AutoOptions;
 
 pub use self::args::{Args, Calibrated};
 use self::calibrate::Calibration;
@@ -50,7 +52,7 @@ use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
 use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
-use crate::target::{Backend, ChildProcesses, Target, TargetOptions};
+use crate::target::{Backend, Target};
 
 /// Runs the command until its end or Ctrl-C; writes results to `out` and remarks to `messages`. Returns the exit status.
 ///
@@ -198,19 +200,17 @@ fn interrupted_ending() -> (u8, Option<String>) {
 
 /// What is run where nothing counts its cycles.
 fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
-    let options = TargetOptions {
-        window: args.window(),
-        seed: setup.seed,
-        output_to_stderr: args.common.claims_stdout(),
-        backend: Backend::Exact,
-        children: ChildProcesses::Ignore,
-        ..TargetOptions::default()
-    };
+    let mut options = AutoOptions::default();
+    options.window = args.window();
+    options.seed = setup.seed;
+    options.output_to_stderr = args.common.claims_stdout();
+    options.backend = Backend::Exact.into();
+    options.children = Children::Ignore;
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;
-        return Target::workload(name, &workload, options).map_err(Failure::usage);
+        return Target::workload(name, &workload, &options).map_err(Failure::usage);
     }
-    Target::program(&args.program, options).map_err(Failure::run)
+    Target::program(&args.program, &options).map_err(Failure::run)
 }
 
 fn calibrate(points: OperatingPoints, setup: &Setup, watch: &Watch<'_>) -> Result<Calibration, Failure> {

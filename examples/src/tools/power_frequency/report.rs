@@ -74,7 +74,6 @@ impl Report<'_> {
             .and_then(|()| folder.write("phases.csv", |out| files::write_phases(self, out)))
             .and_then(|()| folder.write("pareto.csv", |out| files::write_front(self, out)))
             .and_then(|()| folder.write("report.json", |out| writeln!(out, "{}", self.object())))
-            .map_err(Failure::run)
     }
 
     /// Prints the tables.

@@ -79,8 +79,7 @@ struct Row {
 /// [`Failure`] if a study fails or the results cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result<u8, Failure> {
     let (level, name) = args.level();
-    let folder =
-        OutputDir::prepare(args.common.out.as_deref().unwrap_or(Path::new("."))).map_err(Failure::usage)?;
+    let folder = OutputDir::prepare(args.common.out.as_deref().unwrap_or(Path::new(".")))?;
     let interrupted = interrupt_flag()?;
     let watch = Watch::new(&interrupted);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
@@ -105,7 +104,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         Some(&folder),
         |folder| {
             let text = markdown(&rows, &provenance(name, args.common.seed), incomplete);
-            folder.write("RESULTS.md", |file| file.write_all(text.as_bytes())).map_err(Failure::run)
+            folder.write("RESULTS.md", |file| file.write_all(text.as_bytes()))
         },
         |out| {
             let object = serde_json::json!({

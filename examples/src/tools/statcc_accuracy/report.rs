@@ -145,7 +145,6 @@ pub fn suite_files(folder: &OutputDir, results: &Results, json: &Value) -> Resul
     folder
         .write("scatter.svg", |out| out.write_all(picture.as_bytes()))
         .and_then(|()| folder.write("results.json", |out| writeln!(out, "{json}")))
-        .map_err(Failure::run)
 }
 
 /// Writes `programs.csv`.
@@ -168,7 +167,6 @@ pub fn played_files(folder: &OutputDir, programs: &[Played], json: &Value) -> Re
     folder
         .write("results.json", |out| writeln!(out, "{json}"))
         .and_then(|()| folder.write("programs.csv", |out| write_csv(out, programs.iter().map(row))))
-        .map_err(Failure::run)
 }
 
 fn csv(out: &mut dyn Write, groups: &[Group]) -> io::Result<()> {

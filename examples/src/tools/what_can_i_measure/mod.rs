@@ -68,7 +68,7 @@ fn checked() -> SelfCheck {
 /// [`Failure`] with one line for the user, if the report cannot be written. That nothing can be measured is a result.
 pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Result<u8, Failure> {
     let folder = args.common.folder()?;
-    let file = args.report.as_deref().map(OutputFile::prepare).transpose().map_err(Failure::usage)?;
+    let file = args.report.as_deref().map(OutputFile::prepare).transpose()?;
     let mut report = find::report(args.common.seed);
     if file.is_some() {
         report.self_check = Some(checked());
@@ -78,7 +78,6 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
         folder
             .write("what_can_i_measure.txt", |file| write!(file, "{report}"))
             .and_then(|()| folder.write("what_can_i_measure.json", |file| writeln!(file, "{json}")))
-            .map_err(Failure::run)
     };
     if let Some(file) = file {
         let pretty = serde_json::to_string_pretty(&report)? + "\n";

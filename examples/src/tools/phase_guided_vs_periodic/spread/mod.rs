@@ -105,7 +105,6 @@ pub fn run(
         folder
             .write("spread.html", |out| write_document("Spread of hierarchical sampling", &body, out))
             .and_then(|()| folder.write("spread.csv", |out| csv(&scatters, out)))
-            .map_err(Failure::run)
     };
     args.common.present(
         folder,

@@ -26,7 +26,7 @@ pub fn print(
     let object = object(table);
     args.common.present(
         folder,
-        |folder| folder.write("accuracy.json", |out| writeln!(out, "{object}")).map_err(Failure::run),
+        |folder| folder.write("accuracy.json", |out| writeln!(out, "{object}")),
         |out| writeln!(out, "{object}"),
         |out| write!(out, "{}", text(table)),
         out,

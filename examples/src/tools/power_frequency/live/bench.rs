@@ -31,37 +31,6 @@ const SAMPLED: Duration = Duration::from_millis(1);
 /// that is read while a kernel runs takes some away.
 const CLOCK: RangeInclusive<f64> = 0.9..=1.05;
 
-/// Why a machine cannot be calibrated.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
-    /// Its files, or what follows from them.
-    #[error(transparent)]
-    System(#[from] Error),
-    /// Its counters.
-    #[error(transparent)]
-    Counters(#[from] PerfError),
-    /// It does not run at the frequency that it was set to.
-    #[error(
-        "the core ran at {ran} GHz while it was set to {set}; turn off turbo and power capping, or choose other \
-         --frequencies"
-    )]
-    Clock {
-        /// As counted, in GHz.
-        ran: f64,
-        /// As set, in GHz.
-        set: f64,
-    },
-    /// An event has no count.
-    #[error("the counters read {got} of {asked} events")]
-    Short {
-        /// Counts read.
-        got: usize,
-        /// Events asked for.
-        asked: usize,
-    },
-}
-
 /// A machine with counters `S`, below `F`.
 pub struct NativeBench<F: Files, S> {
     pin: Pin<F>,
@@ -124,16 +93,16 @@ impl<F: Files + Clone, S> NativeBench<F, S> {
 }
 
 impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBench<F, S> {
-    type Error = BenchError;
+    type Error = Failure;
 
-    fn set(&mut self, frequency: Hertz) -> Result<(), BenchError> {
+    fn set(&mut self, frequency: Hertz) -> Result<(), Failure> {
         self.pin.set(frequency)?;
         self.clock = frequency;
         std::thread::sleep(SETTLED);
         Ok(())
     }
 
-    fn run(&mut self, kernel: usize, _: usize) -> Result<Measurement, BenchError> {
+    fn run(&mut self, kernel: usize, _: usize) -> Result<Measurement, Failure> {
         let part = self.measured / self.groups.len() as u32;
         let mut per_instruction = vec![0.0; self.choice.codes.len()];
         let (mut instructions, mut cycles, mut seconds) = (0.0, 0.0, 0.0);
@@ -156,7 +125,8 @@ impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBenc
                 per_instruction[code] = count.scaled().unwrap_or(0.0) / here;
             }
             if reading.counts.len() != group.len() {
-                return Err(BenchError::Short { got: reading.counts.len(), asked: group.len() });
+                let (got, asked) = (reading.counts.len(), group.len());
+                return Err(Failure::Run(format!("the counters read {got} of {asked} events")));
             }
             instructions += here;
             cycles += reading.cycles.scaled().unwrap_or(0.0);
@@ -166,7 +136,12 @@ impl<F: Files + Clone, S: CounterSource<Error = PerfError>> Bench for NativeBenc
         let energy = self.meter.read(end)? - before;
         let ran = cycles / seconds;
         if !CLOCK.contains(&(ran / self.clock.0)) {
-            return Err(BenchError::Clock { ran: ran / 1e9, set: self.clock.ghz() });
+            return Err(Failure::Run(format!(
+                "the core ran at {} GHz while it was set to {}; turn off turbo and power capping, or choose other \
+                 --frequencies",
+                ran / 1e9,
+                self.clock.ghz()
+            )));
         }
         let of = |number: usize| match self.choice.supplies[number] {
             Supply::Counted(code) => per_instruction[code] * instructions,

@@ -7,11 +7,12 @@ use phase_detect::cluster::SAMPLED_THRESHOLD;
 use phase_detect::online::PrivateHistories;
 use phase_detect::{CodeVector, Detector, LeaderFollower, LeaderFollowerConfig, PhaseId, RunLengthMarkov};
 use powersleuth::linux::{EnergyMeter, Files};
-use powersleuth::multiplex::{Collector, CollectorError, PerPhase, Record};
+use powersleuth::multiplex::{Collector, PerPhase, Record};
 use powersleuth::{Error, Joules, Kelvin};
 
 use super::choose::Choice;
 use super::{IntervalSource, Supplied};
+use crate::cli::Failure;
 use crate::tools::power_frequency::study::CodeOf;
 
 /// What was counted of a program.
@@ -31,29 +32,11 @@ pub struct Observed {
     pub predicted: [usize; 2],
 }
 
-/// Why a run ended before anything was seen of it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObserveError<E: std::error::Error + 'static> {
-    /// The counters, or the program.
-    #[error(transparent)]
-    Counters(#[from] CollectorError<E>),
-    /// The program.
-    #[error(transparent)]
-    Program(E),
-    /// No phase can be detected.
-    #[error(transparent)]
-    Phases(#[from] phase_detect::Error),
-    /// The counters cannot be grouped.
-    #[error(transparent)]
-    Groups(#[from] Error),
-}
-
 /// Lets `source` run to its end, or until `interrupted` is set, and counts each interval what `choice` says, on
 /// `counters` counters in the turn of the phase that is predicted for it. The source comes back.
 ///
 /// # Errors
-/// [`ObserveError`] where the program cannot run or its events not be counted.
+/// [`Failure`] where the program cannot run or its events not be counted.
 pub fn observe<S>(
     source: S,
     choice: &Choice,
@@ -62,7 +45,7 @@ pub fn observe<S>(
     mut meter: Option<EnergyMeter<impl Files>>,
     interrupted: &AtomicBool,
     mut progress: impl FnMut(usize),
-) -> Result<(Observed, S), ObserveError<S::Error>>
+) -> Result<(Observed, S), Failure>
 where
     S: IntervalSource<Error: std::error::Error + 'static>,
 {
@@ -77,7 +60,7 @@ where
     let begin = Instant::now();
     while !interrupted.load(Ordering::Relaxed) {
         collector.begin(next)?;
-        let Some(seen) = collector.source_mut().run().map_err(ObserveError::Program)? else { break };
+        let Some(seen) = collector.source_mut().run()? else { break };
         for &(block, weight) in &seen {
             vector.add(block, weight);
         }
