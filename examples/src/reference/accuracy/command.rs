@@ -1,6 +1,5 @@
 //! The command line, the table and the JSON.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -169,7 +168,7 @@ pub fn run(args: &Args, out: &mut dyn Write, _messages: &mut dyn Write) -> Resul
     };
     args.common.present(
         folder.as_ref(),
-        |folder| folder.write("model_accuracy.json", |out| write_json(&report, out)).map_err(Failure::run),
+        |folder| folder.write("model_accuracy.json", |out| write_json(&report, out)),
         |out| write_json(&report, out),
         |out| write_tables(&report, out),
         out,
@@ -274,20 +273,13 @@ fn row(fit: &Fit, exact: &Exact) -> Row {
 }
 
 fn means(traces: &[Trace]) -> Vec<Mean> {
-    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
-    for trace in traces {
-        for (k, row) in trace.models.iter().enumerate() {
-            *sums.entry(k).or_default() += row.mean_absolute_error / traces.len() as f64;
-        }
-    }
     let Some(first) = traces.first() else { return Vec::new() };
-    let mean = |(row, points): (&Row, f64)| Mean {
-        model: row.model,
-        grouping: row.grouping,
-        cache: row.cache,
-        points,
+    let mean = |(k, row): (usize, &Row)| {
+        let errors = traces.iter().map(|trace| trace.models[k].mean_absolute_error);
+        let points = errors.map(|error| error / traces.len() as f64).sum();
+        Mean { model: row.model, grouping: row.grouping, cache: row.cache, points }
     };
-    first.models.iter().zip(sums.into_values()).map(mean).collect()
+    first.models.iter().enumerate().map(mean).collect()
 }
 
 fn sets_means(traces: &[Trace]) -> Vec<SetsMean> {

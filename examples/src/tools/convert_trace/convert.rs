@@ -57,8 +57,7 @@ enum Input {
 /// What a conversion did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Converted {
-    #[serde(skip)]
-    pub(super) from: &'static str,
+    from: &'static str,
     /// Accesses read; those a profile stands for, where it was sampled before.
     accesses: u64,
     /// Instructions in the blocks read, where there are any.

@@ -10,7 +10,7 @@ pub use args::Args;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::AtomicBool;
 
-use serde::Serialize;
+use serde_json::json;
 
 use self::args::To;
 use self::convert::{Converted, Job};
@@ -43,8 +43,7 @@ pub fn run_until(
         ));
     }
     let place = args.folder_and_name();
-    let folder =
-        place.as_ref().map(|(folder, _)| OutputDir::prepare(folder)).transpose().map_err(Failure::usage)?;
+    let folder = place.as_ref().map(|(folder, _)| OutputDir::prepare(folder)).transpose()?;
     let mut job = Job::open(args, from, interrupted)?;
     // What the job says is wrong comes before what the file system makes of it.
     let mut failure = None;
@@ -57,7 +56,7 @@ pub fn run_until(
         if let Some(failure) = failure {
             return Err(failure);
         }
-        written.and_then(|()| folder.publish()).map_err(Failure::run)?;
+        written.and_then(|()| folder.publish())?;
         converted.unwrap_or_default()
     } else {
         let mut out = BufWriter::with_capacity(1 << 16, &mut *out);
@@ -106,17 +105,6 @@ fn keep(stopped: Stopped, failure: &mut Option<Failure>) -> io::Error {
     }
 }
 
-#[derive(Serialize)]
-struct Summary<'a> {
-    source: String,
-    from: &'static str,
-    to: String,
-    file: Option<String>,
-    seed: u64,
-    #[serde(flatten)]
-    converted: &'a Converted,
-}
-
 fn report_result(
     args: &Args,
     converted: &Converted,
@@ -125,16 +113,12 @@ fn report_result(
     messages: &mut dyn Write,
 ) -> Result<(), Failure> {
     if args.common.json && file.is_some() {
-        let summary = Summary {
-            source: name_of(&args.input),
-            from: converted.from,
-            to: args.to.name(),
-            file,
-            seed: args.common.seed,
-            converted,
-        };
-        let text = serde_json::to_string(&summary).map_err(Failure::run)?;
-        return unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()));
+        let mut summary = json!(converted);
+        summary["source"] = json!(name_of(&args.input));
+        summary["to"] = json!(args.to.name());
+        summary["file"] = json!(file);
+        summary["seed"] = json!(args.common.seed);
+        return unless_closed(writeln!(out, "{summary}").and_then(|()| out.flush()));
     }
     let target = file.unwrap_or_else(|| "standard output".to_owned());
     // A message that nobody reads is no failure.

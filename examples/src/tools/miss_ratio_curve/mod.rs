@@ -44,7 +44,6 @@ pub fn run_until(
     let settings = Settings::new(args)?;
     // Found before the run, not after.
     let folder = args.common.folder()?;
-    let exact = args.model.is_exact();
     // A message that nobody reads is no failure.
     let mut say = |what: &str| drop(writeln!(messages, "miss_ratio_curve: {what}"));
     let mut notes = Vec::new();
@@ -52,7 +51,7 @@ pub fn run_until(
         say(&what);
         notes.push(what);
     };
-    if exact && args.sample_rate() < 1.0 {
+    if args.model.is_exact() && args.sample_rate() < 1.0 {
         note(format!("{} sees every access: --sample-rate is not used", args.model.name()));
     }
     if args.model == Model::Statcache && args.ways.is_some() {
@@ -64,21 +63,7 @@ pub fn run_until(
     let unstored = stored::without(args, settings.scope);
     unstored.iter().filter(|_| folder.is_some()).cloned().for_each(&mut note);
     run.notes.iter().cloned().chain(on_threads(&run)).for_each(&mut note);
-    let report = Report {
-        model: args.model,
-        line_size: settings.line_size,
-        source: &run.source,
-        sample_rate: if exact { 1.0 } else { args.sample_rate() },
-        seed: args.common.seed,
-        ways: args.ways,
-        side: args.side,
-        prefetch: args.prefetch,
-        scope: settings.scope,
-        unit: settings.unit,
-        measured: &run.measured,
-        processes: &run.processes,
-        notes: &notes,
-    };
+    let report = Report { args, settings: &settings, run: &run, notes: &notes };
     args.common.present(
         folder.as_ref(),
         |folder| {

@@ -3,20 +3,18 @@
 use std::io::{self, Write};
 
 use plotters::prelude::*;
-use reuse_sampler::{CacheLines, LineSize};
+use reuse_sampler::CacheLines;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{CacheSide, Model, Unit};
+use super::args::{Args, Model, Unit};
 use super::coherence::ByOthers;
 use super::measure::Measured;
-use super::prefetch::Prefetch;
-use super::source::LEVEL;
+use super::source::{LEVEL, Run, Settings};
 use super::spots::{Spots, Tip};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
-use crate::report::{ProcessRow, Table, bytes, count, named, percent, picture, present, process_table};
-use crate::target::Scope;
+use crate::report::{Table, bytes, count, named, percent, picture, present, process_table};
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
@@ -28,19 +26,9 @@ const HOW_TO_NAME: &str = "Names come from symbols and debug files; those of cod
 
 /// The result, in each of its forms.
 pub struct Report<'a> {
-    pub model: Model,
-    pub line_size: LineSize,
-    pub source: &'a str,
-    pub sample_rate: f64,
-    pub seed: u64,
-    pub ways: Option<u32>,
-    pub side: CacheSide,
-    pub prefetch: Option<Prefetch>,
-    pub scope: Scope,
-    /// What sizes count, where the trace names objects.
-    pub unit: Option<Unit>,
-    pub measured: &'a Measured,
-    pub processes: &'a [ProcessRow],
+    pub args: &'a Args,
+    pub settings: &'a Settings<'a>,
+    pub run: &'a Run,
     /// What the reader should know.
     pub notes: &'a [String],
 }
@@ -64,20 +52,32 @@ struct Point {
 
 impl Report<'_> {
     fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        let coherence = self.measured.coherence.as_ref();
-        self.measured.points.iter().enumerate().map(move |(k, &(size, miss_ratio))| {
-            let kinds = self.measured.kinds.as_ref().and_then(|kinds| kinds.get(k));
-            let interval = self.measured.intervals.as_ref().and_then(|intervals| intervals.get(k));
+        let coherence = self.run.measured.coherence.as_ref();
+        self.run.measured.points.iter().enumerate().map(move |(k, &(size, miss_ratio))| {
+            let kinds = self.run.measured.kinds.as_ref().and_then(|kinds| kinds.get(k));
+            let interval = self.run.measured.intervals.as_ref().and_then(|intervals| intervals.get(k));
             Point {
-                bytes: size.bytes(self.line_size),
+                bytes: size.bytes(self.settings.line_size),
                 lines: size.0,
                 miss_ratio,
                 low: interval.map(|interval| interval.low),
                 high: interval.map(|interval| interval.high),
                 loads: kinds.and_then(|kinds| kinds[0]),
                 stores: kinds.and_then(|kinds| kinds[1]),
-                byte_miss_ratio: self.measured.byte_ratios.as_ref().and_then(|ratios| ratios.get(k)).copied(),
-                shared: self.measured.shared.as_ref().and_then(|shared| shared.get(k)).map(|point| point.1),
+                byte_miss_ratio: self
+                    .run
+                    .measured
+                    .byte_ratios
+                    .as_ref()
+                    .and_then(|ratios| ratios.get(k))
+                    .copied(),
+                shared: self
+                    .run
+                    .measured
+                    .shared
+                    .as_ref()
+                    .and_then(|shared| shared.get(k))
+                    .map(|point| point.1),
                 sharing: coherence.and_then(|coherence| coherence.points.get(k)).copied(),
             }
         })
@@ -85,25 +85,25 @@ impl Report<'_> {
 
     /// One JSON object on one line, without what is not known; `ways` are null for fully associative caches.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let measured = self.measured;
+        let measured = &self.run.measured;
         let coherence = measured.coherence.as_ref();
         let mut object = present(json!({
-            "model": self.model.name(),
-            "line_size": self.line_size.bytes(),
+            "model": self.args.model.name(),
+            "line_size": self.settings.line_size.bytes(),
             "accesses": measured.accesses,
             "operands": measured.operands,
             "samples": measured.samples,
             "windows": measured.windows,
-            "in_time": (self.model == Model::Statcache).then_some(measured.in_time),
-            "sample_rate": self.sample_rate,
-            "seed": self.seed,
-            "source": self.source,
+            "in_time": (self.args.model == Model::Statcache).then_some(measured.in_time),
+            "sample_rate": if self.args.model.is_exact() { 1.0 } else { self.args.sample_rate() },
+            "seed": self.args.common.seed,
+            "source": self.run.source,
             "incomplete": measured.incomplete,
-            "side": self.side.name(),
-            "prefetch": self.prefetch.map(|prefetch| prefetch.name()),
+            "side": self.args.side.name(),
+            "prefetch": self.args.prefetch.map(|prefetch| prefetch.name()),
             "prefetches": measured.prefetches,
-            "scope": self.scope.name(),
-            "unit": self.unit.map(|unit| unit.name()),
+            "scope": self.settings.scope.name(),
+            "unit": self.settings.unit.map(|unit| unit.name()),
             "level": measured.intervals.as_ref().map(|_| LEVEL),
             "points": self.points().map(present).collect::<Vec<_>>(),
             "sets_simulated": filled(&measured.sets),
@@ -111,17 +111,17 @@ impl Report<'_> {
             "threads": coherence.and_then(|coherence| filled(&coherence.threads)),
             "falsely_shared": coherence.and_then(|coherence| filled(&coherence.falsely_shared)),
             "hot_spots": measured.spots,
-            "processes": filled(self.processes),
+            "processes": filled(&self.run.processes),
             "notes": self.notes,
         }));
-        object["ways"] = json!(self.ways);
+        object["ways"] = json!(self.args.ways);
         writeln!(out, "{object}")?;
         out.flush()
     }
 
     /// Sizes at which lines fall on the sets otherwise than by chance.
     fn write_uneven(&self, out: &mut dyn Write) -> io::Result<()> {
-        let flagged = self.measured.sets.iter().filter(|sets| sets.flagged);
+        let flagged = self.run.measured.sets.iter().filter(|sets| sets.flagged);
         let sizes: Vec<String> = flagged
             .map(|sets| format!("{:.4} % at {}", 100.0 * sets.miss_ratio, bytes(sets.bytes)))
             .collect();
@@ -133,21 +133,21 @@ impl Report<'_> {
             "\nWARNING: lines do not fall on the sets by chance, as the model has it. Simulated sets miss {}; --model \
              exact-{} simulates them all.",
             sizes.join(", "),
-            if self.model == Model::Statcache { "random" } else { "lru" },
+            if self.args.model == Model::Statcache { "random" } else { "lru" },
         )
     }
 
     /// A table with a bar for each size.
     pub fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Measured { accesses, samples, threads, incomplete, .. } = self.measured;
-        writeln!(out, "{}: {}{}{}", self.source, self.model.title(), self.through(), self.sets())?;
-        match self.unit {
-            None => write!(out, "{accesses} accesses to lines of {} bytes", self.line_size.bytes())?,
+        let Measured { accesses, samples, threads, incomplete, .. } = &self.run.measured;
+        writeln!(out, "{}: {}{}{}", self.run.source, self.args.model.title(), self.through(), self.sets())?;
+        match self.settings.unit {
+            None => write!(out, "{accesses} accesses to lines of {} bytes", self.settings.line_size.bytes())?,
             Some(_) => write!(out, "{accesses} requests for objects")?,
         }
-        let touched = if self.measured.prefetches.is_some() { "and of the lines fetched " } else { "" };
+        let touched = if self.run.measured.prefetches.is_some() { "and of the lines fetched " } else { "" };
         writeln!(out, ", {samples} of them {touched}sampled")?;
-        if let (Some(prefetch), Some(lines)) = (self.prefetch, self.measured.prefetches) {
+        if let (Some(prefetch), Some(lines)) = (self.args.prefetch, self.run.measured.prefetches) {
             let name = prefetch.name();
             writeln!(
                 out,
@@ -155,7 +155,7 @@ impl Report<'_> {
             )?;
         }
         if *threads > 1 {
-            let coherence = match self.measured.coherence {
+            let coherence = match self.run.measured.coherence {
                 Some(_) => "with the misses that other threads' stores cause",
                 None => "without the misses that other threads' stores cause",
             };
@@ -164,16 +164,16 @@ impl Report<'_> {
         if *incomplete {
             writeln!(out, "INCOMPLETE: observed in part")?;
         }
-        let range = if self.measured.intervals.is_some() { "       95 % interval " } else { "" };
+        let range = if self.run.measured.intervals.is_some() { "       95 % interval " } else { "" };
         let both = self.points().any(|point| point.loads.is_some() && point.stores.is_some());
         let kinds = if both { "    of loads   of stores " } else { "" };
-        let of_bytes = if self.unit == Some(Unit::Bytes) { "  of bytes " } else { "" };
-        let lines = if self.unit.is_some() { "" } else { "lines" };
-        let shared = self.measured.coherence.as_ref().map_or("", |coherence| {
+        let of_bytes = if self.settings.unit == Some(Unit::Bytes) { "  of bytes " } else { "" };
+        let lines = if self.settings.unit.is_some() { "" } else { "lines" };
+        let shared = self.run.measured.coherence.as_ref().map_or("", |coherence| {
             let split = coherence.points.iter().any(|point| point.true_sharing.is_some());
             if split { "  by sharing: true    false    upgrades" } else { "  by sharing" }
         });
-        let in_common = if self.measured.shared.is_some() { "  one for all" } else { "" };
+        let in_common = if self.run.measured.shared.is_some() { "  one for all" } else { "" };
         writeln!(
             out,
             "\n{:>10} {lines:>10}  miss ratio{range}{kinds}{of_bytes}{shared}{in_common}",
@@ -182,7 +182,7 @@ impl Report<'_> {
         for point in self.points() {
             let bar = "#".repeat((point.miss_ratio * 40.0).round() as usize);
             let (size, percent) = (self.size(point.bytes), 100.0 * point.miss_ratio);
-            let lines = if self.unit.is_some() { String::new() } else { point.lines.to_string() };
+            let lines = if self.settings.unit.is_some() { String::new() } else { point.lines.to_string() };
             let of_bytes =
                 point.byte_miss_ratio.map_or_else(String::new, |p| format!(" {:8.4} %", 100.0 * p));
             let range = point.low.zip(point.high).map_or_else(String::new, |(low, high)| {
@@ -206,24 +206,24 @@ impl Report<'_> {
                 "{size:>10} {lines:>10}  {percent:8.4} %{range}{kinds}{of_bytes}{shared}{in_common} {bar}"
             )?;
         }
-        if self.measured.intervals.is_some() {
+        if self.run.measured.intervals.is_some() {
             writeln!(
                 out,
                 "\nThe intervals hold what the choice of samples leaves open and what the model got wrong on other programs."
             )?;
         }
         self.write_uneven(out)?;
-        if let Some(coherence) = &self.measured.coherence {
+        if let Some(coherence) = &self.run.measured.coherence {
             coherence.write_table(out)?;
         }
-        if let Some(spots) = &self.measured.spots {
+        if let Some(spots) = &self.run.measured.spots {
             self.write_spots(spots, out)?;
         }
-        if self.processes.len() > 1 {
+        if self.run.processes.len() > 1 {
             write!(
                 out,
                 "\nThe curve is that of a private cache for each thread of these processes:\n{}",
-                process_table(self.processes)
+                process_table(&self.run.processes)
             )?;
         }
         out.flush()
@@ -231,7 +231,7 @@ impl Report<'_> {
 
     /// The instructions that miss most.
     fn write_spots(&self, spots: &Spots, out: &mut dyn Write) -> io::Result<()> {
-        let size = bytes(CacheLines(spots.lines).bytes(self.line_size));
+        let size = bytes(CacheLines(spots.lines).bytes(self.settings.line_size));
         writeln!(out, "\nWho misses in {size} ({} samples):", spots.samples)?;
         let rows = named(spots.by_instruction.iter().take(ROWS).map(|spot| {
             let stride = spot.stride.zip(spot.stride_share);
@@ -269,24 +269,24 @@ impl Report<'_> {
 
     /// A cache size as people read it.
     fn size(&self, size: u64) -> String {
-        if self.unit == Some(Unit::Objects) { count(size) } else { bytes(size) }
+        if self.settings.unit == Some(Unit::Objects) { count(size) } else { bytes(size) }
     }
 
     fn size_name(&self) -> &'static str {
-        if self.unit == Some(Unit::Objects) { "objects" } else { "size" }
+        if self.settings.unit == Some(Unit::Objects) { "objects" } else { "size" }
     }
 
     /// What StatCache made of the windows.
     fn through(&self) -> &'static str {
-        match self.model {
-            Model::Statcache if self.measured.in_time => " in time",
+        match self.args.model {
+            Model::Statcache if self.run.measured.in_time => " in time",
             Model::Statcache => ", averaged over windows",
             _ => "",
         }
     }
 
     fn sets(&self) -> String {
-        self.ways.map_or_else(String::new, |ways| format!(", sets of {ways}"))
+        self.args.ways.map_or_else(String::new, |ways| format!(", sets of {ways}"))
     }
 
     /// Writes `curve.csv` and `curve.svg`.
@@ -294,10 +294,10 @@ impl Report<'_> {
         let picture = self.draw().map_err(Failure::Run)?;
         folder
             .write("curve.csv", |out| {
-                let with_range = self.measured.intervals.is_some();
-                let of_bytes = if self.unit == Some(Unit::Bytes) { ",byte_miss_ratio" } else { "" };
+                let with_range = self.run.measured.intervals.is_some();
+                let of_bytes = if self.settings.unit == Some(Unit::Bytes) { ",byte_miss_ratio" } else { "" };
                 let range = if with_range { ",low,high" } else { "" };
-                let shared = match self.measured.coherence {
+                let shared = match self.run.measured.coherence {
                     Some(_) => ",coherence,true_sharing,false_sharing,upgrades,shared",
                     None => "",
                 };
@@ -321,7 +321,6 @@ impl Report<'_> {
                 })
             })
             .and_then(|()| folder.write("curve.svg", |out| out.write_all(picture.as_bytes())))
-            .map_err(Failure::run)
     }
 
     /// The curve as a picture: miss ratio in percent over the logarithm of the size.
@@ -339,9 +338,9 @@ impl Report<'_> {
         let right = last.0.ceil().max(left + 1.0);
         let top = points.iter().chain(&high).map(|p| p.1).fold(0.0, f64::max).max(0.1) * 1.08;
         let drawn = picture((840, 480), |area| {
-            let state = if self.measured.incomplete { " (incomplete)" } else { "" };
-            let (model, through) = (self.model.title(), self.through());
-            let title = format!("{}: {model}{through}{}{state}", self.source, self.sets());
+            let state = if self.run.measured.incomplete { " (incomplete)" } else { "" };
+            let (model, through) = (self.args.model.title(), self.through());
+            let title = format!("{}: {model}{through}{}{state}", self.run.source, self.sets());
             let mut chart = ChartBuilder::on(area)
                 .caption(title, ("sans-serif", 18))
                 .margin(16)
@@ -350,7 +349,11 @@ impl Report<'_> {
                 .build_cartesian_2d((left..right + 0.2).step(1.0), 0.0..top)?; // so that the last size has its label
             chart
                 .configure_mesh()
-                .x_desc(if self.unit == Some(Unit::Objects) { "cache size in objects" } else { "cache size" })
+                .x_desc(if self.settings.unit == Some(Unit::Objects) {
+                    "cache size in objects"
+                } else {
+                    "cache size"
+                })
                 .y_desc("miss ratio (%)")
                 .x_labels((right - left) as usize + 1)
                 .x_label_formatter(&|octave| self.size(octave.exp2().round() as u64))
