@@ -69,7 +69,7 @@ pub fn run_until(
         |folder| {
             report.write_files(folder)?;
             match unstored {
-                None => Ok(write_profile(&stored::profile(&run, settings.line_size), folder)?),
+                None => write_profile(&stored::profile(&run, settings.line_size), folder),
                 Some(_) => Ok(()),
             }
         },
