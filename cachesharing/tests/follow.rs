@@ -364,3 +364,19 @@ quickcheck! {
         })
     }
 }
+
+/// The first step has no step before it to go on from: it took an eighth longer, and with it runs in which nothing evicts.
+#[test]
+fn programs_that_fit_together_are_as_fast_as_alone() {
+    let cache = 2 << 20;
+    // Nothing that reaches the cache, and a tenth of the accesses to 60 KiB, by turns.
+    let phases = [(0, common::scan(0.0, 0.3, 0.0, cache)), (1, common::scan(0.1, 0.3, 6e4, cache))];
+    let windows = [0, 1].map(|phase| Window::of_phase(1e8, phase));
+    let program = Program::new("small", phases, windows).unwrap();
+    let cache = SharedCache::new(cache).unwrap();
+    let run = CoRun::new(cache, &[&program, &program], EvictionAge::followed(), Settings::default()).unwrap();
+    for offset in [0.0, 0.3, 0.5, 0.62, 0.9] {
+        let slowdown = run.slowdown(&[0.0, offset]);
+        assert!((slowdown.slowdown - 1.0).abs() < 1e-3 && !slowdown.flagged, "{offset}: {slowdown:?}");
+    }
+}

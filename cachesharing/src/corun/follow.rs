@@ -128,7 +128,7 @@ impl<'r> Follower<'r> {
                 pace = now.time;
             }
             let time = now.time;
-            if known.computed + 1 == self.number {
+            if known.computed > 0 && known.computed + 1 == self.number {
                 // In the middle of the step, on the straight line through this and the last one.
                 now.time *= 1.0 + 0.5 * ((time / known.time).clamp(0.8, 1.25) - 1.0);
             }
