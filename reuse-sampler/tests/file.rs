@@ -65,6 +65,7 @@ fn phases_are_described_by_their_samples_or_the_lenders() {
     assert_eq!(profile.machine.as_deref(), Some("a processor"));
     assert_eq!(profile.phases[1].distinct_code.as_deref(), Some("merge"));
     let described = profile.described_phases().unwrap();
+    assert_eq!(described.iter().map(|of| of.accesses()).collect::<Vec<_>>(), [Some(0.0), Some(0.0)]);
     let described = described.iter().map(|of| (&*of.phase.phase, of.profile, of.accesses_per_instruction));
     assert_eq!(described.collect::<Vec<_>>(), [("A", &samples, Some(0.25)), ("B", &samples, Some(0.25))]);
 
@@ -85,6 +86,14 @@ fn what_is_written_is_read_back() {
     assert_eq!(read(&stored(&profile)).unwrap(), profile);
     let b = profile.phase("B").unwrap();
     assert_eq!(profile.described_by(b).unwrap().phase, "A");
+    // B does not say how many instructions it has, its window does.
+    let described = profile.described_phases().unwrap();
+    let described = described.iter().map(|of| (of.instructions, of.accesses()));
+    assert_eq!(described.collect::<Vec<_>>(), [(5_000, Some(1_000.0)), (2_500, Some(500.0))]);
+    let mut unlisted = profile.clone();
+    unlisted.windows.clear();
+    let described = unlisted.described_phases().unwrap();
+    assert_eq!(described.iter().map(|of| of.instructions).collect::<Vec<_>>(), [5_000, 0]);
     assert_eq!(
         profile.section::<Vec<(String, u64)>>("levels").unwrap(),
         Some(vec![("L1".to_owned(), 32 << 10)])
@@ -128,7 +137,9 @@ fn a_profile_of_all_threads_is_none_of_each_thread() {
     let (own, all) = (Scope::Private, Scope::Shared);
     for (file, phase) in [(own, all), (all, own)] {
         let error = shared(file, phase).write(std::io::sink()).unwrap_err().to_string();
-        assert_eq!(error, "phase \"A\", whose profile is of another scope than the file");
+        let (phase, file) = (phase.name(), file.name());
+        let limit = format!("the file's is {file:?}: record all phases in one");
+        assert_eq!(error, format!("phases[\"A\"].profile.scope is {phase:?}: {limit}"));
     }
     let profile = shared(all, all);
     let text = stored(&profile);
@@ -178,52 +189,114 @@ fn newer_keys_are_ignored_and_newer_versions_refused() {
 
 #[test]
 fn contradictions_are_named() {
-    let broken = |change: fn(&mut PhaseProfile)| {
+    let cases: [(fn(&mut PhaseProfile), &str); 20] = [
+        (
+            |p| p.windows[0].phase = "C".into(),
+            "windows[0].phase is \"C\": the file has no such phase: list all phases",
+        ),
+        (
+            |p| p.phases[1].borrows_from = Some("Z".into()),
+            "phases[\"B\"].borrows_from is \"Z\": the file has no such phase; name one with samples, or null",
+        ),
+        (
+            |p| p.phases[1].borrows_from = Some("B".into()),
+            "phases[\"B\"].borrows_from is \"B\": a phase cannot borrow from itself; name one with samples, or null",
+        ),
+        (
+            |p| p.phases[0].profile = ReuseProfile::new(LineSize::B64),
+            "phases[\"B\"].borrows_from is \"A\": that phase has no samples to lend; name one with samples, or null",
+        ),
+        (
+            |p| p.phases[1].phase = "A".into(),
+            "phases[1].phase is \"A\": another phase has this name: give each its own",
+        ),
+        (
+            |p| p.windows[2].window = 0,
+            "windows[2].window is 0: another window has this number: give each its own",
+        ),
+        (
+            |p| p.phases[0].windows = 3,
+            "phases[\"A\"].windows is 3: 2 of its windows are listed: list all windows, or none",
+        ),
+        (
+            |p| drop(p.windows.pop()),
+            "phases[\"A\"].windows is 2: 1 of its windows are listed: list all windows, or none",
+        ),
+        (
+            |p| p.phases[0].profiled = 9,
+            "phases[\"A\"].profiled is 9: the phase has 2 windows: count no window twice",
+        ),
+        (
+            |p| p.phases[0].profiled = 0,
+            "phases[\"A\"].profiled is 0: 100 samples were started in them: count the windows",
+        ),
+        (
+            |p| p.phases[0].instructions = 5_003,
+            "phases[\"A\"].instructions is 5003: its windows have 5000: give their sum, or 0 where none are counted",
+        ),
+        (
+            |p| p.windows[1].instructions = u64::MAX,
+            "windows[1].instructions is 18446744073709551615: all windows together have 2^64 or more",
+        ),
+        (
+            |p| p.phases[1].instructions = u64::MAX,
+            "phases[\"B\"].instructions is 18446744073709551615: all phases together have 2^64 or more",
+        ),
+        (|p| p.phases[0].code[0].1 = 75.0, "phases[\"A\"].code[\"compare\"] is 75: give a share from 0 to 1"),
+        (
+            |p| p.phases[0].code[0].1 = f64::NAN,
+            "phases[\"A\"].code[\"compare\"] is NaN: give a share from 0 to 1",
+        ),
+        (
+            |p| p.phases[0].code[1].1 = 0.5,
+            "phases[\"A\"].code is shares that add up to 1.25: give shares of one whole, 1",
+        ),
+        (
+            |p| p.phases[0].accesses_per_instruction = Some(-0.5),
+            "phases[\"A\"].accesses_per_instruction is -0.5: give a number from 0 to 2^64, or null",
+        ),
+        (
+            |p| p.phases[0].accesses_per_instruction = Some(f64::INFINITY),
+            "phases[\"A\"].accesses_per_instruction is inf: give a number from 0 to 2^64, or null",
+        ),
+        (
+            |p| p.phases[1].profile = ReuseProfile::new(LineSize::new(32).unwrap()),
+            "phases[\"B\"].profile.line_size is 32: the file's is 64: record all phases at one",
+        ),
+        (
+            |p| {
+                let mut other = ReuseProfile::with_clock(LineSize::B64, Clock::Instructions);
+                other.record(Outcome::Dangling, 1);
+                (p.phases[1].profile, p.phases[1].profiled) = (other, 1);
+            },
+            "phases[\"B\"].profile.clock is instructions: other phases count accesses: record all phases by one clock",
+        ),
+    ];
+    for (change, message) in cases {
         let mut profile = example(LineSize::B64, 3);
         change(&mut profile);
-        profile.write(std::io::sink()).unwrap_err().to_string()
-    };
-    assert_eq!(broken(|p| p.windows[0].phase = "C".into()), "phase \"C\", which the file does not have");
-    assert_eq!(
-        broken(|p| p.phases[1].borrows_from = Some("Z".into())),
-        "phase \"Z\", which the file does not have"
-    );
-    assert_eq!(broken(|p| p.phases[1].phase = "A".into()), "phase \"A\", of which there are several");
-    assert_eq!(
-        broken(|p| p.windows[2].window = 0),
-        "window \"0\", of which there are several: number the windows of all threads once"
-    );
-    for change in
-        [|p: &mut PhaseProfile| p.phases[0].windows = 3, |p: &mut PhaseProfile| drop(p.windows.pop())]
-    {
-        let message = broken(change);
-        assert!(message.ends_with("are listed: list all windows, or none"), "{message}");
+        assert_eq!(profile.write(std::io::sink()).unwrap_err().to_string(), message);
     }
-    assert_eq!(
-        broken(|p| p.windows.truncate(1)),
-        "phase \"A\" of 2 windows, of which 1 are listed: list all windows, or none"
-    );
     let mut unlisted = example(LineSize::B64, 3);
     unlisted.windows.clear();
     assert_eq!(read(&stored(&unlisted)).unwrap(), unlisted);
-    assert_eq!(
-        broken(|p| p.phases[0].profiled = 9),
-        "phase \"A\", of which more windows were profiled than it has"
-    );
-    assert_eq!(
-        broken(|p| p.phases[1].borrows_from = Some("B".into())),
-        "phase \"B\", which borrows from itself"
-    );
-    assert_eq!(
-        broken(|p| p.phases[0].code[0].1 = 75.0),
-        "phase \"A\", whose code has a share that is no number from 0 to 1"
-    );
-    let other = LineSize::new(32).unwrap();
-    let text = stored(&example(other, 3)).replacen("\"line_size\":32", "\"line_size\":64", 1);
+    let text = stored(&example(LineSize::B64, 3)).replacen("\"line_size\":64", "\"line_size\":33", 1);
     let message = read(&text).unwrap_err().to_string();
-    assert_eq!(message, "phase \"A\", whose profile has another line size than the file");
-    let text = stored(&example(other, 3)).replacen("\"line_size\":32", "\"line_size\":33", 1);
-    assert!(read(&text).unwrap_err().to_string().starts_with("line size \"33\""));
+    assert_eq!(message, "line_size is 33: give a power of two from 1 byte to 1 MiB");
+}
+
+#[test]
+fn keys_that_are_there_twice_are_refused() {
+    let text = stored(&example(LineSize::B64, 3));
+    let twice = text.replacen("\"sections\":{", "\"sections\":{\"levels\":[],", 1);
+    let message = read(&twice).unwrap_err().to_string();
+    assert!(message.contains("two sections \"levels\": give each its own name"), "{message}");
+    for key in ["\"line_size\":64", "\"program\":\"sort words.txt\"", "\"windows\":1"] {
+        let message = read(&text.replacen(key, &format!("{key},{key}"), 1)).unwrap_err().to_string();
+        assert!(message.contains("duplicate field"), "{message}");
+    }
+    let message = PhaseProfile::read([0x1f, 0x8b, 8].as_slice()).unwrap_err().to_string();
+    assert_eq!(message, "not a phase profile: a file compressed by gzip: decompress it first");
 }
 
 quickcheck! {

@@ -30,11 +30,15 @@
 //! # Ok::<(), reuse_sampler::file::FileError>(())
 //! ```
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod check;
+
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fmt;
 use std::io::{self, Read, Write};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error as ThisError;
@@ -46,6 +50,8 @@ use crate::{LineSize, ReuseProfile};
 pub const FORMAT: &str = "phase-profile";
 /// Newest version, and the only one so far.
 pub const VERSION: u32 = 1;
+/// What a file compressed by gzip begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Why a phase profile cannot be read or written.
 #[derive(Debug, ThisError)]
@@ -69,25 +75,15 @@ pub enum FileError {
         /// The file's version.
         found: u32,
     },
-    /// Parts of the file contradict each other.
-    #[error("{what} {name:?}, {problem}")]
+    /// A value that no run has, or that contradicts another part of the file.
+    #[error("{path} is {value}: {limit}")]
     Inconsistent {
-        /// What is wrong.
-        what: &'static str,
-        /// Its name.
-        name: String,
-        /// Why.
-        problem: &'static str,
-    },
-    /// A phase of more or fewer windows than are listed.
-    #[error("phase {phase:?} of {windows} windows, of which {listed} are listed: list all windows, or none")]
-    Windows {
-        /// Its name.
-        phase: String,
-        /// How many it says it has.
-        windows: u64,
-        /// How many are listed.
-        listed: u64,
+        /// Where it is, such as `phases["A"].profiled`.
+        path: String,
+        /// The value.
+        value: String,
+        /// What it must be, and what to do.
+        limit: String,
     },
     /// No phase has reuse samples: the run was observed by what takes none.
     #[error(
@@ -175,6 +171,17 @@ pub struct DescribedPhase<'a> {
     pub profile: &'a ReuseProfile,
     /// Memory accesses per instruction of the phase, or of the lender, where they are known.
     pub accesses_per_instruction: Option<f64>,
+    /// Instructions executed in it: those of its windows, or what the phase says where none are listed. 0 where the source does
+    /// not count them.
+    pub instructions: u64,
+}
+
+impl DescribedPhase<'_> {
+    /// Memory accesses, where accesses per instruction are known.
+    #[must_use]
+    pub fn accesses(&self) -> Option<f64> {
+        self.accesses_per_instruction.map(|ratio| ratio * self.instructions as f64)
+    }
 }
 
 /// A window of a run.
@@ -233,7 +240,7 @@ struct Stored {
     scope: Scope,
     phases: Vec<ProfiledPhase>,
     windows: Vec<ProfiledWindow>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "sections")]
     sections: BTreeMap<String, Section>,
 }
 
@@ -324,12 +331,18 @@ impl PhaseProfile {
     /// # Errors
     /// [`FileError::NoReuse`] if no phase has samples.
     pub fn described_phases(&self) -> Result<Vec<DescribedPhase<'_>>, FileError> {
-        let described = |phase| {
+        let mut listed: HashMap<&str, u64> = HashMap::new();
+        for window in &self.windows {
+            let sum = listed.entry(&window.phase).or_default();
+            *sum = sum.saturating_add(window.instructions);
+        }
+        let phases = self.phases.iter().filter_map(|phase| {
             let by = self.described_by(phase)?;
             let accesses_per_instruction = phase.accesses_per_instruction.or(by.accesses_per_instruction);
-            Some(DescribedPhase { phase, profile: &by.profile, accesses_per_instruction })
-        };
-        let phases: Vec<_> = self.phases.iter().filter_map(described).collect();
+            let instructions = listed.get(&*phase.phase).copied().unwrap_or(phase.instructions);
+            Some(DescribedPhase { phase, profile: &by.profile, accesses_per_instruction, instructions })
+        });
+        let phases: Vec<_> = phases.collect();
         if phases.is_empty() {
             return Err(FileError::NoReuse { program: self.program.clone() });
         }
@@ -373,6 +386,9 @@ impl PhaseProfile {
     pub fn read(mut input: impl Read) -> Result<Self, FileError> {
         let mut text = Vec::new();
         input.read_to_end(&mut text)?;
+        if text.starts_with(&GZIP) {
+            return Err(FileError::Syntax("a file compressed by gzip: decompress it first".to_owned()));
+        }
         let syntax = |error: serde_json::Error| FileError::Syntax(error.to_string());
         serde_json::from_slice::<Stored>(&text).map_or_else(
             // Another kind of file has other keys: what it says it is matters more than the first key that is missing.
@@ -395,72 +411,35 @@ impl PhaseProfile {
         writeln!(output)?;
         Ok(output.flush()?)
     }
+}
 
-    /// Checks what reading and writing check: whoever fills a profile from elsewhere learns of mistakes at once.
-    ///
-    /// # Errors
-    /// [`FileError::Inconsistent`] for profiles at another line size or of another scope than the file's, phases of one name,
-    /// windows or loans of phases that are not there, loans to oneself, more windows profiled than there are, shares or
-    /// accesses per instruction that are no such number, windows of one number, and, unless no window is listed, a phase of
-    /// more or fewer windows than are listed of it.
-    pub fn check(&self) -> Result<(), FileError> {
-        let broken =
-            |what, name: &str, problem| Err(FileError::Inconsistent { what, name: name.to_owned(), problem });
-        if LineSize::new(self.line_size).is_err() {
-            return broken("line size", &self.line_size.to_string(), "which is no power of two up to 1 MiB");
+/// Sections, each of another name: of two, one would be lost in silence.
+fn sections<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<String, Section>, D::Error> {
+    struct Named;
+
+    impl<'de> Visitor<'de> for Named {
+        type Value = BTreeMap<String, Section>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("sections by name")
         }
-        let mut names = HashSet::new();
-        for phase in &self.phases {
-            if !names.insert(phase.phase.as_str()) {
-                return broken("phase", &phase.phase, "of which there are several");
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut sections = BTreeMap::new();
+            while let Some((name, section)) = map.next_entry::<String, Section>()? {
+                match sections.entry(name) {
+                    Entry::Occupied(known) => {
+                        let problem = format!("two sections {:?}: give each its own name", known.key());
+                        return Err(A::Error::custom(problem));
+                    }
+                    Entry::Vacant(free) => free.insert(section),
+                };
             }
-            if phase.profile.line_size().bytes() != self.line_size {
-                return broken("phase", &phase.phase, "whose profile has another line size than the file");
-            }
-            if phase.profile.scope() != self.scope {
-                return broken("phase", &phase.phase, "whose profile is of another scope than the file");
-            }
-            let number = |value: f64| value.is_finite() && value >= 0.0;
-            if phase.code.iter().any(|&(_, share)| !(0.0..=1.0 + 1e-9).contains(&share)) {
-                return broken("phase", &phase.phase, "whose code has a share that is no number from 0 to 1");
-            }
-            if phase.profiled > phase.windows {
-                return broken("phase", &phase.phase, "of which more windows were profiled than it has");
-            }
-            if phase.borrows_from.as_ref() == Some(&phase.phase) {
-                return broken("phase", &phase.phase, "which borrows from itself");
-            }
-            if phase.accesses_per_instruction.is_some_and(|mix| !number(mix)) {
-                return broken(
-                    "phase",
-                    &phase.phase,
-                    "whose accesses per instruction are not a number of 0 or more",
-                );
-            }
+            Ok(sections)
         }
-        let lenders = self.phases.iter().filter_map(|phase| phase.borrows_from.as_ref());
-        for name in self.windows.iter().map(|window| &window.phase).chain(lenders) {
-            if !names.contains(name.as_str()) {
-                return broken("phase", name, "which the file does not have");
-            }
-        }
-        let (mut numbers, mut listed) = (HashSet::new(), HashMap::<_, u64>::new());
-        for window in &self.windows {
-            if !numbers.insert(window.window) {
-                let problem = "of which there are several: number the windows of all threads once";
-                return broken("window", &window.window.to_string(), problem);
-            }
-            *listed.entry(window.phase.as_str()).or_default() += 1;
-        }
-        for phase in &self.phases {
-            let listed = listed.get(phase.phase.as_str()).copied().unwrap_or(0);
-            if phase.windows != listed && !self.windows.is_empty() {
-                let (phase, windows) = (phase.phase.clone(), phase.windows);
-                return Err(FileError::Windows { phase, windows, listed });
-            }
-        }
-        Ok(())
     }
+
+    input.deserialize_map(Named)
 }
 
 #[derive(Default, Deserialize)]
