@@ -23,7 +23,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut profile = Profile::new(Hertz::from_ghz(2.66), power.capacitance().events().to_vec())?;
     for (phase, stalls, misses) in intervals {
         let counts = Counts::new(1e8, Cycles(1e8), Cycles(stalls), misses)?;
-        profile.push(phase, counts, &[3e7, misses, 2e6, stalls, 1e6, 1e5])?;
+        let power_counts = [
+            ("UOPS_EXECUTED.PORT_234_CORE", 3e7),
+            ("L2_RQSTS.MISS", misses),
+            ("L2_RQSTS.REFERENCES.ANY", 2e6),
+            ("RESOURCE_STALLS.ANY", stalls),
+            ("FP_COMP_OPS_EXE.SSE_FP", 1e6),
+            ("BR_MISP_EXEC.ANY", 1e5),
+        ];
+        profile.push_named(phase, counts, &power_counts)?;
     }
 
     let frequencies: Vec<Hertz> = power.points().frequencies().collect();

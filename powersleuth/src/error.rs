@@ -48,6 +48,20 @@ pub enum Error {
         /// The entry.
         which: String,
     },
+    /// A count of an event that the power model does not have.
+    #[error("no event of the power model is {which:?}; its events are {known}")]
+    UnknownEvent {
+        /// The name given.
+        which: String,
+        /// Names of the model's events.
+        known: String,
+    },
+    /// No count of an event of the power model.
+    #[error("no count of event {which:?} is given; the power model weighs it: give 0 if it does not occur")]
+    MissingEvent {
+        /// Its name.
+        which: String,
+    },
     /// A frequency beyond the operating points.
     #[error("no voltage is known at {hertz} Hz: the operating points reach from {lowest} to {highest} Hz")]
     BeyondPoints {

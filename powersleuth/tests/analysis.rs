@@ -8,7 +8,7 @@ use common::{Draw, analysis, costs};
 use powersleuth::analysis::{
     Analysis, Cost, Goal, Hysteresis, Level, Objective, Plan, Profile, Quantity, Schedule, Transition,
 };
-use powersleuth::performance::{Counts, Event, Scaling, StallBased};
+use powersleuth::performance::{Counts, Event, InOrderCore, PerformanceModel, Scaling, StallBased};
 use powersleuth::power::{EffectiveCapacitance, OperatingPoint, OperatingPoints, PowerModel};
 use powersleuth::{Cycles, Error, Farads, Hertz, Joules, Seconds, Volts, Watts};
 use quickcheck::quickcheck;
@@ -31,6 +31,59 @@ fn model() -> PowerModel {
         OperatingPoints::new([point(1.0, 1.0, 5.0), point(2.0, 1.5, 9.0)]).unwrap(),
         capacitance,
     )
+}
+
+#[test]
+fn counts_given_by_name_are_those_given_in_order() {
+    let model = model();
+    let empty = || Profile::new(Hertz::from_ghz(2.0), model.capacitance().events().to_vec()).unwrap();
+    let counts = Counts::new(900.0, Cycles(1000.0), Cycles(400.0), 5.0).unwrap();
+    let (mut named, mut ordered) = (empty(), empty());
+    named.push_named('a', counts, &[("stalls", 500.0), ("uops", 1200.0)]).unwrap();
+    ordered.push('a', counts, &[1200.0, 500.0]).unwrap();
+    assert!(named.iter().eq(ordered.iter()));
+
+    let refused = |given: &[(&str, f64)]| empty().push_named('a', counts, given).unwrap_err().to_string();
+    assert_eq!(
+        refused(&[("uops", 1.0), ("stals", 1.0)]),
+        "no event of the power model is \"stals\"; its events are uops, stalls"
+    );
+    assert_eq!(
+        refused(&[("uops", 1.0)]),
+        "no count of event \"stalls\" is given; the power model weighs it: give 0 if it does not occur"
+    );
+    assert_eq!(refused(&[("uops", 1.0), ("uops", 2.0)]), "event uops is listed twice; list it once");
+    assert!(matches!(
+        empty().push_named('a', counts, &[("uops", -1.0), ("stalls", 0.0)]),
+        Err(Error::OutOfRange { .. })
+    ));
+}
+
+#[test]
+fn a_core_that_waits_for_every_miss() {
+    // 100 instructions of 2 cycles, and 3 misses of 50 ns at 2 GHz: 200 + 300 cycles.
+    let core = InOrderCore {
+        frequency: Hertz::from_ghz(2.0),
+        cycles_per_instruction: 2.0,
+        memory_latency: Seconds::from_ns(50.0),
+    };
+    let counts = core.counts(100.0, 3.0).unwrap();
+    let close = |value: f64, wanted: f64| (value - wanted).abs() < 1e-9;
+    assert!(close(counts.cycles().0, 500.0) && close(counts.stall_cycles().0, 300.0));
+    assert_eq!((counts.instructions(), counts.llc_misses()), (100.0, 3.0));
+    // At half the frequency the misses take half the cycles.
+    let half = StallBased::exact_stalls().cycles_at(&counts, core.frequency, Hertz::from_ghz(1.0));
+    assert!(close(half.0, 350.0));
+    for broken in [
+        InOrderCore { frequency: Hertz(0.0), ..core },
+        InOrderCore { cycles_per_instruction: f64::NAN, ..core },
+        InOrderCore { memory_latency: Seconds(-1.0), ..core },
+    ] {
+        assert!(matches!(broken.counts(100.0, 3.0), Err(Error::OutOfRange { .. })), "{broken:?}");
+    }
+    for (instructions, misses) in [(0.0, 3.0), (100.0, -3.0), (100.0, f64::INFINITY)] {
+        assert!(matches!(core.counts(instructions, misses), Err(Error::OutOfRange { .. })));
+    }
 }
 
 #[test]
@@ -368,6 +421,9 @@ fn a_schedule_of_one_run_serves_another_with_phases_it_does_not_know() {
     let plan = other.follow(&schedule);
     assert_eq!(plan.levels()[0], other.fastest());
     assert_eq!(plan.levels()[1], schedule.level(&1).unwrap());
+    let by_phase: Vec<_> = schedule.frequencies().collect();
+    let one_by_one = schedule.choices().iter().map(|(phase, _)| (phase, schedule.frequency(phase).unwrap()));
+    assert_eq!(by_phase, one_by_one.collect::<Vec<_>>());
     assert_eq!(schedule.level(&7), None);
 }
 

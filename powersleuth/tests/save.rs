@@ -6,8 +6,8 @@
 mod common;
 
 use common::analysis;
-use powersleuth::analysis::{Analysis, Goal, Objective, Outcome, ParetoPoint, Plan, Schedule};
-use powersleuth::performance::{Counts, Event, MissBased, OverlappingStalls, StallBased};
+use powersleuth::analysis::{Analysis, Goal, Objective, Outcome, ParetoPoint, Plan, Profile, Schedule};
+use powersleuth::performance::{Counts, Event, MissBased, OverlappingStalls, SlowdownErrors, StallBased};
 use powersleuth::power::{
     CrossValidation, EffectiveCapacitance, Fit, OperatingPoint, OperatingPoints, PowerModel, TrainingSet,
     nehalem,
@@ -45,6 +45,36 @@ fn what_is_loaded_is_what_was_saved() {
     assert!(loaded.check_machine("Intel Core i7 920").is_ok());
     let error = loaded.check_machine("Intel Core i9").unwrap_err();
     assert!(matches!(&error, Error::OtherMachine { .. }) && error.to_string().contains("i9"), "{error}");
+}
+
+#[test]
+fn counts_of_a_run_are_read_back_and_checked() {
+    let mut profile =
+        Profile::new(Hertz::from_ghz(2.0), [Event::fixed("uops"), Event::fixed("misses")]).unwrap();
+    for (phase, misses) in [("A", 5.0), ("B", 7.5)] {
+        let counts = Counts::new(900.0, Cycles(1000.0), Cycles(400.0), misses).unwrap();
+        profile.push(phase.to_owned(), counts, &[1200.0, misses]).unwrap();
+    }
+    assert_eq!(again(&profile), profile);
+    let text = serde_json::to_string(&profile).unwrap();
+    for (from, to, problem) in [
+        ("[1200.0,5.0,", "[5.0,", "3 event counts were given where 4 are expected"),
+        ("[1200.0,5.0,", "[-1200.0,5.0,", "an event count is -1200"),
+        ("[\"A\",", "[", "2 counts of intervals were given where 1 are expected"),
+        ("\"frequency\":2000000000.0", "\"frequency\":0.0", "the frequency in hertz is 0"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        let error = serde_json::from_str::<Profile<String>>(&text.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn errors_of_slowdowns_are_read_back_and_checked() {
+    let runs = [0.9, 1.0, 1.2].map(|off| ([Cycles(1e9), Cycles(8e8), Cycles(8e8 * off)], 1.0));
+    let errors = SlowdownErrors::of(Hertz::from_ghz(2.0), Hertz::from_ghz(1.0), runs).unwrap();
+    assert_eq!(again(&errors), errors);
+    assert!(serde_json::from_str::<SlowdownErrors>("{\"errors\":[]}").is_err());
 }
 
 #[test]

@@ -101,6 +101,11 @@ impl<P: Clone + Eq + Hash + Ord> Schedule<P> {
     pub fn frequency(&self, phase: &P) -> Option<Hertz> {
         self.frequencies.get(self.level(phase)?.0).copied()
     }
+
+    /// The phases with their frequencies, in the order in which they first appear in the program.
+    pub fn frequencies(&self) -> impl ExactSizeIterator<Item = (&P, Hertz)> {
+        self.choices.iter().map(|(phase, level)| (phase, self.frequencies[level.0]))
+    }
 }
 
 impl<P: Clone + Eq + Hash + Ord> Analysis<P> {

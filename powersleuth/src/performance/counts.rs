@@ -132,6 +132,40 @@ impl Counts {
     }
 }
 
+/// A core that executes in order and waits for every miss in full: what a program would count whose misses are modelled, not
+/// measured.
+///
+/// # Formula
+/// `cycles = instructions * cycles_per_instruction + stalls`, `stalls = misses * memory_latency * frequency`.
+///
+/// # Accuracy and limits
+/// Cores that execute out of order overlap misses with each other and with instructions: their stalls are fewer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InOrderCore {
+    /// Frequency of its clock.
+    pub frequency: Hertz,
+    /// Cycles of an instruction that does not wait for memory; more than 0.
+    pub cycles_per_instruction: f64,
+    /// Time that a miss of the last level of cache takes.
+    pub memory_latency: Seconds,
+}
+
+impl InOrderCore {
+    /// Counts of an interval of so many instructions and misses of the last level of cache.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless the core's three numbers and the instructions are finite and above 0, and the misses
+    /// finite and not negative.
+    pub fn counts(&self, instructions: f64, llc_misses: f64) -> Result<Counts, Error> {
+        positive("the frequency in hertz", self.frequency.0)?;
+        positive("the cycles per instruction", self.cycles_per_instruction)?;
+        let wait = checked_latency(self.memory_latency)?.0 * self.frequency.0;
+        let stalls = not_negative("the number of misses", llc_misses)? * wait;
+        let cycles = instructions * self.cycles_per_instruction + stalls;
+        Counts::new(instructions, Cycles(cycles), Cycles(stalls), llc_misses)
+    }
+}
+
 /// Frequency of a profile and of the runs that it is calibrated with, checked.
 pub(super) fn check_two(from: Hertz, to: Hertz) -> Result<(), Error> {
     positive("the frequency in hertz", from.0)?;

@@ -13,7 +13,7 @@ mod quadratic;
 mod slowdown;
 mod stall;
 
-pub use counts::Counts;
+pub use counts::{Counts, InOrderCore};
 pub use event::{Event, Scaling};
 pub use linear::Linear;
 pub use miss::MissBased;

@@ -16,8 +16,31 @@ fn scaling_share(from: Hertz, to: Hertz, memory: f64) -> f64 {
 /// An error is that of the share of time that scales with the clock, true less predicted: by so much times
 /// `f_fast / f - 1` a program slows down more at `f` than predicted.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Saved"))]
 pub struct SlowdownErrors {
     errors: Vec<f64>, // ascending, never empty
+}
+
+/// Errors as they are read: not yet known to be numbers in order.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Saved {
+    errors: Vec<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Saved> for SlowdownErrors {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let mut errors = saved.errors;
+        crate::error::finite("an error of a slowdown", errors.iter().copied())?;
+        if errors.is_empty() {
+            return Err(Error::Empty { what: "errors of slowdowns" });
+        }
+        errors.sort_by(f64::total_cmp);
+        Ok(Self { errors })
+    }
 }
 
 impl SlowdownErrors {

@@ -7,9 +7,9 @@
 //! # References
 //! Thesis, Paper V, table V.1.
 
-use super::EffectiveCapacitance;
+use super::{EffectiveCapacitance, OperatingPoint, OperatingPoints, PowerModel};
 use crate::performance::{Event, Scaling};
-use crate::{Error, Farads};
+use crate::{Error, Farads, Hertz, Volts, Watts};
 
 /// Events with their codes (unit mask, event select) and weights in nanofarads.
 ///
@@ -41,4 +41,15 @@ pub fn effective_capacitance() -> Result<EffectiveCapacitance, Error> {
         }),
         Farads::from_nf(CONSTANT),
     )
+}
+
+/// The same at three clock frequencies, 1.6, 2.13 and 2.66 GHz, to try things out: voltages and static power are assumed.
+///
+/// # Errors
+/// None, as [`effective_capacitance`].
+pub fn example() -> Result<PowerModel, Error> {
+    let points = [(1.6, 0.95, 5.0), (2.13, 1.05, 6.5), (2.66, 1.2, 9.0)].map(|(ghz, volts, watts)| {
+        OperatingPoint { frequency: Hertz::from_ghz(ghz), voltage: Volts(volts), static_power: Watts(watts) }
+    });
+    Ok(PowerModel::new("an example", OperatingPoints::new(points)?, effective_capacitance()?))
 }
