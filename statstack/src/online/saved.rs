@@ -3,7 +3,7 @@
 use reuse_sampler::{Clock, ReuseProfile};
 use serde::{Deserialize, Serialize};
 
-use super::{OnlineCurve, OnlineOptions, Open, PARTS, SHORTEST};
+use super::{OnlineCurve, OnlineOptions, PARTS, SHORTEST};
 use crate::Error;
 
 /// Newest version of the format, and the only one so far.
@@ -20,13 +20,12 @@ pub(super) struct Saved {
     until: u64,
     length: u64,
     parts: Vec<ReuseProfile>,
-    open: Vec<(u64, u64, u8, u8)>, // hash of the key, request, log_weight, part; by hash
+    open: Vec<(u64, u64)>, // hash of the key, request; by hash
 }
 
 impl From<OnlineCurve> for Saved {
     fn from(curve: OnlineCurve) -> Self {
-        let open = curve.open.into_iter();
-        let mut open: Vec<_> = open.map(|(key, open)| (key, open.at, open.log_weight, open.part)).collect();
+        let mut open: Vec<_> = curve.open.into_iter().collect();
         open.sort_unstable();
         Self {
             version: VERSION,
@@ -51,7 +50,6 @@ impl TryFrom<Saved> for OnlineCurve {
             return Err(Error::FormatVersion { found: saved.version, known: VERSION });
         }
         saved.check().map_err(|what| Error::Damaged { what })?;
-        let open = saved.open.into_iter();
         Ok(Self {
             options: OnlineOptions { capacity: saved.capacity, seed: saved.seed },
             requests: saved.requests,
@@ -60,7 +58,7 @@ impl TryFrom<Saved> for OnlineCurve {
             until: saved.until,
             length: saved.length,
             parts: saved.parts,
-            open: open.map(|(key, at, log_weight, part)| (key, Open { at, log_weight, part })).collect(),
+            open: saved.open.into_iter().collect(),
         })
     }
 }
@@ -92,10 +90,8 @@ impl Saved {
                 return Err(format!("followed key {} out of order", pair[1].0));
             }
         }
-        for &(key, at, log_weight, part) in open {
-            if at >= requests || log_weight > log_gap || usize::from(part) >= parts.len() {
-                return Err(format!("key {key} of request {at}, part {part}, weight 2^{log_weight}"));
-            }
+        if let Some((key, at)) = open.iter().find(|(_, at)| *at >= requests) {
+            return Err(format!("followed key {key} of request {at}, of {requests}"));
         }
         Ok(())
     }

@@ -463,6 +463,8 @@ impl fmt::Debug for ReuseProfile {
 
 fn add(bins: &mut Vec<u64>, bin: usize, weight: u64) {
     if bin >= bins.len() {
+        // To the end of the octave, where memory doubled each time would leave a half unused.
+        bins.reserve_exact((bin + 1).next_multiple_of(bins::PER_OCTAVE as usize) - bins.len());
         bins.resize(bin + 1, 0);
     }
     bins[bin] = bins[bin].saturating_add(weight);
