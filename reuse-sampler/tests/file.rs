@@ -189,7 +189,8 @@ fn newer_keys_are_ignored_and_newer_versions_refused() {
 
 #[test]
 fn contradictions_are_named() {
-    let cases: [(fn(&mut PhaseProfile), &str); 20] = [
+    type Case = (fn(&mut PhaseProfile), &'static str);
+    let cases: [Case; 20] = [
         (
             |p| p.windows[0].phase = "C".into(),
             "windows[0].phase is \"C\": the file has no such phase: list all phases",

@@ -19,7 +19,7 @@ impl PhaseProfile {
     /// or instructions than are listed of it.
     pub fn check(&self) -> Result<(), FileError> {
         if LineSize::new(self.line_size).is_err() {
-            return broken("line_size", self.line_size, "give a power of two from 1 byte to 1 MiB");
+            return broken("line_size", &self.line_size, "give a power of two from 1 byte to 1 MiB");
         }
         let mut phases = HashMap::new();
         for (place, phase) in self.phases.iter().enumerate() {
@@ -27,7 +27,7 @@ impl PhaseProfile {
                 let path = format!("phases[{place}].phase");
                 return broken(
                     path,
-                    format!("{:?}", phase.phase),
+                    &format!("{:?}", phase.phase),
                     "another phase has this name: give each its own",
                 );
             }
@@ -40,7 +40,7 @@ impl PhaseProfile {
             let Some(sum) = instructions.checked_add(phase.instructions) else {
                 return broken(
                     phase.at("instructions"),
-                    phase.instructions,
+                    &phase.instructions,
                     "all phases together have 2^64 or more",
                 );
             };
@@ -58,43 +58,43 @@ impl PhaseProfile {
         let profile = &phase.profile;
         if profile.line_size().bytes() != self.line_size {
             let limit = format!("the file's is {}: record all phases at one", self.line_size);
-            return broken(phase.at("profile.line_size"), profile.line_size().bytes(), limit);
+            return broken(phase.at("profile.line_size"), &profile.line_size().bytes(), limit);
         }
         if profile.scope() != self.scope {
             let limit = format!("the file's is {:?}: record all phases in one", self.scope.name());
-            return broken(phase.at("profile.scope"), format!("{:?}", profile.scope().name()), limit);
+            return broken(phase.at("profile.scope"), &format!("{:?}", profile.scope().name()), limit);
         }
         if profile.clock() != clock && !profile.is_empty() {
             let limit = format!("other phases count {clock}: record all phases by one clock");
-            return broken(phase.at("profile.clock"), profile.clock(), limit);
+            return broken(phase.at("profile.clock"), &profile.clock(), limit);
         }
         for (name, share) in &phase.code {
             if !(0.0..=1.0 + ROUNDING).contains(share) {
-                return broken(phase.at(&format!("code[{name:?}]")), share, "give a share from 0 to 1");
+                return broken(phase.at(&format!("code[{name:?}]")), &share, "give a share from 0 to 1");
             }
         }
         let shares: f64 = phase.code.iter().map(|(_, share)| share).sum();
         if shares > 1.0 + ROUNDING {
             return broken(
                 phase.at("code"),
-                format!("shares that add up to {shares}"),
+                &format!("shares that add up to {shares}"),
                 "give shares of one whole, 1",
             );
         }
         if phase.profiled > phase.windows {
             let limit = format!("the phase has {} windows: count no window twice", phase.windows);
-            return broken(phase.at("profiled"), phase.profiled, limit);
+            return broken(phase.at("profiled"), &phase.profiled, limit);
         }
         if phase.profiled == 0 && phase.windows > 0 && !profile.is_empty() {
             let limit = format!("{} samples were started in them: count the windows", profile.samples());
-            return broken(phase.at("profiled"), 0, limit);
+            return broken(phase.at("profiled"), &0, limit);
         }
         // More would be infinitely many accesses of 2^64 instructions.
         if phase.accesses_per_instruction.is_some_and(|ratio| !(0.0..=u64::MAX as f64).contains(&ratio)) {
             let ratio = phase.accesses_per_instruction.unwrap_or_default();
             return broken(
                 phase.at("accesses_per_instruction"),
-                ratio,
+                &ratio,
                 "give a number from 0 to 2^64, or null",
             );
         }
@@ -107,7 +107,7 @@ impl PhaseProfile {
         };
         broken(
             phase.at("borrows_from"),
-            format!("{lender:?}"),
+            &format!("{lender:?}"),
             format!("{problem}; name one with samples, or null"),
         )
     }
@@ -125,18 +125,18 @@ impl PhaseProfile {
             if !numbers.insert(window.window) {
                 return broken(
                     at("window"),
-                    window.window,
+                    &window.window,
                     "another window has this number: give each its own",
                 );
             }
             if !phases.contains_key(window.phase.as_str()) {
                 let value = format!("{:?}", window.phase);
-                return broken(at("phase"), value, "the file has no such phase: list all phases");
+                return broken(at("phase"), &value, "the file has no such phase: list all phases");
             }
             let Some(sum) = instructions.checked_add(window.instructions) else {
                 return broken(
                     at("instructions"),
-                    window.instructions,
+                    &window.instructions,
                     "all windows together have 2^64 or more",
                 );
             };
@@ -148,13 +148,13 @@ impl PhaseProfile {
             let (windows, instructions) = listed.get(phase.phase.as_str()).copied().unwrap_or_default();
             if phase.windows != windows {
                 let limit = format!("{windows} of its windows are listed: list all windows, or none");
-                return broken(phase.at("windows"), phase.windows, limit);
+                return broken(phase.at("windows"), &phase.windows, limit);
             }
             // Those of each window may be rounded.
             if phase.instructions > 0 && phase.instructions.abs_diff(instructions) > windows {
                 let limit =
                     format!("its windows have {instructions}: give their sum, or 0 where none are counted");
-                return broken(phase.at("instructions"), phase.instructions, limit);
+                return broken(phase.at("instructions"), &phase.instructions, limit);
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl ProfiledPhase {
 
 fn broken<T>(
     path: impl Into<String>,
-    value: impl ToString,
+    value: &dyn ToString,
     limit: impl Into<String>,
 ) -> Result<T, FileError> {
     Err(FileError::Inconsistent { path: path.into(), value: value.to_string(), limit: limit.into() })
