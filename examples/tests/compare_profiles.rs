@@ -4,7 +4,7 @@ use crate::support::{Ended, Folder, run_pipeline};
 use examples::report::{StoredCurves, StoredPoint};
 use examples::tools::{compare_profiles, phase_guided_cache};
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
-use reuse_sampler::{LineSize, ReuseProfile};
+use reuse_sampler::{LineSize, Outcome, ReuseProfile};
 use serde_json::Value;
 
 fn compare(arguments: &[&str]) -> Ended {
@@ -25,8 +25,10 @@ fn verdict(ended: &Ended) -> String {
 fn stored(product: f64, margin: f64) -> String {
     let mut profile = PhaseProfile::new("program", LineSize::B64);
     for (name, code) in [("A", "sort (a.c:3)"), ("B", "product (a.c:9)")] {
-        let mut phase = ProfiledPhase::new(name, ReuseProfile::new(LineSize::B64));
-        (phase.windows, phase.instructions) = (10, 10_000);
+        let mut reuse = ReuseProfile::new(LineSize::B64);
+        reuse.record(Outcome::Dangling, 1);
+        let mut phase = ProfiledPhase::new(name, reuse);
+        (phase.windows, phase.profiled, phase.instructions) = (10, 1, 10_000);
         phase.hottest_code = Some(code.to_owned());
         phase.code = vec![(code.to_owned(), 0.9)];
         profile.phases.push(phase);
@@ -49,6 +51,7 @@ fn stored(product: f64, margin: f64) -> String {
         vec![point(miss_ratio, margin), point(0.0, 0.0)]
     };
     let curves = StoredCurves {
+        model: "LRU (StatStack)".to_owned(),
         bytes: vec![32 << 10, 1 << 20],
         average: at((0.02 + product) / 2.0),
         phases: [("A".to_owned(), at(0.02)), ("B".to_owned(), at(product))].into(),
@@ -118,9 +121,10 @@ fn a_change_counts_where_it_exceeds_what_is_left_open() {
     assert!((level["change"]["value"].as_f64().unwrap() - 0.02).abs() < 1e-9, "{level}");
     assert!((level["misses"].as_f64().unwrap() + 0.8).abs() < 1e-9, "{level}");
     // Several runs that agree show the small change, too.
-    let others = format!("{small},{small}");
+    let others = format!("{small},{}", file("d2.json", 0.028, 0.0001));
     let sure = file("e.json", 0.02, 0.0001);
-    assert_eq!(verdict(&with(&format!("{sure},{sure}"), &others)), "worse");
+    let both = format!("{sure},{}", file("e2.json", 0.02, 0.0001));
+    assert_eq!(verdict(&with(&both, &others)), "worse");
     assert_eq!(verdict(&compare(&["--json", "--tolerance", "0.1", &sure, &small])), "worse");
 }
 
@@ -258,6 +262,14 @@ fn programs_that_have_no_code_in_common_are_named() {
     let ended = compare(&[&one, &other, "--sizes", "32KiB"]);
     assert!(ended.status == 3 && said(&ended), "{}", ended.out);
     assert!(ended.out.contains("Only 0.0 % of the instructions before and 0.0 % after"), "{}", ended.out);
+    // Nor does it help that the other one misses as much, or less.
+    for miss_ratio in [0.02, 0.001] {
+        let text = stored(miss_ratio, 0.0).replace("sort (a.c:3)", "f (b.c:1)");
+        let same = folder.file("same.json", text.replace("product (a.c:9)", "g (b.c:5)"));
+        let ended = compare(&[&one, &same, "--sizes", "32KiB"]);
+        assert!(ended.status == 4 && said(&ended), "{}", ended.out);
+        assert!(ended.out.contains("Cannot tell: these are two programs."), "{}", ended.out);
+    }
     // Half of it is the same.
     let half = folder.file("half.json", stored(0.09, 0.0).replace("sort (a.c:3)", "parse (b.c:1)"));
     assert!(!said(&compare(&[&one, &half, "--sizes", "32KiB"])));
@@ -279,6 +291,36 @@ fn what_cannot_be_compared_is_named() {
         assert_eq!((ended.status, ended.messages.lines().count()), (1, 1), "{}", ended.messages);
         assert!(ended.messages.contains(problem), "{}", ended.messages);
     }
-    let ended = compare(&[&good, &good, "--tolerance=-1"]);
-    assert_eq!(ended.status, 2);
+    // Recorded in other ways, which files from before the model was named do not say.
+    let text = stored(0.02, 0.0);
+    let random = text.replace("LRU (StatStack)", "random replacement (StatCache)");
+    let coarse = text.replace("\"line_size\":64", "\"line_size\":128");
+    let shared = text.replace("\"scope\":\"private\"", "\"scope\":\"shared\"");
+    for (other, problem) in [
+        (random, "record both with the same --model"),
+        (coarse, "lines of 128 bytes: record both with the same line size"),
+        (shared, "shared caches: record both with the same --scope"),
+    ] {
+        let ended = compare(&[&good, &folder.file("other.json", other), "--sizes", "32KiB"]);
+        assert_eq!((ended.status, ended.messages.lines().count()), (2, 1), "{}", ended.messages);
+        assert!(ended.messages.contains(problem), "{}", ended.messages);
+    }
+    let before = folder.file("old.json", text.replace("\"model\":\"LRU (StatStack)\",", ""));
+    assert_eq!(compare(&[&good, &before, "--sizes", "32KiB"]).status, 0);
+    let list = format!("{good},{good}");
+    let point = "{\"miss_ratio\":0.0,\"low\":0.0,\"high\":0.0";
+    let falling = folder.file("falling.json", text.replace(point, &point.replace("0.0", "0.01")));
+    for (arguments, problem) in [
+        (&[&*good, &*good, "--tolerance=-1"][..], "--tolerance -1: give a number of points"),
+        (&[&good, &good, "--sizes", "16KiB"], "caches of 32 KiB and more, not of 16 KiB: choose another"),
+        (
+            &[&falling, &falling, "--sizes", "32KiB,2MiB"],
+            "caches of 32 KiB to 1 MiB, not of 2 MiB: choose another",
+        ),
+        (&[&list, &good, "--sizes", "32KiB"], "is listed twice on one side: give runs that differ"),
+    ] {
+        let ended = compare(arguments);
+        assert_eq!((ended.status, ended.messages.lines().count()), (2, 1), "{}", ended.messages);
+        assert!(ended.messages.contains(problem), "{}", ended.messages);
+    }
 }

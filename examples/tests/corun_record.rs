@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{Ended, Folder, run_pipeline, uniform};
 use examples::tools::corun_variability::{Args, run_until};
-use reuse_sampler::file::PhaseProfile;
+use reuse_sampler::file::{PhaseProfile, ProfiledPhase};
 use serde_json::Value;
 
 const CHIP: [&str; 4] = ["--llc-size", "64KiB", "--l1-size", "1KiB"];
@@ -164,14 +164,22 @@ fn programs_are_recorded_as_they_run() {
     let accesses: u64 = every.windows.iter().filter_map(|window| window.accesses).sum();
     // What the windows count is what the reuse of the phases counts.
     assert_eq!(every.phases.iter().map(|phase| phase.profile.accesses()).sum::<u64>(), accesses);
-    assert!(every.phases.iter().any(|phase| phase.hottest_code.is_some()));
+    let code_is_named = |of: &PhaseProfile| {
+        let named = |phase: &ProfiledPhase| phase.hottest_code.is_some() && phase.distinct_code.is_some();
+        assert!(of.machine.as_ref().is_some_and(|machine| !machine.is_empty()));
+        assert!(of.phases.iter().any(named), "{:?}", of.phases);
+    };
+    code_is_named(&every);
     let exact = done(&["predict", &path, &path, "--json", "--offsets", "3"]).object();
     let sampled = ["--sampled", "--sample-rate", "0.1", "--backend", "exact", "--", "sort", &words];
     done(&[&how[..], &CHIP, &sampled].concat());
-    assert_eq!(
-        read(&path).phases.iter().map(|phase| phase.windows).sum::<u64>(),
-        read(&path).windows.len() as u64
-    );
+    let part = read(&path);
+    code_is_named(&part);
+    assert_eq!(part.phases.iter().map(|phase| phase.windows).sum::<u64>(), part.windows.len() as u64);
+    // Also in what is recorded from it.
+    let merged = folder.path("merged.json").to_str().unwrap().to_owned();
+    done(&[&["record", "--merge", &path, "-o", &merged][..], &CHIP].concat());
+    code_is_named(&read(&merged));
     let sampled = done(&["predict", &path, &path, "--json", "--offsets", "3"]).object();
     let mean = |object: &Value| object["predicted"]["mean"].as_f64().unwrap();
     assert!((mean(&sampled) / mean(&exact) - 1.0).abs() < 0.1, "{} {}", mean(&sampled), mean(&exact));

@@ -155,15 +155,15 @@ fn damaged_profiles_are_refused_or_read_and_nobody_panics() {
         ("/phases".into(), json!({}), &COMMANDS),
         ("/phases/1/phase".into(), json!("A"), &COMMANDS),
         ("/phases/0/borrows_from".into(), json!("Z"), &COMMANDS),
-        ("/phases/0/borrows_from".into(), json!("A"), &[]),
+        ("/phases/0/borrows_from".into(), json!("A"), &COMMANDS),
         ("/phases/0/accesses_per_instruction".into(), json!(-1.0), &COMMANDS),
         ("/phases/0/accesses_per_instruction".into(), json!("NaN"), &COMMANDS),
         ("/phases/0/accesses_per_instruction".into(), json!(0.0), &[]),
-        ("/phases/0/accesses_per_instruction".into(), json!(1e308), &[]),
+        ("/phases/0/accesses_per_instruction".into(), json!(1e308), &COMMANDS),
         ("/phases/0/accesses_per_instruction".into(), json!(5e-324), &[]),
         ("/phases/0/code".into(), json!([["f", -0.5]]), &COMMANDS),
-        ("/phases/0/windows".into(), json!(huge), &[]),
-        ("/phases/0/instructions".into(), json!(huge), &[]),
+        ("/phases/0/windows".into(), json!(huge), &COMMANDS),
+        ("/phases/0/instructions".into(), json!(huge), &COMMANDS),
         ("/windows".into(), json!([]), &MODELS),
         ("/windows".into(), json!("none"), &COMMANDS),
         ("/windows/0".into(), json!(null), &COMMANDS),
@@ -181,7 +181,7 @@ fn damaged_profiles_are_refused_or_read_and_nobody_panics() {
         (reuse("reused"), json!([[10, huge], [20, huge], [huge, huge]]), &[]),
         (reuse("dangling"), json!(huge), &[]),
         (reuse("accesses"), json!(huge), &[]),
-        (reuse("clock"), json!("Time"), &[]),
+        (reuse("clock"), json!("Time"), &COMMANDS),
         (reuse("overlaps"), json!([[256, {}]]), &COMMANDS),
         ("/sections".into(), json!([]), &COMMANDS),
         ("/sections/cache-curve".into(), json!("none"), &["predict", "record"]),
@@ -192,9 +192,13 @@ fn damaged_profiles_are_refused_or_read_and_nobody_panics() {
         ),
         ("/sections/miss_ratios".into(), json!([]), &["compare"]),
         ("/sections/miss_ratios/bytes".into(), json!([]), &["compare"]),
-        ("/sections/miss_ratios/bytes".into(), json!([huge, 0]), &[]),
-        ("/sections/miss_ratios/average/0/miss_ratio".into(), json!(1e308), &[]),
-        ("/sections/miss_ratios/phases/A".into(), json!([]), &[]),
+        ("/sections/miss_ratios/bytes".into(), json!([huge, 0]), &["compare"]),
+        ("/sections/miss_ratios/average/0/miss_ratio".into(), json!(1e308), &["compare"]),
+        ("/sections/miss_ratios/average/1/low".into(), json!(0.5), &["compare"]),
+        ("/sections/miss_ratios/phases/A".into(), json!([]), &["compare"]),
+        ("/phases/0/profiled".into(), json!(0), &COMMANDS),
+        ("/phases/0/code".into(), json!([["f", 0.75], ["g", 0.5]]), &COMMANDS),
+        ("/windows/1/instructions".into(), json!(2_000_000), &COMMANDS),
     ];
     let mut problems = Vec::new();
     for (place, with, refused_by) in damages {
@@ -209,8 +213,8 @@ fn damaged_profiles_are_refused_or_read_and_nobody_panics() {
         problems.extend(judge(&format!("{place} = {with}"), &bad, &folder, refused_by));
     }
     for (key, number, refused_by) in [
-        ("instructions", 0, &["frequency"][..]),
-        ("instructions", huge, &[]),
+        ("instructions", 0, &COMMANDS[..]), // not those of the phases
+        ("instructions", huge, &COMMANDS),
         ("accesses", huge, &[]),
         ("accesses", 0, &[]),
     ] {
@@ -347,6 +351,29 @@ fn the_samples_of_a_curve_are_predicted_from() {
     assert!(run("compare", path, path, "").messages.contains("record it with phase_guided_cache --out DIR"));
 }
 
+/// A program that nobody counts leaves its profile, with phases named as in the report.
+#[test]
+fn what_was_modelled_can_be_modelled_again() {
+    let folder = Folder::new();
+    let out = folder.path("power");
+    let words = ["--modelled", "--workload", "compute", "--frequencies", "1.6,2.67", "--json", "--out"];
+    let flag = Arc::new(AtomicBool::new(false));
+    let ended = run_pipeline(
+        &[&words[..], &[out.to_str().unwrap()]].concat(),
+        |args: &power_frequency::Args, out, messages| power_frequency::run_until(&flag, args, out, messages),
+    );
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    let again = run("frequency", out.join("profile.json").to_str().unwrap(), "", "").object();
+    let phases = |object: &Value| {
+        let phases = object["phases"].as_array().unwrap().iter();
+        phases
+            .map(|of| [&of["phase"], &of["intervals"], &of["instructions"]].map(Clone::clone))
+            .collect::<Vec<_>>()
+    };
+    assert!(!phases(&again).is_empty());
+    assert_eq!(phases(&again), phases(&ended.object()));
+}
+
 #[test]
 fn what_cannot_be_modelled_is_named() {
     let folder = Folder::new();
@@ -368,6 +395,17 @@ fn what_cannot_be_modelled_is_named() {
         .filter(|window| window.phase == "B")
         .for_each(|w| w.phase = "compute".to_owned());
     let path = folder.file("named.json", serde_json::to_string(&named).unwrap());
+    // One access per instruction would be a guess.
+    let mut uncounted = example();
+    uncounted.phases[1].accesses_per_instruction = None;
+    let without = folder.file("uncounted.json", serde_json::to_string(&uncounted).unwrap());
+    let ended = run("predict", &without, &path, "");
+    assert_eq!((ended.status, ended.messages.lines().count()), (1, 1), "{}", ended.messages);
+    assert!(
+        ended.messages.contains("phase \"B\" has instructions but no accesses per"),
+        "{}",
+        ended.messages
+    );
     let notes = run("predict", &path, &path, "").object()["notes"].to_string();
     assert!(notes.contains(r#"phases of p are named in order: B is \"compute\""#), "{notes}");
     let phases = run("frequency", &path, "", "").object()["phases"].to_string();
@@ -419,21 +457,24 @@ mod parquet {
             let share = |bits| { let x: f64 = number(bits); if x > 1.0 { x.recip() } else { x } };
             let mut profile = example();
             profile.windows.clear();
-            profile.phases[0].accesses_per_instruction = Some(number(mix));
-            profile.phases[0].code = code.into_iter().map(|(name, bits)| (name, share(bits))).collect();
+            profile.phases[0].accesses_per_instruction = Some(share(mix));
+            let parts = code.len() as f64;
+            profile.phases[0].code = code.into_iter().map(|(name, bits)| (name, share(bits) / parts)).collect();
             profile.phases[1].hottest_code = Some(names.0.clone());
             profile.phases[1].phase = format!("B{}", names.0);
             profile.program = names.1;
             profile.set_section(section.0, &section.1).unwrap();
             let mut numbers = std::collections::HashSet::new();
-            profile.phases.iter_mut().for_each(|phase| (phase.windows, phase.profiled) = (0, 0));
+            for phase in &mut profile.phases {
+                (phase.windows, phase.profiled, phase.instructions) = (0, 0, 0);
+            }
             for (window, thread, instructions, accesses, first) in windows {
                 if !numbers.insert(window) {
                     continue;
                 }
                 let phase = &mut profile.phases[usize::from(!first)];
-                phase.windows += 1;
-                let phase = phase.phase.clone();
+                (phase.windows, phase.profiled) = (phase.windows + 1, 1);
+                let (phase, instructions) = (phase.phase.clone(), instructions >> 8); // a sum of 64 bits
                 profile.windows.push(ProfiledWindow { window, thread, instructions, accesses, phase });
             }
             there_and_back(&profile) == json(&profile)

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use phase_detect::PhaseId;
+use phase_detect::metrics::distinct_code;
 use reuse_sampler::AccessCount;
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledPhase, ProfiledWindow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::subject::named_code;
 use super::{Subject, named};
 use crate::cli::Failure;
-use crate::guided::{CurvePoint, PhaseCurve};
+use crate::guided::{CurvePoint, GuidedRun, PhaseCurve, PhaseRecord};
 use crate::output::OutputDir;
 use crate::profiles::encode;
 
@@ -95,12 +98,55 @@ pub fn write_miss_ratios(subject: &Subject<'_>, out: impl Write) -> io::Result<(
 /// Miss ratios of the whole run and of a phase over cache sizes, as `profile.json` has them in its section `miss_ratios`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredCurves {
+    /// The cache model; empty in files that were written before this key existed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
     /// Cache sizes in bytes, ascending.
     pub bytes: Vec<u64>,
     /// The run's.
     pub average: Vec<StoredPoint>,
     /// Each phase's, by name.
     pub phases: BTreeMap<String, Vec<StoredPoint>>,
+}
+
+impl StoredCurves {
+    /// The sizes, in bytes, that the run's curve covers: up to any, if it is flat in the end, or nothing misses there.
+    pub fn range(&self) -> (u64, u64) {
+        let flat = match *self.average {
+            [.., a, b] => b.miss_ratio.min((a.miss_ratio - b.miss_ratio).abs()) < 1e-6,
+            _ => false,
+        };
+        let largest = self.bytes.last().copied().unwrap_or(0);
+        (self.bytes.first().copied().unwrap_or(0), if flat { u64::MAX } else { largest })
+    }
+
+    /// Checks what whoever interpolates relies on.
+    ///
+    /// # Errors
+    /// Where the first mistake is, its value, and what it should be.
+    pub fn check(&self) -> Result<(), String> {
+        if self.bytes.is_empty() || !self.bytes.is_sorted_by(|a, b| a < b) || self.bytes[0] == 0 {
+            return Err(format!("bytes is {:?}: give cache sizes above 0, ascending", self.bytes));
+        }
+        let phases = self.phases.iter().map(|(phase, points)| (format!("phases[{phase:?}]"), points));
+        for (path, points) in [("average".to_owned(), &self.average)].into_iter().chain(phases) {
+            if points.len() != self.bytes.len() {
+                let (points, sizes) = (points.len(), self.bytes.len());
+                return Err(format!("{path} has {points} points: give one for each of the {sizes} sizes"));
+            }
+            for (place, point) in points.iter().enumerate() {
+                let StoredPoint { miss_ratio, low, high, model_error } = *point;
+                let ascending = [0.0, low, miss_ratio, high, 1.0].is_sorted_by(|a, b| *a <= b + 1e-9);
+                if !ascending || !(0.0..=1.0).contains(&model_error) {
+                    return Err(format!(
+                        "{path}[{place}] is {miss_ratio} from {low} to {high}, model error {model_error}: give ratios from 0 \
+                         to 1, the miss ratio between its bounds"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A miss ratio with the bounds of a 95 % interval.
@@ -183,6 +229,7 @@ pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> 
     stored.windows = windows.collect();
     let points = |curve: &PhaseCurve| curve.points.iter().map(StoredPoint::from).collect::<Vec<_>>();
     let curves = StoredCurves {
+        model: subject.model.clone(),
         bytes: subject.curves.sizes.iter().map(|size| size.bytes(subject.run.line_size)).collect(),
         average: points(&subject.curves.average),
         phases: subject
@@ -193,4 +240,41 @@ pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> 
     };
     stored.set_section("miss_ratios", &curves)?;
     Ok(stored)
+}
+
+/// A run with the reuse profile of each phase and the phase of each window, before any model. `label` names phases, `locate`
+/// code.
+pub fn guided_profile(
+    run: &GuidedRun,
+    program: &str,
+    label: impl Fn(PhaseId) -> String,
+    mut locate: impl FnMut(u64) -> Option<String>,
+) -> PhaseProfile {
+    let mut stored = PhaseProfile::new(program, run.line_size);
+    stored.incomplete = run.incomplete;
+    let blocks = |record: &PhaseRecord| record.code.iter().map(|(&block, &n)| (block, n as f64)).collect();
+    let code: Vec<(PhaseId, Vec<_>)> =
+        run.phases.iter().map(|record| (record.phase, blocks(record))).collect();
+    let distinct = distinct_code(&code, 1);
+    for (record, (_, code)) in run.phases.iter().zip(code) {
+        let mut phase = ProfiledPhase::new(label(record.phase), record.profile.clone());
+        (phase.windows, phase.profiled, phase.instructions) =
+            (record.windows, record.profiled, record.instructions);
+        phase.accesses_per_instruction = record.mix();
+        phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
+        phase.code = named_code(code.into_iter(), &mut locate);
+        let apart = distinct.get(&record.phase).and_then(|codes| codes.first());
+        phase.distinct_code = apart.and_then(|code| locate(code.block));
+        phase.borrows_from = record.stand_in().map(&label);
+        stored.phases.push(phase);
+    }
+    let windows = run.windows.iter().map(|window| ProfiledWindow {
+        window: window.index.0,
+        thread: window.thread.0,
+        instructions: window.instructions,
+        accesses: window.accesses.get(),
+        phase: label(window.phase),
+    });
+    stored.windows = windows.collect();
+    stored
 }

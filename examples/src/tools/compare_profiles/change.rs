@@ -11,6 +11,8 @@ use crate::machines::host::CacheLevel;
 
 /// A miss ratio is unclear if the interval of its change reaches farther without being a change that counts.
 const HIDES: f64 = 0.01;
+/// Where less of either run is in code that both execute, these are two programs.
+const STRANGERS: f64 = 0.1;
 
 /// What to compare at.
 pub(super) struct Terms {
@@ -108,8 +110,10 @@ impl Run {
         self.profile.windows.iter().map(|w| w.instructions as f64).sum()
     }
 
+    /// 0 where those of a window are not known: the sum of the others would say that there are fewer.
     fn accesses(&self) -> f64 {
-        self.profile.windows.iter().map(|w| w.accesses.unwrap_or(0) as f64).sum()
+        let windows = self.profile.windows.iter().filter(|w| w.instructions > 0 || w.accesses.is_some());
+        windows.map(|w| w.accesses.map(|accesses| accesses as f64)).sum::<Option<f64>>().unwrap_or(0.0)
     }
 
     fn at(&self, level: &CacheLevel) -> Option<Estimate> {
@@ -200,11 +204,21 @@ impl Change {
         both.fold((0.0, 0.0), |sum, phase| (sum.0 + phase.share.0, sum.1 + phase.share.1))
     }
 
-    /// Of all levels: worse where any is, better only where all others are clear.
+    /// Whether these are two programs rather than a program with its change.
+    pub fn strangers(&self) -> bool {
+        let (before, after) = self.matched();
+        self.phases.iter().any(|phase| phase.code.is_some()) && before.min(after) < STRANGERS
+    }
+
+    /// Of all levels: worse where any is, better only where all others are clear. Of two programs, that one misses no more
+    /// says nothing about a change.
     pub fn verdict(&self) -> Verdict {
         let order = [Verdict::Worse, Verdict::Unclear, Verdict::Better];
         let any = |verdict: &Verdict| self.levels.iter().any(|level| level.verdict == *verdict);
-        order.into_iter().find(any).unwrap_or(Verdict::None)
+        match order.into_iter().find(any).unwrap_or(Verdict::None) {
+            Verdict::Better | Verdict::None if self.strangers() => Verdict::Unclear,
+            verdict => verdict,
+        }
     }
 }
 

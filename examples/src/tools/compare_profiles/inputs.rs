@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use reuse_sampler::file::{PhaseProfile, Scope};
+use reuse_sampler::file::PhaseProfile;
 
 use super::lending::Lending;
 use crate::cli::Failure;
+use crate::machines::host::CacheLevel;
 use crate::profiles;
-use crate::report::StoredCurves;
+use crate::report::{StoredCurves, bytes};
 use crate::tools::phase_guided_cache;
 
 /// A stored run and its curves.
@@ -25,9 +26,7 @@ impl Run {
         let curves = profile.section("miss_ratios").map_err(|error| error.to_string())?;
         let curves: StoredCurves =
             curves.ok_or("has no section miss_ratios: record it with phase_guided_cache --out DIR")?;
-        if curves.bytes.len() != curves.average.len() || curves.bytes.is_empty() {
-            return Err("its section miss_ratios has not as many points as sizes".to_owned());
-        }
+        curves.check().map_err(|problem| format!("sections.miss_ratios.{problem}"))?;
         Ok(Self { lending: Lending::of(&profile), profile, curves })
     }
 
@@ -79,23 +78,59 @@ impl Recording<'_> {
     }
 }
 
-/// Refuses to compare a cache for each thread with one for all.
-pub(super) fn one_scope<'a>(runs: impl Iterator<Item = (&'a PathBuf, &'a Run)>) -> Result<(), Failure> {
-    let mut first: Option<(&Path, Scope)> = None;
+/// Refuses to compare what was not recorded alike: of caches for each thread with one for all, of other lines or by another
+/// model; and sizes of which a run says nothing.
+pub(super) fn alike<'a>(
+    runs: impl Iterator<Item = (&'a PathBuf, &'a Run)>,
+    levels: &[CacheLevel],
+) -> Result<(), Failure> {
+    let mut first: Option<(&Path, &Run)> = None;
     for (path, run) in runs {
-        let scope = run.profile.scope;
-        let (before, other) = *first.get_or_insert((path, scope));
-        if other != scope {
+        let (before, other) = *first.get_or_insert((path, run));
+        let differs = |what: &str, one: String, another: String| {
+            let (before, path) = (before.display(), path.display());
+            let problem =
+                format!("{before} is of {one}, {path} of {another}: record both with the same {what}");
+            Err(Failure::Usage(problem))
+        };
+        let scope = |run: &Run| format!("{} caches", run.profile.scope.name());
+        if run.profile.scope != other.profile.scope {
+            return differs("--scope", scope(other), scope(run));
+        }
+        let line = |run: &Run| format!("lines of {} bytes", run.profile.line_size().bytes());
+        if run.profile.line_size() != other.profile.line_size() {
+            return differs("line size", line(other), line(run));
+        }
+        // Files written before the model was in them do not say.
+        let model = |run: &Run| run.curves.model.clone();
+        if model(run) != model(other) && !model(run).is_empty() && !model(other).is_empty() {
+            return differs("--model", model(other), model(run));
+        }
+        let (smallest, largest) = run.curves.range();
+        if let Some(level) = levels.iter().find(|level| !(smallest..=largest).contains(&level.bytes)) {
+            let range = match largest {
+                u64::MAX => format!("{} and more", bytes(smallest)),
+                _ => format!("{} to {}", bytes(smallest), bytes(largest)),
+            };
             return Err(Failure::Usage(format!(
-                "{} is of {} caches, {} of {} ones: record both with the same --scope",
-                before.display(),
-                other.name(),
+                "{}: has miss ratios of caches of {range}, not of {}: choose another of --sizes, or record it with that size",
                 path.display(),
-                scope.name()
+                bytes(level.bytes)
             )));
         }
     }
     Ok(())
+}
+
+/// Refuses a run that is listed twice on one side: it would show that runs do not differ.
+pub(super) fn distinct(paths: &[PathBuf]) -> Result<(), Failure> {
+    match paths.iter().enumerate().find(|(place, path)| paths[..*place].contains(path)) {
+        Some((_, path)) => {
+            let path = path.display();
+            Err(Failure::Usage(format!("{path} is listed twice on one side: give runs that differ")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The words of a command. Quotes of either kind keep blanks; there is no shell.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use self::change::{Change, Terms, Verdict};
-use self::inputs::{Recording, Run, one_scope};
+use self::inputs::{Recording, Run, alike, distinct};
 use self::time::Latencies;
 use crate::cli::{CommandLine, Common, Failure, INTERRUPTED, interrupt_flag, parse_bytes};
 use crate::machines::host::{CacheLevel, DataCaches};
@@ -107,6 +107,16 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
         let _ = writeln!(messages, "compare_profiles: interrupted; nothing is compared");
         return Ok(INTERRUPTED);
     };
+    if args.run {
+        let runs = before
+            .iter()
+            .map(|run| (&args.before[0], run))
+            .chain(after.iter().map(|run| (&args.after[0], run)));
+        alike(runs, &terms.levels)?;
+    } else {
+        let paths = args.before.iter().chain(&args.after);
+        alike(paths.zip(before.iter().chain(&after)), &terms.levels)?;
+    }
     let change = Change::between(&before, &after, &terms);
     let name = |paths: &[PathBuf]| {
         let names = paths.iter().map(|path| path.display().to_string());
@@ -159,11 +169,12 @@ impl Args {
             let Some(before) = record(&self.before)? else { return Ok(None) };
             return Ok(record(&self.after)?.map(|after| [before, after]));
         }
+        distinct(&self.before)?;
+        distinct(&self.after)?;
         let read = |paths: &[PathBuf]| {
             paths.iter().map(|path| Run::read(path)).collect::<Result<Vec<Run>, Failure>>()
         };
         let (before, after) = (read(&self.before)?, read(&self.after)?);
-        one_scope(self.before.iter().chain(&self.after).zip(before.iter().chain(&after)))?;
         Ok(Some([before, after]))
     }
 }

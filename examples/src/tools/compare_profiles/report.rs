@@ -13,8 +13,6 @@ use crate::report::{HeatMap, Table, bytes, escape, percent};
 pub(super) const TITLE: &str = "Did the change help?";
 const PHASES_OF: &str = "Phases of the first run of each side, matched by their code:";
 
-/// Sides with less of their instructions in common code are different programs.
-const STRANGERS: f64 = 0.1;
 /// Phases shown; the others have less of the run.
 const ROWS: usize = 12;
 /// A share of instructions that may matter to miss ratios in points.
@@ -122,6 +120,7 @@ fn verdict(change: &Change) -> &'static str {
         Verdict::Better => "Better: fewer misses where they changed.",
         Verdict::Worse => "Worse: more misses in at least one cache.",
         Verdict::None => "No difference beyond what the runs leave open.",
+        Verdict::Unclear if change.strangers() => "Cannot tell: these are two programs.",
         Verdict::Unclear => "Cannot tell: these runs could hide a change of a point or more.",
     }
 }
@@ -132,8 +131,7 @@ fn notes(change: &Change) -> Vec<String> {
         notes.push(format!("{more} phases with less of the run are not shown."));
     }
     let (before, after) = change.matched();
-    let names_code = change.phases.iter().any(|phase| phase.code.is_some());
-    if names_code && before.min(after) < STRANGERS {
+    if change.strangers() {
         notes.push(format!(
             "Only {} of the instructions before and {} after are in code that both sides execute: the figures of the whole run \
              compare two programs, not a program with its change.",
@@ -150,7 +148,7 @@ fn notes(change: &Change) -> Vec<String> {
             percent(before),
             percent(after)
         ));
-    } else if change.verdict() == Verdict::Unclear {
+    } else if change.verdict() == Verdict::Unclear && !change.strangers() {
         notes.push("To narrow the intervals, compare more runs of both versions.".to_owned());
     }
     let points = 100.0 * change.tolerance;

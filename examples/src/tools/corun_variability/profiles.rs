@@ -205,7 +205,7 @@ pub(super) fn name_of(path: &Path) -> String {
 }
 
 /// Those of the thread with most windows.
-pub(super) fn longest_thread(windows: Vec<ProfiledWindow>) -> Vec<ProfiledWindow> {
+fn longest_thread(windows: Vec<ProfiledWindow>) -> Vec<ProfiledWindow> {
     let mut threads: HashMap<u32, usize> = HashMap::new();
     for window in &windows {
         *threads.entry(window.thread).or_default() += 1;
@@ -244,6 +244,7 @@ pub(super) fn modelled_program(
     if !renamed.is_empty() {
         notes.push(format!("phases of {name} are named in order: {}", renamed.join(", ")));
     }
+    let counted = profile.windows.iter().any(|w| w.instructions > 0);
     let sizes = ground.sizes();
     let mut curves = Vec::new();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
@@ -251,7 +252,12 @@ pub(super) fn modelled_program(
         numbers.insert(&phase.phase, number);
     }
     for described in profile.described_phases()? {
-        let (name, mix) = (&described.phase.phase, described.accesses_per_instruction.unwrap_or(1.0));
+        let name = &described.phase.phase;
+        let Some(mix) = described.accesses_per_instruction.or((!counted).then_some(1.0)) else {
+            return Err(Failure::Run(format!(
+                "phase {name:?} has instructions but no accesses per instruction: record the run with phase_guided_cache"
+            )));
+        };
         if !MIXES.contains(&mix) {
             return Err(Failure::Run(format!(
                 "phase {name:?} has {mix:e} accesses per instruction: {:e} to {:e} can be modelled",
@@ -262,9 +268,8 @@ pub(super) fn modelled_program(
         let curve = modelled(ground, described.profile, mix, &sizes)?;
         curves.push((numbers[&**name], with_estimated_times(ground, curve, described.profile)?));
     }
-    let counted = profile.windows.iter().any(|w| w.instructions > 0);
     if !counted {
-        notes.push(format!("{name} counts no instructions: its work is told in accesses"));
+        notes.push(format!("{name} counts no instructions: its work is counted in accesses"));
     }
     let mut left_out = 0;
     let mut windows = Vec::new();

@@ -8,6 +8,7 @@ use cachesharing::file::ProgramFile;
 use cachesharing::{Program, Window};
 use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
+use phase_detect::metrics::distinct_code;
 use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{Children, LineSize, ReusePlan, ReuseProfile, SampleGap};
@@ -15,16 +16,17 @@ use serde_json::json;
 
 use super::args::RecordArgs;
 use super::ground::Ground;
-use super::profiles::{Profile, longest_thread, modelled_program, name_of, open};
+use super::profiles::{Profile, modelled_program, name_of, open};
 use super::solo::Phases;
 use super::stored::{Machine, Stored};
 use super::{embedded, observe, reuse, solo};
 use crate::cli::{Failure, Watch};
-use crate::guided::{GuidedOptions, GuidedRun};
+use crate::guided::GuidedOptions;
+use crate::machines::host::processor;
 use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
-use crate::report::{count, letters, rank};
+use crate::report::{count, guided_profile, letters, rank};
 use crate::target::{SAMPLED_GAP, Target, command_name};
 use crate::tools::phase_guided_cache;
 
@@ -35,10 +37,40 @@ const SAMPLE_RATE: f64 = 0.01;
 struct Run {
     program: Program<u64>,
     reuse: HashMap<u64, ReuseProfile>, // by phase
-    code: HashMap<u64, String>,        // hottest, by phase
+    code: HashMap<u64, Code>,          // by phase
+    processor: Option<String>,         // that it ran on, where it ran
     machine: Machine,
     remarks: Vec<String>,
     incomplete: bool,
+}
+
+/// Code of a phase, by name.
+#[derive(Clone, Default)]
+struct Code {
+    hottest: Option<String>,
+    distinct: Option<String>,
+}
+
+impl Code {
+    fn of(phase: &ProfiledPhase) -> Self {
+        Self { hottest: phase.hottest_code.clone(), distinct: phase.distinct_code.clone() }
+    }
+}
+
+/// Names the code of phases, given as the weight of each block.
+fn named(
+    phases: &[(u64, Vec<(u64, f64)>)],
+    mut locate: impl FnMut(u64) -> Option<String>,
+) -> HashMap<u64, Code> {
+    let distinct = distinct_code(phases, 1);
+    let code = |(phase, blocks): &(u64, Vec<(u64, f64)>)| {
+        let hottest =
+            blocks.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(block, _)| block);
+        let apart = distinct.get(phase).and_then(|codes| codes.first()).map(|code| code.block);
+        let (hottest, distinct) = (hottest.and_then(&mut locate), apart.and_then(&mut locate));
+        (*phase, Code { hottest, distinct })
+    };
+    phases.iter().map(code).collect()
 }
 
 /// Records a program, and says what was recorded.
@@ -126,19 +158,21 @@ fn stored(path: &Path, ground: &Ground, machine: &Machine) -> Result<Run, Failur
         let number = |place: usize| place as u64;
         let phases = profile.phases.iter().enumerate();
         let reuse = phases.clone().map(|(place, phase)| (number(place), phase.profile.clone())).collect();
-        let code = phases.filter_map(|(place, phase)| Some((number(place), phase.hottest_code.clone()?)));
+        let code = phases.map(|(place, phase)| (number(place), Code::of(phase))).collect();
         let (machine, incomplete) = (machine.clone(), profile.incomplete);
-        return Ok(Run { program, reuse, code: code.collect(), machine, remarks, incomplete });
+        let processor = profile.machine.clone();
+        return Ok(Run { program, reuse, code, processor, machine, remarks, incomplete });
     };
     let program = stored.curves.into_program(&profile.program, false).map_err(|e| failed(Failure::run(e)))?;
     // Numbers in files written before phases had letters here.
     let number = |phase: &ProfiledPhase| phase.phase.parse().ok().or_else(|| rank(&phase.phase));
     let reuse = profile.phases.iter().filter_map(|phase| Some((number(phase)?, phase.profile.clone())));
-    let code = profile.phases.iter().filter_map(|p| Some((number(p)?, p.hottest_code.clone()?)));
+    let code = profile.phases.iter().filter_map(|phase| Some((number(phase)?, Code::of(phase))));
     Ok(Run {
         program,
         reuse: reuse.collect(),
         code: code.collect(),
+        processor: profile.machine.clone(),
         machine: stored.machine,
         remarks: stored.remarks,
         incomplete: profile.incomplete,
@@ -159,7 +193,8 @@ fn played(
     let program = solo::profile(ground, recorded, args.measured.curves, threads)?;
     let reuse = by_phase(&program, reuse::profiles(ground, recorded))?;
     let (machine, remarks) = (machine.clone(), Vec::new());
-    Ok(Run { program, reuse, code: HashMap::new(), machine, remarks, incomplete: false })
+    let (code, processor) = (HashMap::new(), None);
+    Ok(Run { program, reuse, code, processor, machine, remarks, incomplete: false })
 }
 
 /// A program, every access of it.
@@ -196,20 +231,19 @@ fn observed(
             .to_owned(),
     );
     let program = solo::phased(ground, &name, seen.windows)?;
-    let mut hottest: BTreeMap<(u64, u64), f64> = BTreeMap::new();
+    // The hottest block of each window, with the windows' work.
+    let mut hottest: BTreeMap<u64, BTreeMap<u64, f64>> = BTreeMap::new();
     for ((work, phase, _), code) in program.windows().zip(&seen.code) {
         if let Some(code) = code {
-            *hottest.entry((program.phases()[phase].0, *code)).or_default() += work;
+            *hottest.entry(program.phases()[phase].0).or_default().entry(*code).or_default() += work;
         }
     }
-    let mut code = HashMap::new();
-    for &(phase, _) in program.phases() {
-        let blocks = hottest.range((phase, 0)..=(phase, u64::MAX));
-        let most = blocks.max_by(|a, b| a.1.total_cmp(b.1));
-        code.extend(most.and_then(|(&(_, block), _)| Some((phase, seen.program.locate(block)?))));
-    }
+    let hottest: Vec<_> =
+        hottest.into_iter().map(|(phase, blocks)| (phase, blocks.into_iter().collect())).collect();
+    let code = named(&hottest, |block| seen.program.locate(block));
     let reuse = by_phase(&program, seen.profiles)?;
-    Ok((Run { program, reuse, code, machine: machine.clone(), remarks, incomplete }, status))
+    let (machine, processor) = (machine.clone(), Some(processor()));
+    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status))
 }
 
 /// A program observed sparsely, its curves modelled.
@@ -250,38 +284,14 @@ fn sampled(
     remarks.extend(remark);
     remarks.push("curves are modelled from samples, for a cache without sets".to_owned());
     let name = target.name().to_owned();
-    let profile = of_run(&run, &name, |address| target.locate(address));
+    let label = |phase: phase_detect::PhaseId| letters(phase.index());
+    let profile = guided_profile(&run, &name, label, |address| target.locate(address));
     let program = modelled_program(&profile, ground, &mut remarks)?;
     let places = || (0_u64..).zip(&profile.phases);
     let reuse = places().map(|(place, phase)| (place, phase.profile.clone())).collect();
-    let code = places().filter_map(|(place, phase)| Some((place, phase.hottest_code.clone()?))).collect();
-    let incomplete = run.incomplete;
-    Ok((Run { program, reuse, code, machine: machine.clone(), remarks, incomplete }, status))
-}
-
-/// A guided run as a profile.
-fn of_run(run: &GuidedRun, name: &str, mut locate: impl FnMut(u64) -> Option<String>) -> PhaseProfile {
-    let mut profile = PhaseProfile::new(name, run.line_size);
-    profile.incomplete = run.incomplete;
-    let label = |phase: phase_detect::PhaseId| letters(phase.index());
-    for record in &run.phases {
-        let mut phase = ProfiledPhase::new(label(record.phase), record.profile.clone());
-        (phase.windows, phase.profiled, phase.instructions) =
-            (record.windows, record.profiled, record.instructions);
-        phase.accesses_per_instruction = record.mix();
-        phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
-        phase.borrows_from = record.stand_in().map(label);
-        profile.phases.push(phase);
-    }
-    let window = |window: &crate::guided::WindowRecord| ProfiledWindow {
-        window: window.index.0,
-        thread: window.thread.0,
-        instructions: window.instructions,
-        accesses: window.accesses.get(),
-        phase: label(window.phase),
-    };
-    profile.windows = longest_thread(run.windows.iter().map(window).collect());
-    profile
+    let code = places().map(|(place, phase)| (place, Code::of(phase))).collect();
+    let (machine, processor, incomplete) = (machine.clone(), target.machine(), run.incomplete);
+    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status))
 }
 
 /// Curves of `cache_pirate`.
@@ -310,8 +320,9 @@ fn measured(path: &Path) -> Result<Run, Failure> {
         remarks.push("no windows were measured: the program is taken to do the same throughout".to_owned());
     }
     let program = file.into_program(&name_of(path), false).map_err(|error| failed(error.to_string()))?;
-    let (reuse, code) = (HashMap::new(), HashMap::new());
-    Ok(Run { program, reuse, code, machine: Machine::Measured { cache_bytes }, remarks, incomplete: false })
+    let (reuse, code, processor) = (HashMap::new(), HashMap::new(), None);
+    let machine = Machine::Measured { cache_bytes };
+    Ok(Run { program, reuse, code, processor, machine, remarks, incomplete: false })
 }
 
 /// The same program, each of whose windows does what its phase does.
@@ -385,7 +396,7 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
     }
     let curves = all.phases().to_vec();
     let program = Program::new(name, curves, windows)?.with_units(units);
-    let (mut reuse, mut code): (HashMap<u64, ReuseProfile>, HashMap<u64, String>) = Default::default();
+    let (mut reuse, mut code): (HashMap<u64, ReuseProfile>, HashMap<u64, Code>) = Default::default();
     for ((number, old), news) in work {
         let Some((&new, _)) = news.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { continue };
         let part = if number == 0 { &sum } else { &run };
@@ -404,7 +415,8 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
     let mut remarks = sum.remarks;
     remarks.extend(run.remarks.into_iter().filter(|remark| !remarks.contains(remark)).collect::<Vec<_>>());
     let incomplete = sum.incomplete || run.incomplete;
-    Ok(Run { program, reuse, code, machine: sum.machine, remarks, incomplete })
+    let processor = sum.processor.filter(|processor| run.processor.as_ref() == Some(processor));
+    Ok(Run { program, reuse, code, processor, machine: sum.machine, remarks, incomplete })
 }
 
 /// The file of a run.
@@ -413,7 +425,9 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
     let line_bytes = program.phases().first().map_or(64, |(_, curve)| curve.line_size());
     let line_size = LineSize::new(line_bytes)?;
     let mut profile = PhaseProfile::new(program.name(), line_size);
-    profile.incomplete = run.incomplete;
+    (profile.machine, profile.incomplete) = (run.processor.clone(), run.incomplete);
+    // Work of another kind has its unit in the section of the curves.
+    let counted = program.units().work == "instruction";
     let windows: Vec<(f64, usize, f64)> =
         program.windows().map(|(work, phase, curve)| (work, phase, work * curve.mix())).collect();
     for (number, (phase, curve)) in program.phases().iter().enumerate() {
@@ -422,9 +436,12 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
         let members = windows.iter().filter(|window| window.1 == number);
         stored.windows = members.clone().count() as u64;
         stored.profiled = if stored.profile.is_empty() { 0 } else { stored.windows };
-        stored.instructions = members.map(|window| window.0).sum::<f64>() as u64;
-        stored.accesses_per_instruction = Some(curve.mix());
-        stored.hottest_code = run.code.get(phase).cloned();
+        if counted {
+            stored.instructions = members.map(|window| window.0.round() as u64).sum();
+            stored.accesses_per_instruction = Some(curve.mix());
+        }
+        let code = run.code.get(phase).cloned().unwrap_or_default();
+        (stored.hottest_code, stored.distinct_code) = (code.hottest, code.distinct);
         profile.phases.push(stored);
     }
     profile.windows = windows
@@ -433,8 +450,8 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
         .map(|(&(work, phase, accesses), window)| ProfiledWindow {
             window,
             thread: 0,
-            instructions: work.round() as u64,
-            accesses: Some(accesses.round() as u64),
+            instructions: if counted { work.round() as u64 } else { 0 },
+            accesses: counted.then(|| accesses.round() as u64),
             phase: letters(program.phases()[phase].0 as usize),
         })
         .collect();

@@ -40,6 +40,7 @@ use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
 use reuse_sampler::Children;
 use reuse_sampler::auto::AutoOptions;
+use reuse_sampler::file::PhaseProfile;
 
 pub use self::args::{Args, Calibrated};
 use self::calibrate::Calibration;
@@ -52,6 +53,7 @@ use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
 use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
+use crate::report::{guided_profile, letters, rank, write_profile};
 use crate::target::{Backend, Target};
 
 /// Runs the command until its end or Ctrl-C; writes results to `out` and remarks to `messages`. Returns the exit status.
@@ -143,10 +145,11 @@ pub fn run_until(
         }
         // What was seen of the program is reported even after an interruption.
         let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
-        (
-            model(&calibration, &setup, args.window(), &run, &mut target)?,
-            phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed)),
-        )
+        let study = model(&calibration, &setup, args.window(), &run, &mut target)?;
+        if let Some(folder) = &folder {
+            write_profile(&observed(&run, &study, &mut target), folder)?;
+        }
+        (study, phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed)))
     };
     watch.clear();
     if let Some(reason) = cannot {
@@ -237,6 +240,19 @@ fn model(
     let views = Study::views(&predicted, &code, |address| target.locate(address))?;
     let (program, incomplete) = (target.name().to_owned(), run.incomplete);
     Ok(modelled_study(program, &model, setup, window, predicted, views, notes, incomplete))
+}
+
+/// What was observed, with phases named as in the report; those that it leaves out follow.
+fn observed(run: &GuidedRun, study: &Study, target: &mut Target) -> PhaseProfile {
+    let others = study.views.len();
+    let name = |phase: PhaseId| match study.rank(phase) {
+        Some(rank) => study.views[rank].name.clone(),
+        None => letters(others + phase.index()),
+    };
+    let mut profile = guided_profile(run, &study.program, name, |address| target.locate(address));
+    profile.machine = target.machine();
+    profile.phases.sort_by_key(|phase| rank(&phase.phase));
+    profile
 }
 
 fn in_turn(threads: usize) -> String {
