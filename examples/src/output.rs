@@ -141,11 +141,25 @@ impl OutputFile {
     /// # Errors
     /// [`Failure`] if that fails.
     pub fn write(self, content: &[u8]) -> Result<(), Failure> {
-        let written = match &self.partial {
-            Some(partial) => fs::write(partial, content).and_then(|()| fs::rename(partial, &self.path)),
-            None => fs::write(&self.path, content),
-        };
-        written.map_err(|error| failed(&self.path, &error))
+        self.write_with(|file| file.write_all(content))
+    }
+
+    /// The same piece by piece.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_with(self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        let place = self.partial.as_deref().unwrap_or(&self.path);
+        let written = File::create(place).and_then(|file| {
+            let mut file = BufWriter::new(file);
+            content(&mut file)?;
+            file.flush()
+        });
+        let renamed = written.and_then(|()| match &self.partial {
+            Some(partial) => fs::rename(partial, &self.path),
+            None => Ok(()),
+        });
+        renamed.map_err(|error| failed(&self.path, &error))
     }
 }
 

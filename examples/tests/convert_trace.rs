@@ -146,6 +146,31 @@ fn a_directory_gets_a_whole_file_and_json_describes_it() {
     assert_eq!(object["file"], out.join("walk.din").to_str().unwrap());
 }
 
+/// A device or a pipe is written to, not replaced by a file, and a folder that is missing is a mistake.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_o_names_stays_what_it_is() {
+    use std::os::unix::fs::FileTypeExt;
+
+    let folder = Folder::new();
+    let trace = folder.file("a.lackey", lackey(3));
+    let missing = folder.path("no/such/a.din");
+    let refused = run(&[&trace, "--to", "din", "-o", missing.to_str().unwrap()]);
+    assert_eq!((refused.status, refused.messages.lines().count()), (2, 1), "{}", refused.messages);
+    assert!(!folder.path("no").exists());
+
+    let pipe = folder.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    let ended = run(&[&trace, "--to", "din", "-o", pipe.to_str().unwrap()]);
+    assert_eq!(ended.status, 0, "{}", ended.messages);
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(reader.join().unwrap(), run(&[&trace, "--to", "din"]).out);
+}
+
 #[test]
 fn an_interrupted_conversion_keeps_what_it_has_and_says_so() {
     let folder = Folder::new();

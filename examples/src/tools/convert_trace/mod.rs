@@ -15,7 +15,7 @@ use serde_json::json;
 use self::args::To;
 use self::convert::{Converted, Job};
 use crate::cli::{ByName, Failure, INTERRUPTED, interrupt_flag, unless_closed};
-use crate::output::OutputDir;
+use crate::output::{OutputDir, OutputFile};
 use crate::traces::name_of;
 
 /// Runs the command until its end or Ctrl-C; writes the result to `out` and remarks to `messages`.
@@ -43,20 +43,27 @@ pub fn run_until(
         ));
     }
     let place = args.folder_and_name();
-    let folder = place.as_ref().map(|(folder, _)| OutputDir::prepare(folder)).transpose()?;
+    let file = args.common.output.as_deref().map(OutputFile::prepare).transpose()?;
+    let folder = place.as_ref().filter(|_| file.is_none());
+    let folder = folder.map(|(folder, _)| OutputDir::prepare(folder)).transpose()?;
     let mut job = Job::open(args, from, interrupted)?;
     // What the job says is wrong comes before what the file system makes of it.
     let mut failure = None;
-    let converted = if let (Some(folder), Some((_, name))) = (&folder, &place) {
+    let converted = if let Some((_, name)) = &place {
         let mut converted = None;
-        let written = folder.write(name, |file| {
-            converted = Some(job.run(file).map_err(|error| keep(error, &mut failure))?);
+        let content = |out: &mut dyn Write| {
+            converted = Some(job.run(out).map_err(|error| keep(error, &mut failure))?);
             Ok(())
-        });
+        };
+        let written = match (file, &folder) {
+            (Some(file), _) => file.write_with(content),
+            (None, Some(folder)) => folder.write(name, content).and_then(|()| folder.publish()),
+            (None, None) => Ok(()),
+        };
         if let Some(failure) = failure {
             return Err(failure);
         }
-        written.and_then(|()| folder.publish())?;
+        written?;
         converted.unwrap_or_default()
     } else {
         let mut out = BufWriter::with_capacity(1 << 16, &mut *out);
