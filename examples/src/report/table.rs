@@ -125,6 +125,9 @@ impl PhaseTable {
             ));
             shown.rows.push(cells);
         }
+        if !folded.is_empty() {
+            shown.note = "A row such as A +3 is phase A and three others with similar code.".to_owned();
+        }
         let share_of = |row: &Vec<Cell>| if let Cell::Share(share) = row[share] { share } else { 0.0 };
         let mut covered = 0.0;
         let enough = shown.rows.iter().position(|row| {
@@ -294,6 +297,7 @@ mod tests {
         let table = PhaseTable::new(table, 0, (2, 2), &rows, code);
         let share = |row: &Vec<Cell>| if let Cell::Share(share) = row[2] { share } else { 0.0 };
         assert!(table.shown.rows.iter().take(10).map(share).sum::<f64>() >= 0.9);
+        assert!(table.shown.text().starts_with("A row such as A +3"));
         let (name, members) = &table.folded[0];
         let several = rows.iter().find(|row| row.phases.len() > 1).unwrap();
         assert_eq!(members.rows.len(), several.phases.len());
