@@ -138,7 +138,7 @@ impl PhaseTable {
         let listed = enough.map_or(ROWS, |at| at + 1).min(ROWS);
         // a single row is listed rather than folded
         let listed = if listed + 1 == rows && listed < ROWS { rows } else { listed };
-        if let Some(table) = shown.fold(listed, |n| format!("{n} others"), additive) {
+        if let Some(table) = shown.fold(listed, |n| plural(n, "other", "others"), additive) {
             folded.push((plural(table.rows.len(), "other phase", "other phases"), table));
         }
         if let Some(table) = in_transition {
