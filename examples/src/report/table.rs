@@ -126,7 +126,7 @@ impl PhaseTable {
             shown.rows.push(cells);
         }
         if !folded.is_empty() {
-            shown.note = "A row such as A +3 is phase A and three others with similar code.".to_owned();
+            shown.note = "A row such as A +3 is phase A and three others with similar code.".into();
         }
         let share_of = |row: &Vec<Cell>| if let Cell::Share(share) = row[share] { share } else { 0.0 };
         let mut covered = 0.0;
