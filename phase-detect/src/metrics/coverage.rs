@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::check_lengths;
+use super::{check_lengths, check_share};
 use crate::Error;
 
 /// The least number of phases that together hold at least `share` of the windows.
@@ -16,13 +16,7 @@ use crate::Error;
 /// Paper II, II.4.2, figure II.4.
 pub fn phases_for_coverage<P: Ord>(labels: &[P], share: f64) -> Result<usize, Error> {
     check_lengths("labels", labels.len(), labels.len())?;
-    if !(0.0..=1.0).contains(&share) {
-        return Err(Error::Parameter {
-            name: "share",
-            value: share,
-            limit: "it is a share of the windows, from 0 to 1",
-        });
-    }
+    check_share(share)?;
     let mut counts: BTreeMap<&P, usize> = BTreeMap::new();
     for label in labels {
         *counts.entry(label).or_default() += 1;

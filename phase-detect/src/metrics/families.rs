@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::{check_centres, check_share};
 use crate::Error;
 
 /// Takes phases with similar code together until at most `rows` families hold at least `share` of the run.
@@ -36,18 +37,12 @@ pub fn families<P: Clone + Ord>(
     rows: usize,
     share: f64,
 ) -> Result<Vec<Vec<P>>, Error> {
-    check(phases, centres, share)?;
-    let mut phases: Vec<&(P, f64)> = phases.iter().collect();
-    phases.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let mut families: Vec<Family<'_, P>> = phases
-        .iter()
-        .map(|(phase, weight)| Family {
-            phases: vec![phase],
-            weight: *weight,
-            centre: centres.get(phase).cloned(),
-            nearest: None,
-        })
-        .collect();
+    check_share(share)?;
+    check_centres(centres)?;
+    if let Some(&(_, value)) = phases.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0)) {
+        return Err(Error::Parameter { name: "weight", value, limit: "it is at least 0" });
+    }
+    let mut families = singles(phases, centres);
     let all: f64 = families.iter().map(|family| family.weight).sum();
     for at in 0..families.len() {
         families[at].nearest = nearest(&families, at);
@@ -63,30 +58,24 @@ pub fn families<P: Clone + Ord>(
     Ok(families.into_iter().map(names).collect())
 }
 
-fn check<P: Ord>(phases: &[(P, f64)], centres: &BTreeMap<P, Vec<f64>>, share: f64) -> Result<(), Error> {
-    if !(0.0..=1.0).contains(&share) {
-        return Err(Error::Parameter {
-            name: "share",
-            value: share,
-            limit: "it is a share of the run, from 0 to 1",
-        });
-    }
-    if let Some(&(_, value)) = phases.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0)) {
-        return Err(Error::Parameter { name: "weight", value, limit: "it is at least 0" });
-    }
-    let mut lengths = centres.values().map(Vec::len);
-    let expected = lengths.next().unwrap_or(0);
-    match lengths.find(|&length| length != expected) {
-        Some(got) => Err(Error::Length { expected, got }),
-        None => Ok(()),
-    }
-}
-
 struct Family<'a, P> {
     phases: Vec<&'a P>,
     weight: f64,
     centre: Option<Vec<f64>>,
     nearest: Option<(f64, usize)>, // what joining costs least, and with which family
+}
+
+/// Each phase by itself, the largest first.
+fn singles<'a, P: Ord>(phases: &'a [(P, f64)], centres: &BTreeMap<P, Vec<f64>>) -> Vec<Family<'a, P>> {
+    let mut phases: Vec<&(P, f64)> = phases.iter().collect();
+    phases.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let single = |(phase, weight): &'a (P, f64)| Family {
+        phases: vec![phase],
+        weight: *weight,
+        centre: centres.get(phase).cloned(),
+        nearest: None,
+    };
+    phases.into_iter().map(single).collect()
 }
 
 /// What joining two families costs: how far their windows would be from the mean of both, but for what they are now.
@@ -143,16 +132,7 @@ mod tests {
         rows: usize,
         share: f64,
     ) -> Vec<Vec<u8>> {
-        let mut families: Vec<Family<'_, u8>> = phases
-            .iter()
-            .map(|(phase, weight)| Family {
-                phases: vec![phase],
-                weight: *weight,
-                centre: centres.get(phase).cloned(),
-                nearest: None,
-            })
-            .collect();
-        families.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.phases.cmp(&b.phases)));
+        let mut families = singles(phases, centres);
         let all: f64 = phases.iter().map(|(_, weight)| weight).sum();
         while families.iter().take(rows).map(|f| f.weight).sum::<f64>() < (share - 1e-9) * all {
             let pairs = (0..families.len()).flat_map(|a| (0..a).map(move |b| (b, a)));

@@ -38,6 +38,8 @@ pub use variation::{
     whole_program_error, whole_program_variation,
 };
 
+use std::collections::BTreeMap;
+
 use crate::Error;
 
 /// Refuses two sequences that should have one element per window each and do not, and empty ones.
@@ -49,6 +51,24 @@ fn check_lengths(what: &'static str, expected: usize, got: usize) -> Result<(), 
         return Err(Error::NoWindows);
     }
     Ok(())
+}
+
+/// Refuses what is no share.
+fn check_share(share: f64) -> Result<(), Error> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok(());
+    }
+    Err(Error::Parameter { name: "share", value: share, limit: "it is a share of the windows, from 0 to 1" })
+}
+
+/// Refuses signatures of different lengths.
+fn check_centres<P>(centres: &BTreeMap<P, Vec<f64>>) -> Result<(), Error> {
+    let mut lengths = centres.values().map(Vec::len);
+    let expected = lengths.next().unwrap_or(0);
+    match lengths.find(|&length| length != expected) {
+        Some(got) => Err(Error::Length { expected, got }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses values that are not finite or negative.

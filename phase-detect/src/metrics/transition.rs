@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::check_centres;
 use crate::Error;
 
 /// When a cluster is a transition.
@@ -108,12 +109,7 @@ fn check<P: Ord>(
     if threads.iter().all(|labels| labels.is_empty()) {
         return Err(Error::NoWindows);
     }
-    let mut lengths = centres.values().map(Vec::len);
-    let expected = lengths.next().unwrap_or(0);
-    match lengths.find(|&length| length != expected) {
-        Some(got) => Err(Error::Length { expected, got }),
-        None => Ok(()),
-    }
+    check_centres(centres)
 }
 
 /// Neighbours of a cluster that are tried as ends of a mixture, the most frequent first.
