@@ -205,11 +205,7 @@ pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> 
         .phases
         .iter()
         .map(|view| {
-            let mut phase = ProfiledPhase::new(&*view.name, view.record.profile.clone());
-            phase.windows = view.record.windows;
-            phase.profiled = view.record.profiled;
-            phase.instructions = view.record.instructions;
-            phase.accesses_per_instruction = view.record.mix();
+            let mut phase = stored_phase(view.name.clone(), view.record);
             phase.hottest_code = view.location.as_ref().map(|(name, _)| name.clone());
             phase.code.clone_from(&view.code);
             phase.distinct_code = view.distinct.as_ref().map(|code| code.name.clone());
@@ -217,16 +213,8 @@ pub fn stored_profile(subject: &Subject<'_>) -> Result<PhaseProfile, FileError> 
             phase
         })
         .collect();
-    let windows = subject.run.windows.iter().filter_map(|window| {
-        Some(ProfiledWindow {
-            window: window.index.0,
-            thread: window.thread.0,
-            instructions: window.instructions,
-            accesses: window.accesses.get(),
-            phase: subject.phases[subject.rank(window.phase)?].name.clone(),
-        })
-    });
-    stored.windows = windows.collect();
+    let name = |phase| Some(subject.phases[subject.rank(phase)?].name.clone());
+    stored.windows = stored_windows(subject.run, name);
     let points = |curve: &PhaseCurve| curve.points.iter().map(StoredPoint::from).collect::<Vec<_>>();
     let curves = StoredCurves {
         model: subject.model.clone(),
@@ -257,10 +245,7 @@ pub fn guided_profile(
         run.phases.iter().map(|record| (record.phase, blocks(record))).collect();
     let distinct = distinct_code(&code, 1);
     for (record, (_, code)) in run.phases.iter().zip(code) {
-        let mut phase = ProfiledPhase::new(label(record.phase), record.profile.clone());
-        (phase.windows, phase.profiled, phase.instructions) =
-            (record.windows, record.profiled, record.instructions);
-        phase.accesses_per_instruction = record.mix();
+        let mut phase = stored_phase(label(record.phase), record);
         phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
         phase.code = named_code(code.into_iter(), &mut locate);
         let apart = distinct.get(&record.phase).and_then(|codes| codes.first());
@@ -268,13 +253,28 @@ pub fn guided_profile(
         phase.borrows_from = record.stand_in().map(&label);
         stored.phases.push(phase);
     }
-    let windows = run.windows.iter().map(|window| ProfiledWindow {
-        window: window.index.0,
-        thread: window.thread.0,
-        instructions: window.instructions,
-        accesses: window.accesses.get(),
-        phase: label(window.phase),
-    });
-    stored.windows = windows.collect();
+    stored.windows = stored_windows(run, |phase| Some(label(phase)));
     stored
+}
+
+/// What is known of a phase but for its code.
+fn stored_phase(name: String, record: &PhaseRecord) -> ProfiledPhase {
+    let mut phase = ProfiledPhase::new(name, record.profile.clone());
+    (phase.windows, phase.profiled) = (record.windows, record.profiled);
+    (phase.instructions, phase.accesses_per_instruction) = (record.instructions, record.mix());
+    phase
+}
+
+/// The windows of the phases that have a name.
+fn stored_windows(run: &GuidedRun, name: impl Fn(PhaseId) -> Option<String>) -> Vec<ProfiledWindow> {
+    let windows = run.windows.iter().filter_map(|window| {
+        Some(ProfiledWindow {
+            window: window.index.0,
+            thread: window.thread.0,
+            instructions: window.instructions,
+            accesses: window.accesses.get(),
+            phase: name(window.phase)?,
+        })
+    });
+    windows.collect()
 }

@@ -64,7 +64,7 @@ impl From<Option<f64>> for Cell {
 
 impl Cell {
     /// A name for this one and so many others.
-    pub(super) fn and_more(&self, others: usize) -> Self {
+    pub fn and_more(&self, others: usize) -> Self {
         match self {
             Self::Key(name, colour) => Self::Key(format!("{name} +{others}"), *colour),
             other => Self::Text(format!("{} +{others}", other.shown())),

@@ -55,6 +55,13 @@ pub struct Row {
     pub distinct: Option<DistinctView>,
 }
 
+impl Row {
+    /// That code, as a cell.
+    pub fn code(&self) -> Cell {
+        Cell::Text(self.distinct.as_ref().map_or_else(String::new, ToString::to_string))
+    }
+}
+
 /// The rows for these phases, given with their windows: one each, the first ones first, or several in a row if their code is
 /// similar, where ten phases do not hold nine tenths of the windows. `blocks` gives the code of a phase, by its position.
 pub fn rows_of<I: Iterator<Item = (u64, f64)>>(
@@ -174,7 +181,7 @@ pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     let mut folded = PhaseTable::new(table, subject.transitions(), (3, 1), &subject.rows, |row| {
         let curves = row.phases.iter().map(|&at| (subject.phases[at].weight, subject.phases[at].curve));
         let mut cells = miss_ratios(subject, &curves.collect::<Vec<_>>());
-        cells.push(Cell::Text(row.distinct.as_ref().map_or_else(String::new, ToString::to_string)));
+        cells.push(row.code());
         cells
     });
     let mut average =

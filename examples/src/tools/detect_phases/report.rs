@@ -153,9 +153,8 @@ impl Report<'_> {
         let ranked = self.ranked();
         PhaseTable::new(table, self.transitions.len(), (2, 2), &self.rows, |row| {
             let first = row.phases.iter().map(|&at| ranked[at].1.first_window).min().unwrap_or(0);
-            let name = format!("{} +{}", letters(row.phases[0]), row.phases.len() - 1);
-            let code = row.distinct.as_ref().map_or_else(String::new, ToString::to_string);
-            vec![Cell::Count(first), Cell::Text(name), Cell::Text(code)]
+            let name = Cell::Text(letters(row.phases[0])).and_more(row.phases.len() - 1);
+            vec![Cell::Count(first), name, row.code()]
         })
     }
 
