@@ -320,31 +320,32 @@ fn follow<S: EventSource>(
         Some(event @ (Event::Thread(_) | Event::Exit(_))) => return Ok(Some(event)),
         None => {}
     }
-    if let WindowLength::Accesses(_) = options.window {
-        source.drive(|event| {
-            match event {
-                Event::Access(access) if state.passes(&access, line_size) => {}
-                Event::Access(access) if !state.enough_accesses() => see(state, &access),
-                Event::Block { address, instructions } if !state.enough_accesses() => {
-                    state.block(address, instructions);
-                }
-                _ => return ControlFlow::Break(event),
+    let in_accesses = matches!(options.window, WindowLength::Accesses(_));
+    let mut quiet = state.quiet(); // in a register from one access to the next
+    let ended = source.drive(|event| {
+        if let Event::Access(access) = &event {
+            if quiet > 0 && state.passes(access, line_size) {
+                quiet -= 1;
+                return ControlFlow::Continue(());
             }
-            ControlFlow::Continue(())
-        })
-    } else {
-        source.drive(|event| {
-            match event {
-                Event::Access(access) if state.passes(&access, line_size) => {}
-                Event::Access(access) => see(state, &access),
-                Event::Block { address, instructions } if !state.enough_instructions() => {
-                    state.block(address, instructions);
-                }
-                _ => return ControlFlow::Break(event),
+        }
+        state.set_quiet(quiet);
+        match event {
+            Event::Access(_) | Event::Block { .. } if in_accesses && state.enough_accesses() => {
+                return ControlFlow::Break(event);
             }
-            ControlFlow::Continue(())
-        })
-    }
+            Event::Block { .. } if !in_accesses && state.enough_instructions() => {
+                return ControlFlow::Break(event);
+            }
+            Event::Access(access) => see(state, &access),
+            Event::Block { address, instructions } => state.block(address, instructions),
+            Event::Thread(_) | Event::Exit(_) => return ControlFlow::Break(event),
+        }
+        quiet = state.quiet();
+        ControlFlow::Continue(())
+    });
+    state.set_quiet(quiet);
+    ended
 }
 
 impl<S: EventSource> Sampler for ReplaySampler<S> {

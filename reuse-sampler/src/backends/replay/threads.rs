@@ -80,14 +80,24 @@ impl ThreadState {
         (self.granted, self.quiet) = (0, 0);
     }
 
-    /// Whether the access does nothing but be counted, as nearly all do.
+    /// How many accesses may still [pass](Self::passes).
+    #[inline]
+    pub(crate) const fn quiet(&self) -> u64 {
+        self.quiet
+    }
+
+    /// All but so many of those that may pass have passed.
+    #[inline]
+    pub(crate) const fn set_quiet(&mut self, quiet: u64) {
+        self.quiet = quiet;
+    }
+
+    /// Whether the access does nothing but be counted, as nearly all do, while any may pass.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
-    pub(crate) fn passes(&mut self, access: &Access, line_size: LineSize) -> bool {
+    pub(crate) fn passes(&self, access: &Access, line_size: LineSize) -> bool {
         let (first, last) = line_size.span(access);
-        let passes = self.quiet > 0 && first == last && !self.tracker.watched().may_be(first);
-        self.quiet -= u64::from(passes);
-        passes
+        first == last && !self.tracker.watched().may_be(first)
     }
 
     /// Whether a window counted in accesses is complete: the next access belongs to the following one.
