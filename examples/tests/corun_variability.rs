@@ -253,6 +253,10 @@ fn two_commands_lead_from_a_program_to_its_slowdown() {
     let mean = number(&object["predicted"]["mean"]);
     // Its 1.2 MiB fit alone; beside a table of 4 MiB read at random for a quarter of the time they do not.
     assert!(mean > 1.02 && mean < 2.0, "{mean}");
+    // What cache_pirate left is the same curve, with a remark.
+    let profiled = json(&[&*format!("{curve}/profile.json"), &*files[1], "--offsets", "20"]);
+    assert_eq!(profiled["predicted"], object["predicted"]);
+    assert!(profiled["notes"].to_string().contains("beside a pirate"));
     // It beside itself: two tables of 1.2 MiB, each with half of 2 MiB. Uniform accesses miss by what is not there.
     let itself = json(&[&*files[0], &*files[0], "--offsets", "3"]);
     let misses = 1.0 - (1 << 20) as f64 / (20_000.0 * 64.0);

@@ -14,10 +14,11 @@ use cache_pirate::curve::CurveFile;
 use examples::machines::testbed::modelled::modelled_curve;
 use examples::machines::testbed::truth::alone_with_ways;
 use examples::tools::cache_pirate::{Args, run_until};
+use reuse_sampler::file::PhaseProfile;
 use reuse_sampler::reference::ExactLru;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, Line, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = Arc::new(AtomicBool::new(interrupted));
@@ -98,6 +99,10 @@ fn files_hold_what_is_printed() {
     assert_eq!(bytes, [1024, 8192, 32768]);
     let stored: Value = serde_json::from_str(&fs::read_to_string(out.join("curve.json")).unwrap()).unwrap();
     assert_eq!(stored, object);
+    let profile = PhaseProfile::read(fs::File::open(out.join("profile.json")).unwrap()).unwrap();
+    let section: Value = profile.section("cache-curve").unwrap().unwrap();
+    assert_eq!((&section["points"][2]["bytes"], &section["mix"]), (&json!(32768), &object["mix"]));
+    assert_eq!((profile.phases.len(), profile.windows.len(), profile.machine), (0, 0, None));
     let csv = fs::read_to_string(out.join("curve.csv")).unwrap();
     assert_eq!(csv.lines().count(), 4);
     assert!(csv.starts_with("bytes,cpi,miss_ratio,fetch_ratio,"));

@@ -25,6 +25,7 @@ use crate::report::bytes;
 #[derive(Debug)]
 struct Measured {
     source: String,
+    machine: Option<String>, // the processor, if it is a real one
     curve: CacheCurve,
     run: Option<Measurements>, // one run for all sizes; none where each size had its own
     mechanism: &'static str,

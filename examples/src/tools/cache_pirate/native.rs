@@ -20,6 +20,7 @@ use super::args::{Args, Mechanism, Work};
 use super::watched::Watched;
 use super::{Measured, confined_remarks, mechanism, nothing, show_progress};
 use crate::cli::{Failure, Watch};
+use crate::machines::host::processor;
 use crate::target::command_name;
 
 /// Processor time in an interval where that is the work, in nanoseconds.
@@ -189,7 +190,7 @@ fn one_run(
         Work::File(_) => ("progress", "nanosecond"),
     };
     let mechanism = mechanism(&*testbed);
-    Ok(Measured { source, curve, run: Some(run), mechanism, work, time, notes })
+    Ok(Measured { source, machine: Some(processor()), curve, run: Some(run), mechanism, work, time, notes })
 }
 
 /// The program once per size, from beginning to end: its CPI is the processor time of the run.
@@ -239,7 +240,8 @@ fn run_per_size(
     points.sort_by_key(|point| point.bytes);
     let cache = cache.ok_or_else(|| Failure::run("nothing was measured"))?;
     let curve = CacheCurve::from_points(cache, points).map_err(|error| nothing(watch, &error))?;
-    Ok(Measured { source, curve, run: None, mechanism: used, work: "run", time: "nanosecond", notes })
+    let (machine, work, time) = (Some(processor()), "run", "nanosecond");
+    Ok(Measured { source, machine, curve, run: None, mechanism: used, work, time, notes })
 }
 
 /// The point of a whole run at one size.

@@ -3,14 +3,18 @@
 use std::io::{self, Write};
 
 use cache_pirate::{CurvePoint, Distrust, Trust};
+use cachesharing::file::ProgramFile;
+use reuse_sampler::LineSize;
+use reuse_sampler::file::PhaseProfile;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::figure::draw;
 use super::{MECHANISMS, Measured};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Cell, Table, bytes, escape, percent, present, write_document};
+use crate::report::{Cell, Table, bytes, escape, percent, present, write_document, write_profile};
+use crate::tools::corun_variability::stored::Stored;
 
 /// The result, in each of its forms.
 pub struct Report<'a> {
@@ -44,6 +48,10 @@ impl Report<'_> {
     /// One JSON object on one line: a superset of the cache-curve file, and called that where every point has what the
     /// format requires. Readers of the format ignore what they do not know.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", self.object())
+    }
+
+    fn object(&self) -> Value {
         let curve = &self.measured.curve;
         let run = self.measured.run.as_ref();
         let alone = curve.at(curve.cache().bytes).map(|point| point.cpi);
@@ -68,7 +76,21 @@ impl Report<'_> {
         if curve.points().iter().all(|point| point.miss_ratio.is_some()) {
             object["format"] = json!("cache-curve");
         }
-        writeln!(out, "{object}")
+        object
+    }
+
+    /// The curve as a section of a phase profile without phases, where it is a cache curve.
+    fn profile(&self) -> Result<Option<PhaseProfile>, Failure> {
+        let object = self.object();
+        if object["format"].is_null() {
+            return Ok(None);
+        }
+        let file: ProgramFile = serde_json::from_value(object).map_err(Failure::run)?;
+        let line_size = LineSize::new(file.line_size).map_err(Failure::run)?;
+        let mut profile = PhaseProfile::new(self.measured.source.as_str(), line_size);
+        (profile.machine, profile.incomplete) = (self.measured.machine.clone(), self.incomplete);
+        Stored::measured(file).write(&mut profile)?;
+        Ok(Some(profile))
     }
 
     /// A table for people.
@@ -174,13 +196,14 @@ impl Report<'_> {
         write_document(&format!("Performance over cache size: {}", measured.source), &body, out)
     }
 
-    /// `report.html`, `curves.svg`, `curve.csv`, and `curve.json` in the cache-curve format.
+    /// `report.html`, `curves.svg`, `curve.csv`, `curve.json` in the cache-curve format, and `profile.json`.
     pub fn write_files(&self, folder: &OutputDir) -> Result<(), Failure> {
         let picture = draw(self.measured, self.incomplete).map_err(Failure::Run)?;
         folder.write("curves.svg", |out| out.write_all(picture.as_bytes()))?;
         folder.write("report.html", |out| self.write_page(&picture, out))?;
         folder.write("curve.csv", |out| self.write_csv(out))?;
-        folder.write("curve.json", |out| self.write_json(out))
+        folder.write("curve.json", |out| self.write_json(out))?;
+        self.profile()?.map_or(Ok(()), |profile| write_profile(&profile, folder))
     }
 }
 

@@ -73,7 +73,8 @@ fn measured<T: Testbed>(
     }
     // The target restarts until all is measured: it ends only by interruption.
     let mechanism = mechanism(&testbed);
-    Ok(Measured { source, curve, run: Some(run), mechanism, work: "instruction", time: "cycle", notes })
+    let (work, time) = ("instruction", "cycle");
+    Ok(Measured { source, machine: None, curve, run: Some(run), mechanism, work, time, notes })
 }
 
 /// Whole passes over at least so many accesses that every line of the cache could be used a few times.

@@ -22,7 +22,7 @@ mod reuse;
 mod schedule;
 mod single;
 mod solo;
-mod stored;
+pub(super) mod stored;
 mod streams;
 mod tables;
 mod ways;

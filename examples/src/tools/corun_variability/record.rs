@@ -300,17 +300,12 @@ fn measured(path: &Path) -> Result<Run, Failure> {
     let Profile::Curves(file) = open(path)? else {
         return Err(Failure::Usage(format!("{}: a profile; give it to --merge", path.display())));
     };
-    let cache_bytes = file.cache_bytes;
+    let Stored { curves: file, machine, mut remarks } = Stored::measured(*file);
     let records = || {
         let windows = file.windows.iter().map(|window| &window.points);
         file.phases.iter().map(|phase| &phase.points).chain(windows).chain([&file.points]).flatten()
     };
     let (all, untrusted) = (records().count(), records().filter(|point| !point.trusted).count());
-    let mut remarks = vec![
-        "curves were measured beside a pirate: no reuse times, which counters cannot measure, so that all sets of the \
-         cache are taken to evict alike"
-            .to_owned(),
-    ];
     if untrusted > 0 {
         remarks.push(format!(
             "{untrusted} of {all} points are left out: the measurement does not vouch for them"
@@ -321,7 +316,6 @@ fn measured(path: &Path) -> Result<Run, Failure> {
     }
     let program = file.into_program(&name_of(path), false).map_err(|error| failed(error.to_string()))?;
     let (reuse, code, processor) = (HashMap::new(), HashMap::new(), None);
-    let machine = Machine::Measured { cache_bytes };
     Ok(Run { program, reuse, code, processor, machine, remarks, incomplete: false })
 }
 

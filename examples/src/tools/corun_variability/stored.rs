@@ -22,7 +22,7 @@ const REMARKS: &str = "remarks";
 /// What curves were measured on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub(super) enum Machine {
+pub(in crate::tools) enum Machine {
     /// The simulated chip.
     Simulated(Box<Chip>),
     /// Whatever was there, with a shared cache of so many bytes.
@@ -31,7 +31,7 @@ pub(super) enum Machine {
 
 /// The simulated chip as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Chip {
+pub(in crate::tools) struct Chip {
     core: Core,
     line_size: u32,
     l1: Level,
@@ -69,7 +69,7 @@ impl From<CacheSettings> for Level {
 
 impl Machine {
     /// The chip of a command line.
-    pub fn simulated(ground: &Ground, chip: &ChipArgs) -> Self {
+    pub(super) fn simulated(ground: &Ground, chip: &ChipArgs) -> Self {
         let settings = &ground.settings;
         let core = match ground.timing {
             CoreTiming::InOrder { base_cpi } => Core::InOrder { base_cpi },
@@ -127,13 +127,21 @@ impl Chip {
 }
 
 /// A program in a phase profile, with curves.
-pub(super) struct Stored {
+pub(in crate::tools) struct Stored {
     pub curves: ProgramFile,
     pub machine: Machine,
     pub remarks: Vec<String>,
 }
 
 impl Stored {
+    /// Curves of `cache_pirate`.
+    pub fn measured(curves: ProgramFile) -> Self {
+        let machine = Machine::Measured { cache_bytes: curves.cache_bytes };
+        let remark = "curves were measured beside a pirate: no reuse times, which counters cannot measure, so that all \
+                      sets of the cache are taken to evict alike";
+        Self { curves, machine, remarks: vec![remark.to_owned()] }
+    }
+
     /// What a profile holds, if it holds curves.
     pub fn read(profile: &PhaseProfile) -> Result<Option<Self>, Failure> {
         let Some(curves) = profile.section(CURVES)? else { return Ok(None) };
