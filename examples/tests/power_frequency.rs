@@ -15,6 +15,7 @@ use examples::tools::power_frequency::modelled::TrafficModel;
 use examples::tools::power_frequency::{Args, judge, run_until, suite};
 use powersleuth::Hertz;
 use powersleuth::analysis::{Goal, Objective};
+use reuse_sampler::file::PhaseProfile;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use serde_json::Value;
 
@@ -263,4 +264,69 @@ fn a_deadline_is_kept_or_refused_with_the_least_that_can_be() {
     assert_eq!(refused.status, 1);
     assert!(refused.messages.contains("no schedule keeps a deadline"), "{}", refused.messages);
     assert_eq!(refused.messages.lines().count(), 1, "{}", refused.messages);
+}
+
+/// A run that was counted is predicted from its file as it was then, at other frequencies as if they had been asked for,
+/// and by the models of a calibration.
+#[test]
+fn a_counted_run_is_predicted_from_its_file() {
+    let folder = crate::support::Folder::new();
+    let json = |args: &[&str]| run_with(&[&["--json"], args].concat(), false).object();
+    let (out, few) = (folder.path("out").display().to_string(), ["--frequencies", "1.6,2.13"]);
+    let counted = json(&["--workload", "graph", "--out", &out]);
+    let stored = format!("{out}/profile.json");
+    let profile = PhaseProfile::read(fs::File::open(&stored).unwrap()).unwrap();
+    assert_eq!((profile.machine.as_deref(), profile.incomplete), (None, false));
+    assert_eq!(profile.phases.len(), counted["phases"].as_array().unwrap().len());
+    // What is left out is what only a core that runs at every frequency knows.
+    let without_truth = |object: &Value| {
+        fn strip(value: &mut Value) {
+            match value {
+                Value::Object(map) => {
+                    map.retain(|key, _| !key.starts_with("truth"));
+                    for key in ["basis", "errors", "models", "loss_against_exhaustive_search"] {
+                        map.remove(key);
+                    }
+                    map.values_mut().for_each(strip);
+                }
+                Value::Array(list) => list.iter_mut().for_each(strip),
+                _ => {}
+            }
+        }
+        let mut object = object.clone();
+        strip(&mut object);
+        object
+    };
+    let again = json(&["--profile", &stored]);
+    assert!(!again["basis"].as_str().unwrap().contains("really"));
+    assert_eq!(without_truth(&again), without_truth(&counted));
+    let asked = json(&[&["--workload", "graph"], &few[..]].concat());
+    assert_eq!(without_truth(&json(&[&["--profile", &stored], &few[..]].concat())), without_truth(&asked));
+    let refused = |text: &str, said: &str| {
+        let ended = run_with(&["--profile", &folder.file("bad.json", text)], false);
+        assert_eq!(ended.status, 1, "{}", ended.messages);
+        assert!(ended.messages.contains(said) && ended.messages.contains("bad.json"), "{}", ended.messages);
+    };
+    let text = fs::read_to_string(&stored).unwrap();
+    let mut other: Value = serde_json::from_str(&text).unwrap();
+    other["sections"]["counters"]["profile"]["phases"][0] = "Q".into();
+    refused(&other.to_string(), "phase \"Q\"");
+    other["sections"]["counters"]["profile"]["phases"].as_array_mut().unwrap().pop();
+    refused(&other.to_string(), "counters");
+    other["sections"]["counters"] = 7.into();
+    refused(&other.to_string(), "counters");
+    let ended = run_with(&["--profile", &stored, "--frequencies", "9"], false);
+    assert_eq!(ended.status, 1, "{}", ended.messages);
+    // Of a core of another width, and of this one.
+    let simulated = ["--calibrate=simulated", "--frequencies", "1.6,2.67", "--seed", "3"];
+    let model = json(&[&simulated[..], &["--core-width", "2"]].concat());
+    let model = folder.file("wide.json", model.to_string());
+    let ended = run_with(&["--profile", &stored, "--power-model", &model], false);
+    assert!(ended.status == 1 && ended.messages.contains("2 wide"), "{}", ended.messages);
+    let model = folder.file("model.json", json(&simulated).to_string());
+    let by_model = ["--frequencies", "1.6,2.67", "--power-model", &*model];
+    let now = json(&[&["--profile", &*stored], &by_model[..]].concat());
+    let then = json(&[&["--workload", "graph"], &by_model[..]].concat());
+    assert_eq!(without_truth(&now)["phases"], without_truth(&then)["phases"]);
+    assert_eq!(now["models"], then["models"]);
 }

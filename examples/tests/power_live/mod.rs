@@ -22,6 +22,7 @@ use examples::tools::power_frequency::live::native::can_count;
 use examples::tools::power_frequency::live::observe::{Observed, observe};
 use examples::tools::power_frequency::live::study::{Machine as Settings, Run as Setup, study};
 use examples::tools::power_frequency::live::{IntervalSource, Seen};
+use examples::tools::power_frequency::recorded::profile;
 use examples::tools::power_frequency::study::Study;
 use examples::tools::power_frequency::{Args, run, suite};
 use powersleuth::calibration::{Bench, Calibration, MachineModel, Measurement, kernels};

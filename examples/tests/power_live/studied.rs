@@ -126,6 +126,24 @@ fn frequencies_and_voltages_are_the_machines_where_it_shows_them() {
     assert!(notes.contains("60 to 100 %"), "{notes}");
 }
 
+/// What this machine counted is kept with the models that predicted from it.
+#[test]
+fn a_run_on_counters_is_kept_in_a_profile() {
+    let choice = everything();
+    let study = studied(&choice, Shown::on(&choice), &System::default());
+    let profile = profile(&study, Some("a processor".to_owned())).unwrap().unwrap();
+    let section: serde_json::Value = profile.section("counters").unwrap().unwrap();
+    assert_eq!(
+        (section["source"].as_str(), section["machine"].as_str()),
+        (Some("counters"), Some("unknown"))
+    );
+    assert_eq!(section["time"]["model"], "stall-based");
+    assert_eq!(profile.machine.as_deref(), Some("a processor"));
+    let instructions: u64 = profile.phases.iter().map(|phase| phase.instructions).sum();
+    assert_eq!(instructions, profile.windows.iter().map(|window| window.instructions).sum::<u64>());
+    assert_eq!(profile.phases[0].hottest_code, study.views[0].code.as_ref().map(|(code, _)| code.clone()));
+}
+
 #[test]
 fn a_source_that_breaks_is_an_error() {
     let choice = everything();

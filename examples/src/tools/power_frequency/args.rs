@@ -41,9 +41,10 @@ pub struct Args {
     /// Embedded workload to run without a program
     #[arg(long, value_name = "NAME", default_value = "database", conflicts_with = "program")]
     workload: String,
-    /// The profile.json of another command, whose run is modelled as it is, instead of a program
+    /// The profile.json of another command, whose run is modelled as it is, instead of a program; or of this one, where
+    /// the run was counted: what was counted then is predicted from
     #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "workload", "scale", "modelled", "profile_at",
-        "counters", "power_model", "window", "accuracy", "calibrate"])]
+        "counters", "window", "accuracy", "calibrate"])]
     pub(super) profile: Option<PathBuf>,
     /// How many times as long the embedded workload's phases are
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -205,9 +206,7 @@ impl Args {
     pub(super) fn setup(&self, points: &OperatingPoints) -> Result<Setup, Failure> {
         let all: Vec<Hertz> = points.frequencies().collect();
         let known = |ghz: f64| {
-            // As they are written: 2.13 for 2.1333, and 2.66 for 2.6667 as the paper does.
-            let near = all.iter().copied().find(|f| (f.ghz() - ghz).abs() < 0.01);
-            let frequency = near.unwrap_or(Hertz::from_ghz(ghz));
+            let frequency = as_written(Hertz::from_ghz(ghz), points);
             points.at(frequency).map_err(|_| {
                 let (lowest, highest) = (all[0].ghz(), all[all.len() - 1].ghz());
                 Failure::Usage(format!("the core runs at {lowest:.2} to {highest:.2} GHz, not at {ghz}"))
@@ -345,4 +344,9 @@ impl Args {
             Minimise::Ed2p => "energy-delay-squared product",
         }
     }
+}
+
+/// The operating point that is meant: 2.1333 GHz by 2.13, and 2.6667 by 2.66 as in the paper.
+pub(super) fn as_written(asked: Hertz, points: &OperatingPoints) -> Hertz {
+    points.frequencies().find(|f| (f.ghz() - asked.ghz()).abs() < 0.01).unwrap_or(asked)
 }

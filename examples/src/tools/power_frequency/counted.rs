@@ -4,19 +4,22 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use powersleuth::analysis::Analysis;
-use powersleuth::calibration::MachineModel;
+use powersleuth::calibration::{MachineModel, TimeModel};
 use powersleuth::multiplex::{CounterGroups, Filling, PerPhase};
-use powersleuth::performance::PerformanceModel;
 use powersleuth::power::{OperatingPoints, PowerModel};
 use powersleuth::{Error, Hertz};
 
 use super::calibrate::{self, Calibration, INTERVAL, machine_name};
 use super::events::{EVENTS, roles};
+use super::recorded::Counted;
 use super::study::{CodeOf, Study, Used};
 use super::{judge, observe};
 use crate::cli::Failure;
 use crate::machines::ooo::{CoreSettings, Machine, Run, simulate};
 use crate::workloads::{self, Workload};
+
+/// What counts an embedded program, in reports.
+pub const SOURCE: &str = "simulated core";
 
 /// How an embedded program is observed.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ pub fn ascending(mut frequencies: Vec<Hertz>) -> Vec<Hertz> {
 
 /// What an embedded program is predicted with.
 pub struct Models {
-    time: Box<dyn PerformanceModel>,
+    time: TimeModel,
     power: PowerModel,
     margin: f64,
     used: Used,
@@ -63,7 +66,7 @@ impl Models {
         let (power, _) = calibration.power(setup.seed)?;
         let (performance, errors) = ("overlapping stalls", Vec::new());
         Ok(Self {
-            time: Box::new(calibration.stalls(setup.profiled_at)?),
+            time: TimeModel::Overlapping(calibration.stalls(setup.profiled_at)?),
             margin: calibration.margin(setup.profiled_at)?,
             used: Used { performance, power: power.machine().to_owned(), errors },
             power,
@@ -79,7 +82,7 @@ impl Models {
         let what = "the time of a calibration";
         let fit = machine.time_at(setup.profiled_at).ok_or(Error::NotCounted { interval: 0, what })?;
         Ok(Self {
-            time: Box::new(fit.model),
+            time: fit.model,
             power: machine.power.clone(),
             margin: fit.margin,
             used: Used::of(machine, setup.profiled_at, &setup.frequencies),
@@ -129,7 +132,7 @@ pub fn study(
     }
     let basis = format!(
         "Counted on the simulated out-of-order core at {:.2} GHz: {} events on {} counters, turned phase by phase. All other \
-         frequencies are predicted; the core really ran at them too, to tell what is true.",
+         frequencies are predicted.",
         setup.profiled_at.ghz(),
         EVENTS.len(),
         setup.counters.min(EVENTS.len())
@@ -137,7 +140,7 @@ pub fn study(
     Ok(Study {
         program: format!("{name} (embedded)"),
         basis,
-        source: "simulated core",
+        source: SOURCE,
         modelled: false,
         interval: INTERVAL,
         profiled_at: setup.profiled_at,
@@ -148,6 +151,12 @@ pub fn study(
         models: models.used,
         notes: Vec::new(),
         incomplete: interrupted.load(Ordering::Relaxed),
+        counted: Some(Counted {
+            machine: machine_name(&setup.core),
+            profile,
+            time: models.time,
+            power: models.power,
+        }),
     })
 }
 

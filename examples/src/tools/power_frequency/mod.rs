@@ -4,7 +4,7 @@
 //! - [`calibrate`]: what is measured once per machine;
 //! - [`events`], [`observe`]: what a run shows on few counters;
 //! - [`counted`], [`modelled`]: from a program to a [`study::Study`];
-//! - `stored`: from a phase profile;
+//! - `stored`: from a phase profile; [`recorded`]: from one of a run that was counted;
 //! - [`live`]: the same on this machine's own counters;
 //! - [mod@bench], `machine`: a machine of which nothing is known is calibrated;
 //! - [`mod@apply`]: a schedule followed;
@@ -25,6 +25,7 @@ mod machine;
 pub mod modelled;
 pub mod observe;
 mod page;
+pub mod recorded;
 mod report;
 mod stored;
 pub mod study;
@@ -51,6 +52,7 @@ use self::study::{Advice, PhaseView, Study, Used};
 use super::phase_guided_cache;
 use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::guided::{GuidedOptions, GuidedRun};
+use crate::machines::host::processor;
 use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
 use crate::report::{guided_profile, letters, rank, write_profile};
@@ -106,7 +108,13 @@ pub fn run_until(
     if counting && cannot.is_none() {
         let (study, ending) = live::count(args, interrupted, &watch)?;
         watch.clear();
+        record(&study, Some(processor()), folder.as_ref())?;
         return print(args, &study, hysteresis, folder.as_ref(), ending, interrupted, out, messages);
+    }
+    if let Some(path) = &args.profile {
+        let study = stored::study(args, path, points, &watch)?;
+        watch.clear();
+        return print(args, &study, hysteresis, folder.as_ref(), (0, None), interrupted, out, messages);
     }
     let setup = args.setup(&points)?;
     if args.accuracy {
@@ -115,11 +123,7 @@ pub fn run_until(
         watch.clear();
         return accuracy::print(&table, args, folder.as_ref(), out).map(|()| 0);
     }
-    let (mut study, ending) = if let Some(path) = &args.profile {
-        let stored = stored::read(path)?;
-        let study = stored::study(path, &stored, &calibrate(points, &setup, &watch)?, &setup)?;
-        (study, (0, None))
-    } else if args.program.is_empty() && !args.modelled {
+    let (mut study, ending) = if args.program.is_empty() && !args.modelled {
         let (name, workload) = args.workload()?;
         let models = if let Some(model) = args.machine_model()? {
             Models::saved(&model, &setup)?
@@ -155,7 +159,14 @@ pub fn run_until(
     if let Some(reason) = cannot {
         study.notes.insert(0, format!("not counted, because: {reason}"));
     }
+    record(&study, None, folder.as_ref())?;
     print(args, &study, hysteresis, folder.as_ref(), ending, interrupted, out, messages)
+}
+
+/// Writes what was counted of a run.
+fn record(study: &Study, processor: Option<String>, folder: Option<&OutputDir>) -> Result<(), Failure> {
+    let Some(folder) = folder else { return Ok(()) };
+    recorded::profile(study, processor)?.map_or(Ok(()), |profile| write_profile(&profile, folder))
 }
 
 /// Prints what to do about it, and does it if asked.
@@ -293,5 +304,6 @@ fn modelled_study(
         },
         notes,
         incomplete,
+        counted: None,
     }
 }

@@ -62,7 +62,7 @@ others their number. Power is static power plus frequency times squared voltage 
 charges per cycle. Percentages of time and energy compare with {high}.</p>
 </main></body></html>
 "#,
-        basis = escape(&study.basis),
+        basis = escape(&study.basis()),
         models = escape(&study.models.in_words()),
         tiles = tiles(report),
         energy = pictures.energy,

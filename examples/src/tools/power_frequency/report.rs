@@ -94,7 +94,7 @@ impl Report<'_> {
             study.program,
             if study.incomplete { "  (incomplete: observed in part)" } else { "" }
         )?;
-        writeln!(out, "{}", study.basis)?;
+        writeln!(out, "{}", study.basis())?;
         writeln!(out, "Models: {}.", study.models.in_words())?;
         for note in &study.notes {
             writeln!(out, "note: {note}")?;
@@ -282,7 +282,7 @@ impl Report<'_> {
             .map(|[time, power]| json!({"ghz": self.ghz(Level(0)), "time": time, "power": power}));
         json!({
             "program": study.program,
-            "basis": study.basis,
+            "basis": study.basis(),
             "source": study.source,
             "modelled": study.modelled,
             "incomplete": study.incomplete,

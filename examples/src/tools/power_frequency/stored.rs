@@ -3,19 +3,45 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use phase_detect::PhaseId;
+use powersleuth::analysis::Analysis;
+use powersleuth::power::OperatingPoints;
 use reuse_sampler::LineSize;
 use reuse_sampler::file::PhaseProfile;
 
+use super::args::Args;
 use super::calibrate::Calibration;
 use super::counted::Setup;
 use super::modelled::TrafficModel;
-use super::study::Study;
-use crate::cli::Failure;
+use super::recorded;
+use super::study::{PhaseView, Study};
+use crate::cli::{Failure, Watch};
 use crate::profiles;
 
-/// Reads a profile that can be modelled.
-pub(super) fn read(path: &Path) -> Result<PhaseProfile, Failure> {
+/// The study of a profile: of what was counted, or modelled for the core with these operating points.
+pub(super) fn study(
+    args: &Args,
+    path: &Path,
+    points: OperatingPoints,
+    watch: &Watch<'_>,
+) -> Result<Study, Failure> {
     let profile = profiles::read(path)?;
+    let model = args.machine_model()?;
+    let failed = |failure: Failure| Failure::Run(format!("{}: {failure}", path.display()));
+    if let Some(section) = recorded::read(&profile).map_err(failed)? {
+        return recorded::study(path, &profile, section, args.live_frequencies(), model.as_ref());
+    }
+    if model.is_some() {
+        let what = "--power-model: nothing was counted of the run in the profile; leave it out";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    check(path, &profile)?;
+    let setup = args.setup(&points)?;
+    modelled(path, &profile, &super::calibrate(points, &setup, watch)?, &setup)
+}
+
+/// Whether a profile can be modelled.
+fn check(path: &Path, profile: &PhaseProfile) -> Result<(), Failure> {
     let failed = |problem: String| Err(Failure::Run(format!("{}: {problem}", path.display())));
     if profile.line_size() != LineSize::B64 {
         let bytes = profile.line_size().bytes();
@@ -35,11 +61,25 @@ pub(super) fn read(path: &Path) -> Result<PhaseProfile, Failure> {
                 .to_owned(),
         );
     }
-    Ok(profile)
+    Ok(())
 }
 
-/// The study of it. Phases keep the names that the file gives them.
-pub(super) fn study(
+/// The phases of `predicted`, whose numbers are their places in the file, as the file names them.
+pub(super) fn views(
+    stored: &PhaseProfile,
+    predicted: &Analysis<PhaseId>,
+) -> Result<Vec<PhaseView>, powersleuth::Error> {
+    let mut views = Study::views(predicted, &HashMap::new(), |_| None)?;
+    for view in &mut views {
+        if let Some(phase) = stored.phases.get(view.phase.index()) {
+            (view.name, view.code) = (phase.phase.clone(), phase.code.first().cloned());
+        }
+    }
+    Ok(views)
+}
+
+/// The study of a run that nobody counted.
+fn modelled(
     path: &Path,
     stored: &PhaseProfile,
     calibration: &Calibration,
@@ -48,12 +88,7 @@ pub(super) fn study(
     let failed = |error: powersleuth::Error| Failure::Run(format!("{}: {error}", path.display()));
     let model = TrafficModel::fit(calibration, setup.seed)?;
     let predicted = model.predict_stored(stored, &setup.frequencies).map_err(failed)?;
-    let mut views = Study::views(&predicted, &HashMap::new(), |_| None).map_err(failed)?;
-    for view in &mut views {
-        if let Some(phase) = stored.phases.get(view.phase.index()) {
-            (view.name, view.code) = (phase.phase.clone(), phase.code.first().cloned());
-        }
-    }
+    let views = views(stored, &predicted).map_err(failed)?;
     let mut notes = Vec::new();
     let modelled: usize = predicted.phases().iter().map(|phase| phase.intervals).sum();
     if modelled < stored.windows.len() {

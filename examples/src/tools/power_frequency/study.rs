@@ -10,6 +10,7 @@ use powersleuth::calibration::{MachineModel, Route};
 use powersleuth::{Error, Hertz};
 
 use super::judge::{self, Errors, Regret};
+use super::recorded::Counted;
 use crate::report::{letters, percent};
 
 /// Points of a Pareto front that are reported: so far apart in time.
@@ -44,6 +45,8 @@ pub struct Study {
     pub notes: Vec<String>,
     /// The run was stopped before its end.
     pub incomplete: bool,
+    /// What was counted, if it was.
+    pub counted: Option<Counted<PhaseId>>,
 }
 
 /// The models of a study, and how good they are known to be.
@@ -98,6 +101,15 @@ pub struct PhaseView {
 pub type CodeOf = HashMap<PhaseId, HashMap<u64, u64>>;
 
 impl Study {
+    /// Where the numbers come from, and what is true where that is known.
+    pub fn basis(&self) -> String {
+        if self.truth.is_none() {
+            return self.basis.clone();
+        }
+        let predicted = self.basis.trim_end_matches('.');
+        format!("{predicted}; the core really ran at them too, to tell what is true.")
+    }
+
     /// The phases of `predicted` in order, named, with the code in which they spend most instructions.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use super::choose::{Choice, MISSES, QUANTITIES, RESOURCE_STALLS, STALLS, Supply}
 use super::observe::Observed;
 use crate::machines::ooo::nehalem_points;
 use crate::report::{percent, quantity};
+use crate::tools::power_frequency::recorded::Counted;
 use crate::tools::power_frequency::study::{Study, Used};
 
 /// What is known of the machine besides its counters.
@@ -67,6 +68,7 @@ pub fn study(
     if let Some(model) = fitted {
         model.power.check_machine(&machine_name(files)?)?;
     }
+    let here = machine_name(files).unwrap_or_else(|_| "unknown".to_owned());
     let mut power = match fitted {
         Some(model) => model.power.clone(),
         None => example(files, &frequencies, &mut notes)?,
@@ -138,6 +140,7 @@ pub fn study(
         truth: None,
         notes,
         incomplete: run.incomplete,
+        counted: Some(Counted { machine: here, profile, time, power }),
     })
 }
 
