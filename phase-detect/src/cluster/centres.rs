@@ -8,9 +8,11 @@
 //! winner, which is compared with the threshold and reported, is recomputed from an exact `f64` copy, and so is the
 //! mean. If two centres are equally near within 1e-5, either may win.
 //!
-//! Programs stay in a phase: while they do, one distance is enough. Of a distance that obeys the triangle's inequality, a
-//! centre less than half as far from the window as from every other centre is the nearest. How far the centres are apart is
-//! measured now and then, and how far they have moved since is added up.
+//! Mostly one distance is enough. Windows of a phase have their largest entries in the same places, and the centre that was
+//! nearest to the last one with these is tried first. Of a distance that obeys the triangle's inequality, a centre less
+//! than half as far from the window as from every other centre is the nearest. How far the centres are apart is measured
+//! now and then, and how far any of them has moved since is bounded. Only a search needs the copies in `f32`, which are made
+//! anew then.
 
 use super::distance::{percentage, sum_over};
 
@@ -23,8 +25,15 @@ const STRETCH: usize = 16;
 /// How much a score may be off by rounding.
 const ROUNDING: f32 = 1e-5;
 
-/// Windows of a phase after which the distance of its centre from the others is measured anew.
-const REMEASURED: u64 = 64;
+/// Windows of a phase after which the distance of its centre from the others is measured, and at least that many, or a
+/// quarter more, until it is measured again.
+const MEASURED: u64 = 8;
+
+/// Windows for each centre in a stretch of the run for which one bound holds on how far any centre moves.
+const EPOCH: usize = 8;
+
+/// Places in which the centre of windows with certain largest entries is remembered.
+const KEYS: usize = 1024;
 
 /// How much sums of distances may be off by rounding, with room to spare.
 const CARE: f64 = 1e-6;
@@ -114,12 +123,25 @@ pub(crate) struct Centres {
     members: Vec<u64>,
     // the centre joined or replaced last; below members.len() if there are centres
     recent: usize,
-    // whether the window before joined that centre, too
+    // whether the window before joined that centre, too, and whether the last one was searched for
     stays: bool,
-    // how far all centres have moved, added up
-    moved: f64,
-    // one per centre: every other centre is farther away than this less `moved`
+    searched: bool,
+    // the centre that was nearest to the last window with a key; empty if there are no centres
+    likely: Vec<u32>,
+    // one per centre: whether its lane is out of date, and whether any is
+    stale: Vec<bool>,
+    any_stale: bool,
+    // one per centre: every other centre is farther away than this less `moved()`; 0 if that was never measured
     apart: Vec<f64>,
+    // one per centre: members with which it is measured next
+    due: Vec<u64>,
+    // one per centre that is measured: how far it has moved in this epoch
+    moves: Vec<f64>,
+    // the most of them, and that of each epoch before, added up
+    most: f64,
+    before: f64,
+    // windows that have joined in this epoch
+    joined: usize,
 }
 
 impl Centres {
@@ -148,11 +170,14 @@ impl Centres {
         if self.len() % LANES == 0 {
             self.lanes.resize(self.lanes.len() + self.entries * LANES, 0.0);
         }
+        self.likely.resize(KEYS, 0);
         self.exact.extend_from_slice(values);
         self.members.push(members);
         self.apart.push(0.0);
-        self.apart.fill(0.0); // the new one may be near to any
-        self.copy_to_lanes(self.len() - 1);
+        self.due.push(members.saturating_add(MEASURED));
+        self.moves.push(0.0);
+        self.stale.push(true);
+        self.any_stale = true;
     }
 
     /// Puts a new centre of one member where an old one was.
@@ -161,8 +186,20 @@ impl Centres {
         self.members[index] = 1;
         self.recent = index;
         self.stays = false;
-        self.apart.fill(0.0);
-        self.copy_to_lanes(index);
+        (self.apart[index], self.due[index]) = (0.0, 1 + MEASURED);
+        self.mark_stale(index);
+    }
+
+    /// Keeps the others' distances from all centres right after `index` was put where it is.
+    pub(crate) fn keep_apart<M: Metric>(&mut self, index: usize) {
+        let moved = self.moved_before();
+        // Of those that were never measured nothing is known.
+        for other in 0..self.len() {
+            if self.apart[other] > 0.0 && other != index {
+                let distance = M::exact(self.centre(index), self.centre(other));
+                self.apart[other] = self.apart[other].min(distance + moved);
+            }
+        }
     }
 
     /// Moves a centre to the mean of its members and this one, at `distance`.
@@ -174,28 +211,79 @@ impl Centres {
         for (centre, value) in self.exact[index * self.entries..][..self.entries].iter_mut().zip(values) {
             *centre += (value - *centre) * weight;
         }
-        self.copy_to_lanes(index);
+        if self.searched {
+            self.copy_to_lane(index);
+        } else {
+            self.mark_stale(index);
+        }
         if M::IS_METRIC {
-            self.moved += distance * weight;
-            let members = self.members[index];
-            if self.stays && (members % REMEASURED == 0 || members.is_power_of_two()) {
-                let centre = self.centre(index);
-                let others = (0..self.len()).filter(|&other| other != index);
-                let least = others.map(|other| M::exact(centre, self.centre(other))).fold(1.0, f64::min);
-                self.apart[index] = least + self.moved;
-            }
+            self.moved_by::<M>(index, distance * weight);
         }
     }
 
-    /// The distance to the centre joined last, if that must be the nearest.
-    #[inline]
-    fn stayed<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
-        let apart = self.apart.get(self.recent).filter(|_| M::IS_METRIC && self.stays)? - self.moved;
-        let distance = M::exact(values, self.centre(self.recent));
-        (2.0 * distance + CARE < apart).then_some((self.recent, distance))
+    /// A centre has moved so far.
+    fn moved_by<M: Metric>(&mut self, index: usize, distance: f64) {
+        if self.members[index] >= self.due[index] {
+            let centre = self.centre(index);
+            let others = (0..self.len()).filter(|&other| other != index);
+            let least = others.map(|other| M::exact(centre, self.centre(other))).fold(1.0, f64::min);
+            self.apart[index] = least + self.moved_before();
+            self.due[index] += MEASURED.max(self.members[index] / 4);
+        }
+        if self.apart[index] == 0.0 {
+            // New ones move far, and are few.
+            self.keep_apart::<M>(index);
+            return;
+        }
+        self.moves[index] += distance;
+        self.most = self.most.max(self.moves[index]);
+        self.joined += 1;
+        if self.joined >= EPOCH * self.len() {
+            self.before += std::mem::take(&mut self.most);
+            self.joined = 0;
+            self.moves.fill(0.0);
+        }
     }
 
-    fn copy_to_lanes(&mut self, index: usize) {
+    /// Twice as far as any centre has moved: two of them have come nearer to each other by no more.
+    fn moved(&self) -> f64 {
+        2.0 * (self.before + self.most)
+    }
+
+    /// The same until this epoch began. What is measured now is kept with this: a centre that has moved less than the one
+    /// that moved most may still catch up.
+    fn moved_before(&self) -> f64 {
+        2.0 * self.before
+    }
+
+    /// The distance to a centre, if it must be the nearest.
+    #[inline]
+    fn sure<M: Metric>(&self, values: &[f64], index: usize) -> Option<(usize, f64)> {
+        let apart = *self.apart.get(index)? - self.moved();
+        let distance = M::exact(values, self.centre(index));
+        (2.0 * distance + CARE < apart).then_some((index, distance))
+    }
+
+    /// The nearest centre, if it is one that is likely to be, and must be; else the key of the window.
+    #[inline]
+    fn foreseen<M: Metric>(&self, values: &[f64]) -> Result<(usize, f64), usize> {
+        if !M::IS_METRIC {
+            return Err(0);
+        }
+        if let Some(found) = self.stays.then(|| self.sure::<M>(values, self.recent)).flatten() {
+            return Ok(found);
+        }
+        let key = key(values);
+        let likely = self.likely.get(key).map(|&index| index as usize);
+        likely.and_then(|index| self.sure::<M>(values, index)).ok_or(key)
+    }
+
+    fn mark_stale(&mut self, index: usize) {
+        self.stale[index] = true;
+        self.any_stale = true;
+    }
+
+    fn copy_to_lane(&mut self, index: usize) {
         let block = &mut self.lanes[index / LANES * self.entries * LANES..][..self.entries * LANES];
         let centre = &self.exact[index * self.entries..][..self.entries];
         for (row, value) in block.chunks_exact_mut(LANES).zip(centre) {
@@ -203,11 +291,44 @@ impl Centres {
         }
     }
 
+    /// Brings the lanes up to date.
+    fn copy_to_lanes(&mut self) {
+        if std::mem::take(&mut self.any_stale) {
+            for index in 0..self.members.len() {
+                if std::mem::take(&mut self.stale[index]) {
+                    self.copy_to_lane(index);
+                }
+            }
+        }
+    }
+
     /// The nearest centre and its exact distance.
     pub(crate) fn nearest<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
-        if let Some(found) = self.stayed::<M>(values) {
+        if let Ok(found) = self.foreseen::<M>(values) {
             return Some(found);
         }
+        if self.any_stale {
+            let all = (0..self.len()).map(|index| (index, M::exact(values, self.centre(index))));
+            return all.min_by(|a, b| a.1.total_cmp(&b.1));
+        }
+        self.search::<M>(values)
+    }
+
+    /// The same, for a clusterer that learns.
+    pub(crate) fn find<M: Metric>(&mut self, values: &[f64]) -> Option<(usize, f64)> {
+        let foreseen = self.foreseen::<M>(values);
+        self.searched = foreseen.is_err();
+        let Err(key) = foreseen else { return foreseen.ok() };
+        self.copy_to_lanes();
+        let found = self.search::<M>(values);
+        if let (Some((index, _)), true) = (found, M::IS_METRIC) {
+            self.likely[key] = index as u32;
+        }
+        found
+    }
+
+    /// The nearest of all, by lanes that are up to date.
+    fn search<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
         let size = self.entries * LANES;
         let blocks = self.len().div_ceil(LANES);
         let first = self.recent / LANES;
@@ -225,6 +346,31 @@ impl Centres {
         }
         best.map(|index| (index, M::exact(values, self.centre(index))))
     }
+}
+
+/// Where the largest entries are: of the first half, and of the second.
+#[inline]
+fn key(values: &[f64]) -> usize {
+    let (front, back) = values.split_at(values.len() / 2);
+    (strongest(front) * 61 + strongest(back)) % KEYS
+}
+
+/// Where the largest of some numbers from 0 to 1 is.
+#[inline]
+fn strongest(values: &[f64]) -> usize {
+    // The place is in the last bits of the number itself, and the largest brings it along.
+    const PLACES: u64 = 0xFFFF;
+    let mut largest = [1.0_f64; 4];
+    for (place, chunk) in (0..).zip(values.chunks_exact(4)) {
+        for (largest, value) in largest.iter_mut().zip(chunk) {
+            let marked = f64::from_bits((value + 1.0).to_bits() & !PLACES | place);
+            *largest = if marked > *largest { marked } else { *largest };
+        }
+    }
+    let lanes = largest.iter().enumerate();
+    let (lane, most) =
+        lanes.fold((0, 0.0), |best, (lane, &most)| if most > best.1 { (lane, most) } else { best });
+    (most.to_bits() & PLACES) as usize * 4 + lane
 }
 
 /// The scores of a block, unless all stay below `beat`.

@@ -49,7 +49,7 @@ impl Table {
     ) -> Result<Classification, Error> {
         self.check_length(signature)?;
         let values = signature.values();
-        match self.centres.nearest::<M>(values) {
+        match self.centres.find::<M>(values) {
             Some((index, distance)) if distance <= threshold => {
                 self.centres.join::<M>(index, values, distance);
                 self.mark_used(index);
@@ -64,7 +64,7 @@ impl Table {
                 })
             }
             _ => {
-                let (phase, replaced) = self.found(values)?;
+                let (phase, replaced) = self.found::<M>(values)?;
                 Ok(Classification {
                     phase,
                     distance: 0.0,
@@ -102,7 +102,7 @@ impl Table {
         Err(Error::Length { expected: self.centres.entries(), got: signature.len() })
     }
 
-    fn found(&mut self, values: &[f64]) -> Result<(PhaseId, Option<PhaseId>), Error> {
+    fn found<M: Metric>(&mut self, values: &[f64]) -> Result<(PhaseId, Option<PhaseId>), Error> {
         if self.next == u32::MAX {
             return Err(Error::PhasesExhausted { limit: u32::MAX });
         }
@@ -114,11 +114,13 @@ impl Table {
         let full = Some(self.len()) == self.capacity;
         if let Some(index) = (0..self.len()).filter(|_| full).min_by_key(|&i| self.used[i]) {
             self.centres.replace(index, values);
+            self.centres.keep_apart::<M>(index);
             let replaced = std::mem::replace(&mut self.ids[index], phase);
             self.mark_used(index);
             return Ok((phase, Some(replaced)));
         }
         self.centres.push(values, 1);
+        self.centres.keep_apart::<M>(self.len());
         self.ids.push(phase);
         self.used.push(0);
         self.mark_used(self.len() - 1);
