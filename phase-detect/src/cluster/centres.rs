@@ -25,9 +25,11 @@ const STRETCH: usize = 16;
 /// How much a score may be off by rounding.
 const ROUNDING: f32 = 1e-5;
 
-/// Windows of a phase after which the distance of its centre from the others is measured, and at least that many, or a
-/// quarter more, until it is measured again.
+/// Windows of a phase after which the distance of its centre from the others is measured.
 const MEASURED: u64 = 8;
+
+/// Searches that a measurement must have spared, or the next one waits twice as long.
+const PAID: u64 = 16;
 
 /// Windows for each centre in a stretch of the run for which one bound holds on how far any centre moves.
 const EPOCH: usize = 8;
@@ -131,17 +133,34 @@ pub(crate) struct Centres {
     // one per centre: whether its lane is out of date, and whether any is
     stale: Vec<bool>,
     any_stale: bool,
-    // one per centre: every other centre is farther away than this less `moved()`; 0 if that was never measured
-    apart: Vec<f64>,
-    // one per centre: members with which it is measured next
-    due: Vec<u64>,
-    // one per centre that is measured: how far it has moved in this epoch
-    moves: Vec<f64>,
-    // the most of them, and that of each epoch before, added up
-    most: f64,
+    // one per centre
+    apart: Vec<Apart>,
+    // the two that centres have moved most in this epoch, and whose the first is; the sum of both, of each epoch before, added up
+    most: [f64; 2],
+    farthest: usize,
     before: f64,
     // windows that have joined in this epoch
     joined: usize,
+}
+
+/// How far a centre is from all others.
+#[derive(Clone, Copy, Debug)]
+struct Apart {
+    /// Each is farther away than this less what centres have moved; 0 if that is not known.
+    least: f64,
+    /// How far the centre has moved in this epoch.
+    moved: f64,
+    /// Members with which it is measured, if it is searched for then, and how many more the next time.
+    due: u64,
+    wait: u64,
+    /// Searches spared since it was measured.
+    spared: u64,
+}
+
+impl Apart {
+    const fn unknown(members: u64) -> Self {
+        Self { least: 0.0, moved: 0.0, due: members.saturating_add(MEASURED), wait: MEASURED, spared: PAID }
+    }
 }
 
 impl Centres {
@@ -173,9 +192,7 @@ impl Centres {
         self.likely.resize(KEYS, 0);
         self.exact.extend_from_slice(values);
         self.members.push(members);
-        self.apart.push(0.0);
-        self.due.push(members.saturating_add(MEASURED));
-        self.moves.push(0.0);
+        self.apart.push(Apart::unknown(members));
         self.stale.push(true);
         self.any_stale = true;
     }
@@ -186,18 +203,18 @@ impl Centres {
         self.members[index] = 1;
         self.recent = index;
         self.stays = false;
-        (self.apart[index], self.due[index]) = (0.0, 1 + MEASURED);
+        self.apart[index] = Apart::unknown(1);
         self.mark_stale(index);
     }
 
     /// Keeps the others' distances from all centres right after `index` was put where it is.
     pub(crate) fn keep_apart<M: Metric>(&mut self, index: usize) {
-        let moved = self.moved_before();
-        // Of those that were never measured nothing is known.
         for other in 0..self.len() {
-            if self.apart[other] > 0.0 && other != index {
+            if self.apart[other].least > self.before && other != index {
                 let distance = M::exact(self.centre(index), self.centre(other));
-                self.apart[other] = self.apart[other].min(distance + moved);
+                // Not `moved()`: one that has moved less in this epoch than others may still catch up with them.
+                let least = &mut self.apart[other].least;
+                *least = least.min(distance + self.before);
             }
         }
     }
@@ -223,59 +240,61 @@ impl Centres {
 
     /// A centre has moved so far.
     fn moved_by<M: Metric>(&mut self, index: usize, distance: f64) {
-        if self.members[index] >= self.due[index] {
-            let centre = self.centre(index);
-            let others = (0..self.len()).filter(|&other| other != index);
-            let least = others.map(|other| M::exact(centre, self.centre(other))).fold(1.0, f64::min);
-            self.apart[index] = least + self.moved_before();
-            self.due[index] += MEASURED.max(self.members[index] / 4);
-        }
-        if self.apart[index] == 0.0 {
+        let members = self.members[index];
+        if members < MEASURED {
             // New ones move far, and are few.
             self.keep_apart::<M>(index);
             return;
         }
-        self.moves[index] += distance;
-        self.most = self.most.max(self.moves[index]);
+        if self.searched && members >= self.apart[index].due {
+            let centre = self.centre(index);
+            let others = (0..self.len()).filter(|&other| other != index);
+            let least = others.map(|other| M::exact(centre, self.centre(other))).fold(1.0, f64::min);
+            let Apart { moved, wait, spared, .. } = self.apart[index];
+            let wait = if spared >= PAID { MEASURED } else { wait.saturating_mul(2) };
+            let (least, due) = (least + self.before, members.saturating_add(wait));
+            self.apart[index] = Apart { least, moved, due, wait, spared: 0 };
+        }
+        self.apart[index].moved += distance;
+        let (moved, [first, second]) = (self.apart[index].moved, self.most);
+        if index == self.farthest {
+            self.most[0] = moved;
+        } else if moved > first {
+            (self.most, self.farthest) = ([moved, first], index);
+        } else {
+            self.most[1] = second.max(moved);
+        }
         self.joined += 1;
         if self.joined >= EPOCH * self.len() {
-            self.before += std::mem::take(&mut self.most);
-            self.joined = 0;
-            self.moves.fill(0.0);
+            self.before += self.most[0] + self.most[1];
+            (self.most, self.joined) = ([0.0; 2], 0);
+            self.apart.iter_mut().for_each(|apart| apart.moved = 0.0);
         }
     }
 
-    /// Twice as far as any centre has moved: two of them have come nearer to each other by no more.
+    /// No two centres have come nearer to each other by more since the beginning.
     fn moved(&self) -> f64 {
-        2.0 * (self.before + self.most)
-    }
-
-    /// The same until this epoch began. What is measured now is kept with this: a centre that has moved less than the one
-    /// that moved most may still catch up.
-    fn moved_before(&self) -> f64 {
-        2.0 * self.before
-    }
-
-    /// The distance to a centre, if it must be the nearest.
-    #[inline]
-    fn sure<M: Metric>(&self, values: &[f64], index: usize) -> Option<(usize, f64)> {
-        let apart = *self.apart.get(index)? - self.moved();
-        let distance = M::exact(values, self.centre(index));
-        (2.0 * distance + CARE < apart).then_some((index, distance))
+        self.before + self.most[0] + self.most[1]
     }
 
     /// The nearest centre, if it is one that is likely to be, and must be; else the key of the window.
     #[inline]
     fn foreseen<M: Metric>(&self, values: &[f64]) -> Result<(usize, f64), usize> {
-        if !M::IS_METRIC {
+        if !M::IS_METRIC || self.len() == 0 {
             return Err(0);
         }
-        if let Some(found) = self.stays.then(|| self.sure::<M>(values, self.recent)).flatten() {
+        let moved = self.moved();
+        let if_nearest = |index: usize| {
+            let distance = M::exact(values, self.centre(index));
+            (2.0 * distance + CARE < self.apart[index].least - moved).then_some((index, distance))
+        };
+        if let Some(found) = self.stays.then(|| if_nearest(self.recent)).flatten() {
             return Ok(found);
         }
         let key = key(values);
-        let likely = self.likely.get(key).map(|&index| index as usize);
-        likely.and_then(|index| self.sure::<M>(values, index)).ok_or(key)
+        let likely = self.likely[key] as usize;
+        let other = !self.stays || likely != self.recent;
+        other.then(|| if_nearest(likely)).flatten().ok_or(key)
     }
 
     fn mark_stale(&mut self, index: usize) {
@@ -304,27 +323,32 @@ impl Centres {
 
     /// The nearest centre and its exact distance.
     pub(crate) fn nearest<M: Metric>(&self, values: &[f64]) -> Option<(usize, f64)> {
-        if let Ok(found) = self.foreseen::<M>(values) {
-            return Some(found);
+        match self.foreseen::<M>(values) {
+            Ok(found) => Some(found),
+            Err(_) if self.any_stale => {
+                let all = (0..self.len()).map(|index| (index, M::exact(values, self.centre(index))));
+                all.min_by(|a, b| a.1.total_cmp(&b.1))
+            }
+            Err(_) => self.search::<M>(values),
         }
-        if self.any_stale {
-            let all = (0..self.len()).map(|index| (index, M::exact(values, self.centre(index))));
-            return all.min_by(|a, b| a.1.total_cmp(&b.1));
-        }
-        self.search::<M>(values)
     }
 
     /// The same, for a clusterer that learns.
     pub(crate) fn find<M: Metric>(&mut self, values: &[f64]) -> Option<(usize, f64)> {
         let foreseen = self.foreseen::<M>(values);
         self.searched = foreseen.is_err();
-        let Err(key) = foreseen else { return foreseen.ok() };
-        self.copy_to_lanes();
-        let found = self.search::<M>(values);
-        if let (Some((index, _)), true) = (found, M::IS_METRIC) {
-            self.likely[key] = index as u32;
+        match foreseen {
+            Ok(found) => {
+                self.apart[found.0].spared += 1;
+                Some(found)
+            }
+            Err(key) => {
+                self.copy_to_lanes();
+                let found = self.search::<M>(values)?;
+                self.likely[key] = found.0 as u32;
+                Some(found)
+            }
         }
-        found
     }
 
     /// The nearest of all, by lanes that are up to date.

@@ -36,19 +36,21 @@ pub(crate) fn squared_euclidean(a: &[f64], b: &[f64]) -> f64 {
     sum_over(a, b, |x, y| (x - y) * (x - y))
 }
 
-/// `sum_i f(a_i, b_i)` in four partial sums: they do not wait for each other, and fill vector registers.
+/// `sum_i f(a_i, b_i)` in eight partial sums: they do not wait for each other, and fill vector registers.
 #[inline]
 pub(crate) fn sum_over(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
+    const LANES: usize = 8;
     let shared = a.len().min(b.len());
-    let (a, b) = (a[..shared].chunks_exact(4), b[..shared].chunks_exact(4));
+    let (a, b) = (a[..shared].chunks_exact(LANES), b[..shared].chunks_exact(LANES));
     let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| f(*x, *y)).sum();
-    let mut sums = [0.0; 4];
+    let mut sums = [0.0; LANES];
     for (x, y) in a.zip(b) {
-        for lane in 0..4 {
+        for lane in 0..LANES {
             sums[lane] += f(x[lane], y[lane]);
         }
     }
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+    let [p, q, r, s, t, u, v, w] = sums;
+    ((p + t) + (q + u)) + ((r + v) + (s + w)) + rest
 }
 
 /// `|x - y| / ((|x| + |y|) / 2)`, 0/0 = 0.
