@@ -203,7 +203,8 @@ impl Centres {
         self.members[index] = 1;
         self.recent = index;
         self.stays = false;
-        self.apart[index] = Apart::unknown(1);
+        // How far the old one moved is in the bound: the new one goes on from there.
+        self.apart[index] = Apart { moved: self.apart[index].moved, ..Apart::unknown(1) };
         self.mark_stale(index);
     }
 
@@ -436,4 +437,58 @@ fn largest(scores: &[f32; LANES]) -> f32 {
         width /= 2;
     }
     halves[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever happens to centres, each is as far from all others as is claimed.
+    #[test]
+    fn centres_are_as_far_apart_as_is_known() {
+        let mut state = 5_u64;
+        let mut below = move |limit: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % limit
+        };
+        let mut known = 0;
+        for round in 0..200 {
+            let mut centres = Centres::new(3);
+            let step = 1 + below(30);
+            let mut window = |step: usize, from: Option<&[f64]>| -> Vec<f64> {
+                let noise: Vec<f64> = (0..3).map(|_| below(100) as f64).collect();
+                let sum: f64 = noise.iter().sum::<f64>().max(1.0);
+                let share = from.map_or(1.0, |_| step as f64 / 100.0);
+                (0..3)
+                    .map(|at| share * noise[at] / sum + (1.0 - share) * from.map_or(0.0, |f| f[at]))
+                    .collect()
+            };
+            for time in 0..600 {
+                let founds = if centres.len() < 3 { 0 } else { time * 7919 % 53 };
+                if founds == 0 && centres.len() < 6 {
+                    centres.push(&window(step, None), 1);
+                    centres.keep_apart::<Share>(centres.len() - 1);
+                } else if founds == 0 {
+                    let index = (time / 53) % centres.len();
+                    centres.replace(index, &window(step, None));
+                    centres.keep_apart::<Share>(index);
+                }
+                // Most windows are of the same few centres, which drift.
+                let index = time / (1 + round % 40) % centres.len();
+                let joining = window(step, Some(centres.centre(index)));
+                let distance = Share::exact(&joining, centres.centre(index));
+                centres.searched = time % 3 == 0;
+                centres.apart[index].spared += 9;
+                centres.join::<Share>(index, &joining, distance);
+                for (one, apart) in centres.apart.iter().enumerate() {
+                    let claimed = apart.least - centres.moved();
+                    let others = (0..centres.len()).filter(|&other| other != one);
+                    let really = others.map(|other| Share::exact(centres.centre(one), centres.centre(other)));
+                    assert!(really.fold(1.0, f64::min) > claimed - 1e-9, "round {round}, time {time}, {one}");
+                    known += usize::from(claimed > 0.0);
+                }
+            }
+        }
+        assert!(known > 50_000, "{known}");
+    }
 }
