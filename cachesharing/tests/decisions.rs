@@ -44,9 +44,12 @@ fn the_matrix_holds_what_each_pair_does() {
             let slowdown = run.run(&[], Until::TargetEnds, |_| {}).slowdown();
             assert!((matrix.slowdown(i, j).unwrap().mean() / slowdown - 1.0).abs() < 1e-9);
             assert!((matrix.means()[i][j] / slowdown - 1.0).abs() < 1e-9);
+            let range = matrix.range(i, j).unwrap();
+            assert!((range.slowdown / slowdown - 1.0).abs() < 1e-9, "{range:?}");
+            assert!(range.low <= slowdown + 1e-9 && slowdown <= range.high + 1e-9, "{range:?}");
         }
     }
-    assert!(matrix.slowdown(4, 0).is_none() && matrix.slowdown(0, 4).is_none());
+    assert!(matrix.slowdown(4, 0).is_none() && matrix.range(0, 4).is_none());
     let best = matrix.best_pairing(Objective::Total);
     let worst = matrix.worst_pairing(Objective::Total);
     let pair = |i: usize, j: usize| matrix.means()[i][j] + matrix.means()[j][i];

@@ -171,6 +171,11 @@ fn a_schedule_is_the_cheapest_of_all_pairings() {
     let totals = [cost(0, 1) + cost(2, 3), cost(0, 2) + cost(1, 3), cost(0, 3) + cost(1, 2)];
     let least = totals.iter().copied().fold(f64::INFINITY, f64::min);
     let most = totals.iter().copied().fold(0.0, f64::max);
+    for (target, beside) in (0..4).flat_map(|target| (0..4).map(move |beside| (target, beside))) {
+        let of = |key: &str| number(&schedule[key][target][beside]);
+        assert!(of("low") <= of("mean_slowdowns") && of("mean_slowdowns") <= of("high"), "{schedule}");
+        assert!(schedule["flagged"][target][beside].is_boolean(), "{schedule}");
+    }
     assert!((number(&schedule["best_by_total"]["total"]) - least).abs() < 1e-9, "{schedule} {totals:?}");
     assert!((number(&schedule["worst_by_total"]["total"]) - most).abs() < 1e-9, "{schedule} {totals:?}");
     // The target of the whole prediction is the first beside all others, which cost it more than any one.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use crate::corun::{CoRun, Settings};
 use crate::error::Error;
-use crate::{Offsets, Program, SharedCache, SharingModel, SlowdownDistribution, variability};
+use crate::{Offsets, Program, SharedCache, SharingModel, Slowdown, SlowdownDistribution, variability};
 
 /// The slowdown of each program of a set beside each other one and beside a copy of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,7 @@ use crate::{Offsets, Program, SharedCache, SharingModel, SlowdownDistribution, v
 pub struct CoSchedule {
     names: Vec<String>,
     slowdowns: Vec<SlowdownDistribution>, // rows of targets
+    ranges: Vec<Slowdown>,                // likewise
 }
 
 /// A matrix as it is read: not yet known to be square.
@@ -22,19 +23,24 @@ pub struct CoSchedule {
 struct Saved {
     names: Vec<String>,
     slowdowns: Vec<SlowdownDistribution>,
+    ranges: Vec<Slowdown>,
 }
 
 #[cfg(feature = "serde")]
 impl TryFrom<Saved> for CoSchedule {
     type Error = Error;
 
-    fn try_from(Saved { names, slowdowns }: Saved) -> Result<Self, Error> {
+    fn try_from(Saved { names, slowdowns, ranges }: Saved) -> Result<Self, Error> {
         let count = slowdowns.len();
         if count == 0 || names.len().checked_pow(2) != Some(count) {
             let remedy = "one for each of at least one program beside each";
             return Err(Error::Count { what: "slowdowns of a co-schedule", count, remedy });
         }
-        Ok(Self { names, slowdowns })
+        if ranges.len() != count {
+            let (count, remedy) = (ranges.len(), "one for each slowdown");
+            return Err(Error::Count { what: "ranges of a co-schedule", count, remedy });
+        }
+        Ok(Self { names, slowdowns, ranges })
     }
 }
 
@@ -60,14 +66,16 @@ where
     if programs.is_empty() {
         return Err(Error::Count { what: "programs", count: 0, remedy: "at least one" });
     }
-    let mut slowdowns = Vec::with_capacity(programs.len().pow(2));
+    let (mut slowdowns, mut ranges) = (Vec::new(), Vec::new());
     for target in programs {
         for interferer in programs {
             let run = CoRun::new(cache, &[target, interferer], model, settings)?;
-            slowdowns.push(variability(&run, offsets, threads)?.distribution);
+            let found = variability(&run, offsets, threads)?;
+            ranges.push(found.range());
+            slowdowns.push(found.distribution);
         }
     }
-    Ok(CoSchedule { names: programs.iter().map(|p| p.name().to_owned()).collect(), slowdowns })
+    Ok(CoSchedule { names: programs.iter().map(|p| p.name().to_owned()).collect(), slowdowns, ranges })
 }
 
 impl CoSchedule {
@@ -80,12 +88,19 @@ impl CoSchedule {
     /// Slowdowns of program `target` beside program `interferer`; `None` if there are no such programs.
     #[must_use]
     pub fn slowdown(&self, target: usize, interferer: usize) -> Option<&SlowdownDistribution> {
+        self.slowdowns.get(self.place(target, interferer)?)
+    }
+
+    /// Mean slowdown of program `target` beside program `interferer`, with its range: see [`Slowdown`]; `None` if there are no
+    /// such programs.
+    #[must_use]
+    pub fn range(&self, target: usize, interferer: usize) -> Option<&Slowdown> {
+        self.ranges.get(self.place(target, interferer)?)
+    }
+
+    fn place(&self, target: usize, interferer: usize) -> Option<usize> {
         let count = self.names.len();
-        if target < count && interferer < count {
-            self.slowdowns.get(target * count + interferer)
-        } else {
-            None
-        }
+        (target < count && interferer < count).then_some(target * count + interferer)
     }
 
     /// Mean slowdowns, a row for each target.

@@ -1,6 +1,6 @@
 //! Who should run beside whom: every program beside every other, and the pairing that costs least.
 
-use cachesharing::{CoSchedule, Objective, Pairing, co_schedule};
+use cachesharing::{CoSchedule, Objective, Pairing, Slowdown, co_schedule};
 use serde_json::{Value, json};
 
 use super::predict::{Question, sharing_model};
@@ -16,23 +16,47 @@ pub(super) fn of(question: &Question<'_>) -> Result<CoSchedule, Failure> {
         .map_err(Failure::run)
 }
 
-/// As JSON: mean slowdowns, a row for each target, and pairings.
+/// As JSON: mean slowdowns with their ranges, a row for each target, and pairings.
 pub(super) fn object(schedule: &CoSchedule) -> Value {
+    let programs = 0..schedule.names().len();
+    let of = |part: fn(&Slowdown) -> Value| -> Value {
+        let row =
+            |target| programs.clone().filter_map(|beside| schedule.range(target, beside).map(part)).collect();
+        programs.clone().map(row).collect::<Vec<Value>>().into()
+    };
     json!({
         "names": schedule.names(),
         "mean_slowdowns": schedule.means(),
+        "low": of(|range| range.low.into()),
+        "high": of(|range| range.high.into()),
+        "flagged": of(|range| range.flagged.into()),
         "best_by_total": schedule.best_pairing(Objective::Total),
         "best_by_worst": schedule.best_pairing(Objective::Worst),
         "worst_by_total": schedule.worst_pairing(Objective::Total),
     })
 }
 
+/// What marks slowdowns that are not sure.
+pub(super) const UNSURE: &str = "*";
+
+/// Whether any of the slowdowns is not sure.
+pub(super) fn is_unsure(schedule: &CoSchedule) -> bool {
+    let programs = 0..schedule.names().len();
+    programs.clone().any(|target| programs.clone().any(|beside| flagged(schedule, target, beside)))
+}
+
+fn flagged(schedule: &CoSchedule, target: usize, beside: usize) -> bool {
+    schedule.range(target, beside).is_some_and(|range| range.flagged)
+}
+
 /// As a table: targets down, interferers across.
 pub(super) fn table(schedule: &CoSchedule) -> Vec<Vec<String>> {
     let names = schedule.names();
     let mut rows = vec![["slower by, beside".to_owned()].into_iter().chain(names.iter().cloned()).collect()];
-    for (name, means) in names.iter().zip(schedule.means()) {
-        rows.push([name.clone()].into_iter().chain(means.into_iter().map(slower)).collect());
+    for (target, (name, means)) in names.iter().zip(schedule.means()).enumerate() {
+        let mark = |beside| if flagged(schedule, target, beside) { UNSURE } else { "" };
+        let means = means.into_iter().enumerate().map(|(beside, mean)| slower(mean) + mark(beside));
+        rows.push([name.clone()].into_iter().chain(means).collect());
     }
     rows
 }
@@ -43,10 +67,12 @@ pub(super) fn pairings(schedule: &CoSchedule) -> Vec<String> {
         let name = |i: usize| schedule.names().get(i).map_or("", String::as_str);
         let pairs: Vec<String> =
             pairing.pairs.iter().map(|&(a, b)| format!("{} with {}", name(a), name(b))).collect();
+        let unsure = pairing.pairs.iter().any(|&(a, b)| flagged(schedule, a, b) || flagged(schedule, b, a));
+        let mark = if unsure { UNSURE } else { "" };
         let alone = pairing.alone.map_or(String::new(), |i| format!(", {} alone", name(i)));
         let mean = pairing.total / schedule.names().len() as f64;
         let (mean, worst) = (slower(mean), slower(pairing.worst));
-        format!("{what}: {}{alone}: {mean} slower on average, {worst} at worst", pairs.join(", "))
+        format!("{what}: {}{alone}: {mean} slower on average, {worst} at worst{mark}", pairs.join(", "))
     };
     vec![
         line("Best pairing", &schedule.best_pairing(Objective::Total)),

@@ -93,6 +93,13 @@ pub(super) fn write(
         for line in schedule::pairings(schedule) {
             writeln!(out, "{line}")?;
         }
+        if schedule::is_unsure(schedule) {
+            writeln!(
+                out,
+                "{} depends on which program ran first, or on a little more or less of the cache",
+                schedule::UNSURE
+            )?;
+        }
     }
     if let Some(divided) = &found.ways {
         let names: Vec<&str> = found.programs.iter().map(cachesharing::Program::name).collect();
