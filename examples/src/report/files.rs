@@ -257,6 +257,15 @@ pub fn guided_profile(
     stored
 }
 
+/// Windows and instructions of each phase, from the windows of the profile.
+pub fn sum_windows(profile: &mut PhaseProfile) {
+    for phase in &mut profile.phases {
+        let windows = profile.windows.iter().filter(|window| window.phase == phase.phase);
+        phase.windows = windows.clone().count() as u64;
+        phase.instructions = windows.map(|window| window.instructions).sum();
+    }
+}
+
 /// What is known of a phase but for its code.
 fn stored_phase(name: String, record: &PhaseRecord) -> ProfiledPhase {
     let mut phase = ProfiledPhase::new(name, record.profile.clone());

@@ -13,8 +13,8 @@ mod units;
 
 pub use document::write_document;
 pub use files::{
-    StoredCurves, StoredPoint, guided_profile, present, stored_profile, write_csv, write_miss_ratios,
-    write_profile, write_windows,
+    StoredCurves, StoredPoint, guided_profile, present, stored_profile, sum_windows, write_csv,
+    write_miss_ratios, write_profile, write_windows,
 };
 pub use grid::{Cell, Table, named, tiles};
 pub use heatmap::HeatMap;

@@ -104,7 +104,8 @@ pub(super) fn check_capacity(capacity: Option<usize>) -> Result<(), Error> {
 /// either may be taken for the nearest. All signatures must have the length of the first.
 ///
 /// # Cost
-/// Proportional to phases times entries; nothing is allocated unless a phase is founded.
+/// At most proportional to phases times entries, where phases are apart mostly one distance; nothing is allocated unless a
+/// phase is founded.
 ///
 /// # References
 /// Sembrant, Eklöv, Hagersten, *Efficient Software-based Online Phase Classification*, IISWC 2011, I.5; transition

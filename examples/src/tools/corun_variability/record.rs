@@ -26,7 +26,7 @@ use crate::machines::host::processor;
 use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
-use crate::report::{count, guided_profile, letters, rank};
+use crate::report::{count, guided_profile, letters, rank, sum_windows};
 use crate::target::{SAMPLED_GAP, Target, command_name};
 use crate::tools::phase_guided_cache;
 
@@ -422,33 +422,29 @@ fn profile(run: &Run) -> Result<PhaseProfile, Failure> {
     (profile.machine, profile.incomplete) = (run.processor.clone(), run.incomplete);
     // Work of another kind has its unit in the section of the curves.
     let counted = program.units().work == "instruction";
-    let windows: Vec<(f64, usize, f64)> =
-        program.windows().map(|(work, phase, curve)| (work, phase, work * curve.mix())).collect();
-    for (number, (phase, curve)) in program.phases().iter().enumerate() {
+    for (phase, curve) in program.phases() {
         let reuse = run.reuse.get(phase).cloned().unwrap_or_else(|| ReuseProfile::new(line_size));
         let mut stored = ProfiledPhase::new(letters(*phase as usize), reuse);
-        let members = windows.iter().filter(|window| window.1 == number);
-        stored.windows = members.clone().count() as u64;
-        stored.profiled = if stored.profile.is_empty() { 0 } else { stored.windows };
-        if counted {
-            stored.instructions = members.map(|window| window.0.round() as u64).sum();
-            stored.accesses_per_instruction = Some(curve.mix());
-        }
+        stored.accesses_per_instruction = counted.then(|| curve.mix());
         let code = run.code.get(phase).cloned().unwrap_or_default();
         (stored.hottest_code, stored.distinct_code) = (code.hottest, code.distinct);
         profile.phases.push(stored);
     }
-    profile.windows = windows
-        .iter()
+    profile.windows = program
+        .windows()
         .zip(0..)
-        .map(|(&(work, phase, accesses), window)| ProfiledWindow {
+        .map(|((work, phase, curve), window)| ProfiledWindow {
             window,
             thread: 0,
             instructions: if counted { work.round() as u64 } else { 0 },
-            accesses: counted.then(|| accesses.round() as u64),
+            accesses: counted.then(|| (work * curve.mix()).round() as u64),
             phase: letters(program.phases()[phase].0 as usize),
         })
         .collect();
+    sum_windows(&mut profile);
+    for phase in profile.phases.iter_mut().filter(|phase| !phase.profile.is_empty()) {
+        phase.profiled = phase.windows;
+    }
     let mut curves = ProgramFile::from_program(program)?;
     curves.cache_bytes = run.machine.cache_bytes();
     let (machine, remarks) = (run.machine.clone(), run.remarks.clone());

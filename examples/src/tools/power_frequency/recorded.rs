@@ -16,6 +16,7 @@ use super::args::as_written;
 use super::stored::views;
 use super::study::{Study, Used};
 use crate::cli::Failure;
+use crate::report::sum_windows;
 
 /// Section with the counts.
 const COUNTERS: &str = "counters";
@@ -83,13 +84,11 @@ pub fn profile(study: &Study, processor: Option<String>) -> Result<Option<PhaseP
         .collect();
     for view in &study.views {
         let mut phase = ProfiledPhase::new(view.name.clone(), ReuseProfile::new(LineSize::B64));
-        let windows = || stored.windows.iter().filter(|window| window.phase == view.name);
-        (phase.windows, phase.instructions) =
-            (windows().count() as u64, windows().map(|window| window.instructions).sum());
         phase.hottest_code = view.code.as_ref().map(|(code, _)| code.clone());
         phase.code = view.code.iter().cloned().collect();
         stored.phases.push(phase);
     }
+    sum_windows(&mut stored);
     let section = Section {
         source: study.source.to_owned(),
         basis: study.basis.clone(),

@@ -65,10 +65,14 @@ pub fn study(
     let clock = median(&observed.clocks).ok_or(Error::Empty { what: "intervals" })?;
     let frequencies = frequencies(machine, files, clock, &mut notes);
     let fitted = machine.power.as_ref();
-    if let Some(model) = fitted {
-        model.power.check_machine(&machine_name(files)?)?;
-    }
-    let here = machine_name(files).unwrap_or_else(|_| "unknown".to_owned());
+    let here = match fitted {
+        Some(model) => {
+            let here = machine_name(files)?;
+            model.power.check_machine(&here)?;
+            here
+        }
+        None => machine_name(files).unwrap_or_else(|_| "unknown".to_owned()),
+    };
     let mut power = match fitted {
         Some(model) => model.power.clone(),
         None => example(files, &frequencies, &mut notes)?,
