@@ -26,4 +26,4 @@ pub use processes::{ProcessRow, process_table};
 pub use subject::{DistinctView, PhaseView, Subject};
 pub(crate) use subject::{letters, named_code, rank, transitions_of};
 pub use table::{PhaseTable, Row, phase_table, phase_table_notes, rows_of, summary};
-pub use units::{bytes, count, percent, quantity};
+pub use units::{bytes, count, percent, plural, quantity};

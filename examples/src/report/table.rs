@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phase_detect::PhaseId;
 use phase_detect::metrics::{distinct_code, families};
 
-use super::{Cell, DistinctView, PhaseView, Subject, Table, bytes, count, percent};
+use super::{Cell, DistinctView, PhaseView, Subject, Table, bytes, count, percent, plural};
 use crate::guided::PhaseCurve;
 use crate::target::Scope;
 
@@ -13,22 +13,21 @@ use crate::target::Scope;
 pub fn summary(subject: &Subject<'_>) -> String {
     let run = subject.run;
     let (right, predicted) = run.predictions;
-    let threads = match run.threads() {
-        _ if subject.scope == Scope::Shared => "all threads together".to_owned(),
-        1 => "1 thread".to_owned(),
-        several => format!("{several} threads"),
+    let threads = match subject.scope {
+        Scope::Shared => "all threads together".to_owned(),
+        Scope::Private => plural(run.threads(), "thread", "threads"),
     };
     let mut text = format!(
-        "{}{}\n{} instructions and {} memory accesses in {} windows of {}; {} phases.\n\
-         {} windows profiled ({}), {} samples",
+        "{}{}\n{} instructions and {} memory accesses in {} of {}; {}.\n\
+         {} profiled ({}), {} samples",
         subject.program,
         if run.incomplete { "  (incomplete: observed in part)" } else { "" },
         count(run.instructions()),
         count(run.accesses()),
-        run.windows.len(),
+        plural(run.windows.len(), "window", "windows"),
         threads,
-        subject.settled().len(),
-        run.profiled(),
+        plural(subject.settled().len(), "phase", "phases"),
+        plural(run.profiled(), "window", "windows"),
         percent(run.profiled() as f64 / run.windows.len().max(1) as f64),
         count(run.phases.iter().map(|p| p.profile.samples()).sum()),
     );
@@ -190,10 +189,6 @@ pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     average.push("".into());
     folded.shown.rows.push(average);
     folded
-}
-
-fn plural(count: usize, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 /// What the reader of the table must know, in which a phase may be `starred`.

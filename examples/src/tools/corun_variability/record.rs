@@ -26,7 +26,7 @@ use crate::machines::host::processor;
 use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
-use crate::report::{count, guided_profile, letters, rank, sum_windows};
+use crate::report::{count, guided_profile, letters, plural, rank, sum_windows};
 use crate::target::{SAMPLED_GAP, Target, command_name};
 use crate::tools::phase_guided_cache;
 
@@ -134,7 +134,8 @@ pub(super) fn record(
         let unit = &run.program.units().work;
         let lines = run.remarks.iter().fold(String::new(), |lines, remark| lines + "note: " + remark + "\n");
         let path = args.output.display();
-        write!(messages, "{name}: {windows} windows in {phases} phases, {work} {unit}s, in {path}\n{lines}")
+        let (windows, phases) = (plural(windows, "window", "windows"), plural(phases, "phase", "phases"));
+        write!(messages, "{name}: {windows} in {phases}, {work} {unit}s, in {path}\n{lines}")
     };
     crate::cli::unless_closed(said)?;
     Ok(status)

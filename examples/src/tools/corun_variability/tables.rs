@@ -9,7 +9,7 @@ use super::object::QUANTILES;
 use super::{Findings, Truth, certainty, schedule, ways};
 use crate::cli::ByName;
 use crate::output::OutputDir;
-use crate::report::{Table, bytes, letters, percent};
+use crate::report::{Table, bytes, letters, percent, plural};
 
 /// Culprits that are listed.
 const CULPRITS: usize = 5;
@@ -29,8 +29,9 @@ pub(super) fn write(
         writeln!(out, "note: {note}")?;
     }
     for program in &found.programs {
-        let (name, windows, phases) = (program.name(), program.window_count(), program.phases().len());
-        writeln!(out, "  {name}: {windows} windows in {phases} phases")?;
+        let windows = plural(program.window_count(), "window", "windows");
+        let phases = plural(program.phases().len(), "phase", "phases");
+        writeln!(out, "  {}: {windows} in {phases}", program.name())?;
     }
     writeln!(out)?;
     write!(out, "{}", Table::from(distributions(args, found)).text())?;
