@@ -75,12 +75,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (model, offsets) = (EvictionAge::followed(), Offsets::random(20, 1));
     let table = co_schedule(cache, &list, &model, Settings::default(), &offsets, NonZeroUsize::MIN)?;
 
-    println!("times as slow as alone, beside {}", table.names().join(", "));
-    for (name, row) in table.names().iter().zip(table.means()) {
-        println!(
-            "{name:>12}: {}",
-            row.iter().map(|mean| format!("{mean:.2}")).collect::<Vec<_>>().join("  ")
-        );
+    println!("times as slow as alone, beside {}; * is unsure", table.names().join(", "));
+    for (target, name) in table.names().iter().enumerate() {
+        let ranges = (0..list.len()).filter_map(|beside| table.range(target, beside));
+        let cells = ranges.map(|r| format!("{:.2}{}", r.slowdown, if r.flagged { "*" } else { " " }));
+        println!("{name:>12}: {}", cells.collect::<Vec<_>>().join("  "));
     }
     let (best, worst) = (table.best_pairing(Objective::Total), table.worst_pairing(Objective::Total));
     for (what, pairing) in [("best", best), ("careless", worst)] {

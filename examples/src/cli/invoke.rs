@@ -88,9 +88,8 @@ pub fn invoke<A: CommandLine, I: IntoIterator<Item: Into<OsString> + Clone>>(
     let result = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
         Ok(args) => route(&args, out, messages, pipeline),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            // If nobody reads it, nobody misses it.
-            let _ = write!(out, "{}", error.render());
-            return 0;
+            let written = write!(out, "{}", error.render()).and_then(|()| out.flush());
+            unless_closed(written).map(|()| 0)
         }
         Err(error) => Err(Failure::Usage(one_line(&error.render().to_string()))),
     };
@@ -306,6 +305,16 @@ mod tests {
         assert!(
             messages.contains("/dev/full: No space left on device") && messages.contains("printed above")
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn help_that_cannot_be_written_is_a_failure() {
+        let mut full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut messages = Vec::new();
+        let status = invoke::<Args, _>(["demo", "--help"], &mut full, &mut messages, |_, _, _| Ok(0));
+        let messages = String::from_utf8(messages).unwrap();
+        assert!(status == 1 && messages.contains("No space left on device"), "{status}: {messages}");
     }
 
     #[test]

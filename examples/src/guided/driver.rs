@@ -205,9 +205,7 @@ impl PhaseGuide {
         }
         self.owners.insert(window.index, own);
         record.instructions += window.instructions;
-        for &(address, weight) in window.code.iter().chain(&window.repeated) {
-            *record.code.entry(address).or_default() += weight;
-        }
+        record.code.extend(window.code.iter().chain(&window.repeated).map(|&(block, n)| (block, n as f64)));
         let repeated = window.repeated_accesses();
         if let reuse_sampler::AccessCount::Measured(accesses) = window.accesses {
             record.counted.0 += accesses;

@@ -1,8 +1,9 @@
 //! What a phase-guided run has gathered.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use phase_detect::PhaseId;
+use phase_detect::metrics::CodeTotals;
 use reuse_sampler::{AccessCount, LineSize, ReuseProfile, ThreadId, WindowIndex};
 
 use super::Batches;
@@ -61,7 +62,7 @@ pub struct PhaseRecord {
     /// Of the accesses counted, those of repeated string instructions.
     pub repeated: u64,
     /// Instructions by block; accesses of a block that is a repeated string instruction.
-    pub code: HashMap<u64, u64>,
+    pub code: CodeTotals<u64>,
     /// The nearest other phase by signature that was profiled: it stands in where this one never was.
     pub nearest: Option<PhaseId>,
 }
@@ -78,7 +79,7 @@ impl PhaseRecord {
             beginning: Beginning { windows: 0, weight: 0.0, batches: Batches::new(empty.clone()) },
             counted: (0, 0),
             repeated: 0,
-            code: HashMap::new(),
+            code: CodeTotals::default(),
             nearest: None,
         }
     }
@@ -100,10 +101,7 @@ impl PhaseRecord {
 
     /// The block in which most instructions of the phase are executed, with its share of them.
     pub fn hottest_block(&self) -> Option<(u64, f64)> {
-        let total: u64 = self.code.values().sum();
-        let (&address, &most) =
-            self.code.iter().max_by_key(|&(&address, &n)| (n, std::cmp::Reverse(address)))?;
-        (total > 0).then(|| (address, most as f64 / total as f64))
+        self.code.hottest()
     }
 
     /// Share of its windows that were profiled, without those at the beginning of the run.

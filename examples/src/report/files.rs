@@ -240,14 +240,12 @@ pub fn guided_profile(
 ) -> PhaseProfile {
     let mut stored = PhaseProfile::new(program, run.line_size);
     stored.incomplete = run.incomplete;
-    let blocks = |record: &PhaseRecord| record.code.iter().map(|(&block, &n)| (block, n as f64)).collect();
-    let code: Vec<(PhaseId, Vec<_>)> =
-        run.phases.iter().map(|record| (record.phase, blocks(record))).collect();
+    let code: Vec<_> = run.phases.iter().map(|record| (record.phase, record.code.blocks())).collect();
     let distinct = distinct_code(&code, 1);
     for (record, (_, code)) in run.phases.iter().zip(code) {
         let mut phase = stored_phase(label(record.phase), record);
         phase.hottest_code = record.hottest_block().and_then(|(block, _)| locate(block));
-        phase.code = named_code(code.into_iter(), &mut locate);
+        phase.code = named_code(code, &mut locate);
         let apart = distinct.get(&record.phase).and_then(|codes| codes.first());
         phase.distinct_code = apart.and_then(|code| locate(code.block));
         phase.borrows_from = record.stand_in().map(&label);

@@ -118,14 +118,12 @@ impl<'a> Subject<'a> {
                 .then(a.phase.cmp(&b.phase))
         });
         let name_of = |phase: PhaseId| order.iter().position(|p| p.phase == phase).map(letters);
-        let blocks = |record: &&PhaseRecord| {
-            (record.phase, record.code.iter().map(|(&block, &n)| (block, n as f64)).collect::<Vec<_>>())
-        };
+        let blocks = |record: &&PhaseRecord| (record.phase, record.code.blocks());
         // Transitions hold other phases' code: nothing is set apart from them.
         let settled: Vec<_> = order.iter().filter(|p| !transitions.contains_key(&p.phase)).collect();
         let distinct = distinct_code(&settled.iter().copied().map(blocks).collect::<Vec<_>>(), 1);
         let windows: Vec<_> = settled.iter().map(|record| (record.phase, record.windows)).collect();
-        let code = |at: usize| blocks(settled[at]).1.into_iter();
+        let code = |at: usize| settled[at].code.blocks();
         let rows = rows_of(&windows, &run.centres, code, &mut locate);
         let phases = order
             .iter()
@@ -174,8 +172,7 @@ impl<'a> Subject<'a> {
     /// Names the code of each phase.
     pub fn name_code(&mut self, mut locate: impl FnMut(u64) -> Option<String>) {
         for view in &mut self.phases {
-            let blocks = view.record.code.iter().map(|(&block, &n)| (block, n as f64));
-            view.code = named_code(blocks, &mut locate);
+            view.code = named_code(view.record.code.blocks(), &mut locate);
         }
     }
 
@@ -223,10 +220,9 @@ impl<'a> Subject<'a> {
 
 /// The code of a phase by name, with its share of the instructions in all `blocks`: that of the 16 in which most are.
 pub(crate) fn named_code(
-    blocks: impl Iterator<Item = (u64, f64)>,
+    mut blocks: Vec<(u64, f64)>,
     mut locate: impl FnMut(u64) -> Option<String>,
 ) -> Vec<(String, f64)> {
-    let mut blocks: Vec<(u64, f64)> = blocks.collect();
     let total = blocks.iter().map(|&(_, n)| n).sum::<f64>().max(1.0);
     blocks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut code: Vec<(String, f64)> = Vec::new();

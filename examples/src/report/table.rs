@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phase_detect::PhaseId;
-use phase_detect::metrics::{distinct_code, families};
+use phase_detect::metrics::{CodeTotals, distinct_code, families};
 
 use super::{Cell, DistinctView, PhaseView, Subject, Table, bytes, count, percent, plural};
 use crate::guided::PhaseCurve;
@@ -63,10 +63,10 @@ impl Row {
 
 /// The rows for these phases, given with their windows: one each, the first ones first, or several in a row if their code is
 /// similar, where ten phases do not hold nine tenths of the windows. `blocks` gives the code of a phase, by its position.
-pub fn rows_of<I: Iterator<Item = (u64, f64)>>(
+pub fn rows_of(
     phases: &[(PhaseId, u64)],
     centres: &BTreeMap<PhaseId, Vec<f64>>,
-    blocks: impl Fn(usize) -> I,
+    blocks: impl Fn(usize) -> Vec<(u64, f64)>,
     mut locate: impl FnMut(u64) -> Option<String>,
 ) -> Vec<Row> {
     let windows: Vec<(usize, f64)> = phases.iter().map(|phase| phase.1 as f64).enumerate().collect();
@@ -77,11 +77,9 @@ pub fn rows_of<I: Iterator<Item = (u64, f64)>>(
         return (0..phases.len()).map(|at| Row { phases: vec![at], distinct: None }).collect();
     }
     let code = |family: &Vec<usize>| {
-        let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
-        for (block, weight) in family.iter().flat_map(|&at| blocks(at)) {
-            *sums.entry(block).or_default() += weight;
-        }
-        sums.into_iter().collect()
+        let mut sums = CodeTotals::default();
+        sums.extend(family.iter().flat_map(|&at| blocks(at)));
+        sums.blocks()
     };
     let distinct = distinct_code(&grouped.iter().map(code).enumerate().collect::<Vec<_>>(), 1);
     let row = |(at, phases): (usize, Vec<usize>)| {
@@ -282,7 +280,7 @@ mod tests {
         let phases: Vec<(PhaseId, u64)> = (0..30).map(|at| (PhaseId::new(at), 100 - u64::from(at))).collect();
         let centre = |at: u32| vec![f64::from(at % 3) + f64::from(at) * 0.001, 1.0];
         let centres = (0..30).map(|at| (PhaseId::new(at), centre(at))).collect();
-        let blocks = |at: usize| [(at as u64 % 3, 3.0), (7, 1.0)].into_iter();
+        let blocks = |at: usize| vec![(at as u64 % 3, 3.0), (7, 1.0)];
         let rows = rows_of(&phases, &centres, blocks, |block| Some(format!("f{block}")));
         let of_one_kind = |row: &Row| row.phases.iter().all(|at| at % 3 == row.phases[0] % 3);
         assert!(rows.iter().all(of_one_kind), "{rows:?}");

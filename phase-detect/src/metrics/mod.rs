@@ -19,6 +19,7 @@ mod groups;
 mod prediction;
 mod similarity;
 mod stab;
+mod totals;
 mod transition;
 mod variation;
 
@@ -32,6 +33,7 @@ pub use groups::{PhaseStatistics, statistics};
 pub use prediction::{PredictionScore, score_predictor};
 pub use similarity::SimilarityMatrix;
 pub use stab::{Stab, baseline_windows};
+pub use totals::CodeTotals;
 pub use transition::{Transition, TransitionConfig, transitions};
 pub use variation::{
     corrected_variation, per_phase_error, per_phase_variation, stability, weighted_standard_deviation,

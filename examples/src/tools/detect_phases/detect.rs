@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phase_detect::metrics::{PredictionScore, Transition};
+use phase_detect::metrics::{CodeTotals, PredictionScore, Transition};
 use phase_detect::online::{Histories, PrivateHistories};
 use phase_detect::predict::{AnyPredictor, ScoredPredictors};
 use phase_detect::simpoint::{BlockVector, SimPointConfig};
@@ -65,25 +65,13 @@ pub struct Phase {
     /// Sum of its windows' frequency signatures; empty where they are raw.
     sum: Vec<f64>,
     /// Executions times instructions of each block, where the input has blocks.
-    blocks: BTreeMap<u64, f64>,
+    pub blocks: CodeTotals<u64>,
 }
 
 impl Phase {
-    /// Its blocks, with the instructions executed in each.
-    pub fn blocks(&self) -> impl Iterator<Item = (u64, f64)> {
-        self.blocks.iter().map(|(&block, &instructions)| (block, instructions))
-    }
-
     /// Memory accesses per instruction, if any window counted both.
     pub fn mix(&self) -> Option<f64> {
         (self.counted.1 > 0).then(|| self.counted.0 as f64 / self.counted.1 as f64)
-    }
-
-    /// The block that most of its instructions are in, with its share of them.
-    pub fn hottest_block(&self) -> Option<(u64, f64)> {
-        let total: f64 = self.blocks.values().sum();
-        let (&block, &count) = self.blocks.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        Some((block, count / total))
     }
 }
 
@@ -318,9 +306,7 @@ impl Detection {
             known.sum.resize(signature.len(), 0.0);
             known.sum.iter_mut().zip(signature.values()).for_each(|(sum, value)| *sum += value);
         }
-        for &(block, count) in blocks.map_or(&[][..], BlockVector::blocks) {
-            *known.blocks.entry(block).or_default() += count;
-        }
+        known.blocks.extend(blocks.map_or(&[][..], BlockVector::blocks).iter().copied());
         let before = self.before.entry(thread).or_default();
         if !in_transition {
             if let Some(predicted) = before.1 {

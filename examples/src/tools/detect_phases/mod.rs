@@ -83,17 +83,18 @@ fn conclude(
         None => Some(format!("block {block}")),
     };
     let hottest = |(&phase, known): (&PhaseId, &Phase)| {
-        let (block, share) = known.hottest_block()?;
+        let (block, share) = known.blocks.hottest()?;
         Some((phase, (locate(block).unwrap_or_else(|| format!("{block:#x}")), share)))
     };
     let locations = found.phases.iter().filter_map(hottest).collect();
     let code = folder.map_or_else(BTreeMap::new, |_| {
-        let code = |(&phase, known): (&PhaseId, &Phase)| (phase, named_code(known.blocks(), &mut locate));
+        let code =
+            |(&phase, known): (&PhaseId, &Phase)| (phase, named_code(known.blocks.blocks(), &mut locate));
         found.phases.iter().map(code).collect()
     });
     let transitions = found.transitions();
     let settled = found.phases.iter().filter(|(phase, _)| !transitions.contains_key(phase));
-    let blocks: Vec<_> = settled.map(|(&phase, known)| (phase, known.blocks().collect())).collect();
+    let blocks: Vec<_> = settled.map(|(&phase, known)| (phase, known.blocks.blocks())).collect();
     let distinct = distinct_code(&blocks, 1)
         .into_iter()
         .filter_map(|(phase, codes)| Some((phase, DistinctView::new(codes.first()?, &mut locate))))
@@ -101,7 +102,7 @@ fn conclude(
     let ranked = ranked(found, &transitions);
     let settled = &ranked[..ranked.len() - transitions.len()];
     let windows: Vec<_> = settled.iter().map(|(phase, known)| (*phase, known.windows)).collect();
-    let rows = rows_of(&windows, &found.centres(), |at| settled[at].1.blocks(), &mut locate);
+    let rows = rows_of(&windows, &found.centres(), |at| settled[at].1.blocks.blocks(), &mut locate);
     let mut notes = unused(args);
     notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);

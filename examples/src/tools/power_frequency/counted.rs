@@ -126,9 +126,8 @@ pub fn study(
 
     let mut code = CodeOf::new();
     for (interval, &phase) in run.intervals.iter().zip(&phases) {
-        for &(block, instructions) in &interval.code {
-            *code.entry(phase).or_default().entry(block).or_default() += instructions;
-        }
+        let instructions = interval.code.iter().map(|&(block, n)| (block, n as f64));
+        code.entry(phase).or_default().extend(instructions);
     }
     let basis = format!(
         "Counted on the simulated out-of-order core at {:.2} GHz: {} events on {} counters, turned phase by phase. All other \

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use phase_detect::PhaseId;
+use phase_detect::metrics::CodeTotals;
 use powersleuth::analysis::{
     Analysis, Cost, Goal, Hysteresis, Level, Limits, Outcome, ParetoPoint, Phase, Plan, Quantity, Schedule,
 };
@@ -98,7 +99,7 @@ pub struct PhaseView {
 }
 
 /// Where a phase executes: instructions by code address.
-pub type CodeOf = HashMap<PhaseId, HashMap<u64, u64>>;
+pub type CodeOf = HashMap<PhaseId, CodeTotals<u64>>;
 
 impl Study {
     /// Where the numbers come from, and what is true where that is known.
@@ -121,13 +122,10 @@ impl Study {
     ) -> Result<Vec<PhaseView>, Error> {
         let ranked = predicted.rank(Quantity::Time, predicted.fastest())?;
         let view = |(rank, phase): (usize, &Phase<PhaseId>)| {
-            let hottest = code.get(&phase.phase).and_then(|blocks| {
-                let total: u64 = blocks.values().sum();
-                let (&address, &most) =
-                    blocks.iter().max_by_key(|&(&address, &n)| (n, std::cmp::Reverse(address)))?;
-                let name = locate(address).unwrap_or_else(|| format!("{address:#x}"));
-                (total > 0).then(|| (name, most as f64 / total as f64))
-            });
+            let hottest = code
+                .get(&phase.phase)
+                .and_then(CodeTotals::hottest)
+                .map(|(address, share)| (locate(address).unwrap_or_else(|| format!("{address:#x}")), share));
             PhaseView { phase: phase.phase, name: letters(rank), code: hottest }
         };
         Ok(ranked.into_iter().enumerate().map(view).collect())

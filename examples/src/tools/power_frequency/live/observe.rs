@@ -71,10 +71,7 @@ where
         predicted[0] += usize::from(next.is_some());
         predicted[1] += usize::from(next == Some(phase));
         next = detection.prediction.map(|prediction| prediction.phase);
-        let blocks = code.entry(phase).or_default();
-        for (block, weight) in seen {
-            *blocks.entry(block).or_default() += weight.round() as u64;
-        }
+        code.entry(phase).or_default().extend(seen);
         // Often enough that no wrap of the meter goes unseen.
         if let Some(meter) = &mut meter {
             let _ = meter.read();
