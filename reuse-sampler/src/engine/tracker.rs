@@ -12,7 +12,7 @@ use super::starts::Starts;
 use super::strides::StrideSampler;
 use super::tally::Tally;
 use super::touches::{LOST, Place, Touches};
-use super::watches::{Watch, Watched, Watches};
+use super::watches::{Watch, Watches};
 
 /// How the accesses of a window are observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,7 +179,7 @@ impl Tracker {
         self.now += 1;
         if self.touching {
             self.access_touching(line, pc, store);
-        } else if self.watches.may_watch(line) || self.now == self.next {
+        } else if self.watches.holds(line) || self.now == self.next {
             self.access_watched(line, pc, store);
         }
     }
@@ -239,7 +239,7 @@ impl Tracker {
     #[inline(never)]
     fn access_touching(&mut self, line: u64, pc: u64, store: bool) {
         if self.every() {
-            if self.watches.may_watch(line) {
+            if self.watches.holds(line) {
                 self.close(line, pc, store);
             }
             let place = self.touches.place_of(line);
@@ -253,13 +253,13 @@ impl Tracker {
     /// Whether a sample of `line` may be open. Never wrong when it says no.
     #[must_use]
     pub fn may_hold(&self, line: u64) -> bool {
-        self.touching || self.watches.may_watch(line)
+        self.touching || self.watches.holds(line)
     }
 
     /// Another thread stores to `line`: its sample ends.
     pub fn invalidate(&mut self, line: u64) {
         self.catch_up();
-        if self.watches.may_watch(line) {
+        if self.watches.holds(line) {
             if let Some(watch) = self.watches.lose(line) {
                 self.overlaps.forget(watch.started_at);
                 let fate = Fate::Invalidated(self.now - watch.started_at);
@@ -486,8 +486,8 @@ impl Tracker {
     /// Which lines may have an open sample, where [`starts_none_in`](Self::starts_none_in) is not 0.
     #[inline]
     #[must_use]
-    pub fn watched(&self) -> Watched<'_> {
-        self.watches.watched()
+    pub const fn watches(&self) -> &Watches {
+        &self.watches
     }
 }
 

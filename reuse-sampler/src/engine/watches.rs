@@ -1,8 +1,8 @@
 //! Samples that are still open, found by their line.
 //!
 //! Nearly every access touches a line that nobody watches, so the question "is this line watched?" must cost
-//! next to nothing: one byte per bucket says which lines may be watched there, and those of thousands of buckets fit
-//! the first-level cache.
+//! next to nothing: it begins with one byte, the number of watches whose lines share it. There are many more such bytes than
+//! watches, so that most are zero; lines that follow each other have bytes that do, so that few cache lines hold those in use.
 
 /// An open sample.
 #[derive(Clone, Copy, Debug)]
@@ -26,50 +26,31 @@ pub struct Watch {
 
 const NONE: u32 = u32::MAX;
 const MIN_BUCKET_BITS: u32 = 14;
+/// Counts per bucket.
+const COUNTS: usize = 8;
 
 /// Open samples by line.
 #[derive(Clone, Debug)]
 pub struct Watches {
-    marks: Vec<u8>, // by bucket: NOBODY, that of the lines watched, or DIFFERENT; length a power of two
-    heads: Vec<u32>, // a watch per bucket, NONE if empty
+    counts: Vec<u8>, // of watches, up to 255, from where on none is taken off; length a power of two
+    heads: Vec<u32>, // a watch per bucket, NONE if empty; length a power of two
     slab: Vec<Watch>,
     free: u32,
     open: usize,
     lost: usize, // in addition
 }
 
-/// Which lines may be watched.
+/// Which lines may be watched: see [`Watches::near`].
 #[derive(Clone, Copy, Debug)]
-pub struct Watched<'a>(&'a [u8]);
+pub struct Near<'a>(&'a [u8]);
 
-impl Watched<'_> {
-    /// Whether `line` may be watched. Never wrong when it says no.
+impl Near<'_> {
+    /// How many watches there may be of `line` or of others that are a large power of two away.
     #[inline]
     #[must_use]
-    #[allow(clippy::needless_bitwise_bool)] // a branch would often be mispredicted
-    pub fn may_be(self, line: u64) -> bool {
-        let mark = self.0.get(bucket(line, self.0.len())).copied().unwrap_or(DIFFERENT);
-        (mark == mark_of(line)) | (mark == DIFFERENT)
+    pub fn count(self, line: u64) -> u8 {
+        self.0.get(line as usize & self.0.len().wrapping_sub(1)).copied().unwrap_or(1)
     }
-}
-
-/// No line is watched.
-const NOBODY: u8 = 0;
-/// Lines of different marks are watched.
-const DIFFERENT: u8 = 2;
-
-/// An odd number that differs between most lines of a bucket. Without it, a hot line in the bucket of a watched one would be
-/// looked for at each access.
-#[inline]
-const fn mark_of(line: u64) -> u8 {
-    (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
-}
-
-/// Where `line` belongs among so many buckets. Lines that are a power of two apart, as the rows of many matrices are, do not
-/// all share one.
-#[inline]
-const fn bucket(line: u64, buckets: usize) -> usize {
-    (line ^ line >> 15) as usize & buckets.wrapping_sub(1)
 }
 
 impl Default for Watches {
@@ -81,7 +62,7 @@ impl Default for Watches {
 impl Watches {
     fn with_bits(bits: u32) -> Self {
         Self {
-            marks: vec![NOBODY; 1 << bits],
+            counts: vec![0; COUNTS << bits],
             heads: vec![NONE; 1 << bits],
             slab: Vec::new(),
             free: NONE,
@@ -90,23 +71,42 @@ impl Watches {
         }
     }
 
+    /// Lines that are a power of two apart, as the rows of many matrices are, do not all share a bucket.
     #[inline]
     fn bucket(&self, line: u64) -> usize {
-        bucket(line, self.heads.len())
+        (line ^ line >> 15) as usize & (self.heads.len() - 1)
     }
 
-    /// Which lines may be watched.
     #[inline]
-    #[must_use]
-    pub fn watched(&self) -> Watched<'_> {
-        Watched(&self.marks)
+    fn count(&mut self, line: u64) -> &mut u8 {
+        let place = line as usize & (self.counts.len() - 1);
+        &mut self.counts[place]
     }
 
-    /// Whether `line` may be watched. Never wrong when it says no.
+    /// Which lines may be watched: cheaper to ask of many lines.
     #[inline]
     #[must_use]
-    pub fn may_watch(&self, line: u64) -> bool {
-        self.watched().may_be(line)
+    pub fn near(&self) -> Near<'_> {
+        Near(&self.counts)
+    }
+
+    /// Whether `line` is watched.
+    #[inline]
+    #[must_use]
+    pub fn holds(&self, line: u64) -> bool {
+        self.near().count(line) != 0 && self.found(line)
+    }
+
+    fn found(&self, line: u64) -> bool {
+        let mut slot = self.heads[self.bucket(line)];
+        while slot != NONE {
+            let watch = &self.slab[slot as usize];
+            if watch.line == line {
+                return true;
+            }
+            slot = watch.next;
+        }
+        false
     }
 
     /// Number of open samples.
@@ -117,7 +117,7 @@ impl Watches {
 
     /// Watches `line`, which must not be watched yet.
     pub fn insert(&mut self, line: u64, started_at: u64, window: u64, weight: u64, site: (u64, bool)) {
-        // At most one bucket in eight is in use, so that few hold lines of different marks.
+        // At most one bucket in eight is in use, and one count in 64.
         if self.open + self.lost >= self.heads.len() / 8 {
             self.grow();
         }
@@ -138,9 +138,8 @@ impl Watches {
             slot
         };
         self.heads[bucket] = slot;
-        let mark = mark_of(watch.line);
-        let known = &mut self.marks[bucket];
-        *known = if [NOBODY, mark].contains(known) { mark } else { DIFFERENT };
+        let count = self.count(watch.line);
+        *count = count.saturating_add(1);
         *(if watch.lost { &mut self.lost } else { &mut self.open }) += 1;
     }
 
@@ -174,7 +173,8 @@ impl Watches {
                 } else {
                     self.slab[before as usize].next = watch.next;
                 }
-                self.marks[bucket] = self.mark_left(bucket);
+                let count = self.count(line);
+                *count -= u8::from(*count < u8::MAX);
                 self.slab[slot as usize].next = self.free;
                 self.free = slot;
                 *(if watch.lost { &mut self.lost } else { &mut self.open }) -= 1;
@@ -184,15 +184,6 @@ impl Watches {
             slot = watch.next;
         }
         None
-    }
-
-    /// The mark of a bucket with these watches.
-    fn mark_left(&self, bucket: usize) -> u8 {
-        let first = self.heads[bucket];
-        let next = |slot: &u32| Some(self.slab[*slot as usize].next).filter(|next| *next != NONE);
-        let slots = std::iter::successors(Some(first).filter(|slot| *slot != NONE), next);
-        let marks = slots.map(|slot| mark_of(self.slab[slot as usize].line));
-        marks.reduce(|all, mark| if all == mark { all } else { DIFFERENT }).unwrap_or(NOBODY)
     }
 
     /// Ends all watches, in the order in which they were started: those of open samples, then those of others.
@@ -267,7 +258,8 @@ mod tests {
                     }
                 }
             }
-            let all_found = map.keys().all(|&line| watches.may_watch(line));
+            let beside = |&line: &u64| [line, line ^ 1 << 47, line ^ 1];
+            let all_found = map.keys().flat_map(beside).all(|line| watches.holds(line) == map.contains_key(&line));
             let expected = [false, true].map(|lost| {
                 let mut starts: Vec<u64> = map.values().filter(|of| of.1 == lost).map(|of| of.0).collect();
                 starts.sort_unstable();

@@ -281,21 +281,23 @@ impl Lines<'_> {
     /// Passes over the first blocks, up to one that may start or end a sample, as few do. Returns the rest.
     #[inline(never)]
     fn pass<'a>(&mut self, words: &'a [AtomicU64], forms: &Forms) -> &'a [AtomicU64] {
-        let (watched, shift, most) = (self.tracker.watched(), self.shift, self.tracker.starts_none_in());
+        let (watches, shift, most) = (self.tracker.watches(), self.shift, self.tracker.starts_none_in());
+        let near = watches.near();
         let look = |addresses: &[AtomicU64], extents: &[Extent], _| {
-            let (mut stop, mut differ) = (false, 0);
+            let (mut count, mut differ) = (0, 0);
             for (address, extent) in addresses.iter().zip(extents) {
                 let address = address.load(Relaxed);
-                stop |= watched.may_be(address >> shift);
+                count |= near.count(address >> shift);
                 differ |= extent.differs(address);
             }
-            if stop || differ >> shift == 0 {
-                return (stop, 0);
+            if count == 0 && differ >> shift == 0 {
+                return (false, 0);
             }
             let each = addresses.iter().zip(extents);
             each.fold((false, 0), |(stop, further), (address, extent)| {
-                let (held, more) = extent.second(address.load(Relaxed), shift, |line| watched.may_be(line));
-                (stop | held, further + more)
+                let address = address.load(Relaxed);
+                let (held, more) = extent.second(address, shift, |line| watches.holds(line));
+                (stop || watches.holds(address >> shift) || held, further + more)
             })
         };
         let (rest, operands, accesses) = forms.walk(words, look, most);

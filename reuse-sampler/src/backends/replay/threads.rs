@@ -97,7 +97,7 @@ impl ThreadState {
     #[allow(clippy::inline_always)] // a call costs as much as the rest of it
     pub(crate) fn passes(&self, access: &Access, line_size: LineSize) -> bool {
         let (first, last) = line_size.span(access);
-        first == last && !self.tracker.watched().may_be(first)
+        first == last && !self.tracker.watches().holds(first)
     }
 
     /// Whether a window counted in accesses is complete: the next access belongs to the following one.
