@@ -140,7 +140,8 @@ impl CodeCache {
     /// `region` holds no lookups.
     pub(super) fn new(region: Arc<Region>, base: u64, runtime: &Runtime) -> Self {
         let at = |offset: u64| base + layout::RUNTIME + offset;
-        let entries = Entries { exit: at(runtime.exit), call: at(runtime.call), probe: at(runtime.probe) };
+        let [exit, call, probe, share] = [runtime.exit, runtime.call, runtime.probe, runtime.share].map(at);
+        let entries = Entries { exit, call, probe, share };
         Self {
             region,
             base,

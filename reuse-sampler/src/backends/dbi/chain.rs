@@ -16,7 +16,7 @@ use super::cache::{Block, CodeCache, Waiting, Written};
 use super::executions::Counter;
 use super::exits::Next;
 use super::layout::shared;
-use super::translate::Kind;
+use super::translate::{Kind, share_of};
 
 /// Instructions of a chain. A window's last chain is executed block by block.
 const LONGEST: u32 = 160;
@@ -275,7 +275,7 @@ impl CodeCache {
         let Ok(written) =
             self.written(Kind::Counting, owed.from, counter, |translator| -> Result<_, Infallible> {
                 translator.hot.save_flags(shared::SLOT_E);
-                translator.hot.subtract(-(owed.instructions as i32), shared::LEFT);
+                translator.hot.subtract(-(owed.instructions as i32), share_of(counter));
                 translator.hot.increment(shared::COUNTS + 4 * counter);
                 translator.hot.restore_flags(shared::SLOT_E);
                 translator.hot.jump(address);

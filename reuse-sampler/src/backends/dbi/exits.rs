@@ -70,6 +70,7 @@ pub(super) struct Entries {
     pub exit: u64,
     pub call: u64,
     pub probe: u64,
+    pub share: u64,
 }
 
 /// Where the code is that a block goes on with.

@@ -103,7 +103,6 @@ pub mod shared {
     pub const COMMAND: u32 = 0x1_009C;
     pub const REASON: u32 = 0x1_00A0;
     pub const RESUME: u32 = 0x1_00A8;
-    pub const LEFT: u32 = 0x1_00B0; // instructions left in the window
     pub const BUFFER: u32 = 0x1_00B8; // where the next access goes
     pub const BUFFER_END: u32 = 0x1_00C0;
     pub const SLOT_A: u32 = 0x1_00C8;
@@ -138,6 +137,16 @@ pub mod shared {
     pub const FRAME: u32 = 0x1_0400;
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
     pub const CALLS: u32 = 512;
+    pub const SLOT_F: u32 = 0x1_0240;
+    pub const SLOT_G: u32 = 0x1_0248;
+    pub const SLOT_H: u32 = 0x1_0250;
+    /// Instructions left in the window: the sum of eight shares. Each chain, block or run takes its instructions off one of
+    /// them. If there were one, each would wait for the one before it to have written it, half a dozen cycles.
+    pub const SHARES: [u32; 8] = {
+        let at = LEFT;
+        [at, at + 8, at + 16, at + 24, at + 32, at + 40, at + 48, at + 56]
+    };
+    pub const LEFT: u32 = 0x1_0280;
 
     /// Where a return or an indirect jump looks first: by the low 16 bits of the address, one table a kind.
     pub const LOOKUPS: u32 = 0x2_0000;

@@ -278,13 +278,24 @@ impl Observer {
         }
     }
 
+    /// Instructions left in the current thread's window.
+    pub(super) fn left(&self) -> u64 {
+        shared::SHARES.iter().fold(0, |sum, &share| sum.wrapping_add(self.get(share)))
+    }
+
+    pub(super) fn set_left(&self, left: u64) {
+        for share in shared::SHARES {
+            self.set(share, if share == shared::LEFT { left } else { 0 });
+        }
+    }
+
     /// Takes back what was counted before the current thread took `exit`, and is not executed.
     fn pay(&mut self, exit: Option<Exit>) {
         if let Some(owed) = exit.and_then(Exit::owed).filter(|_| !self.own().paid) {
             self.own().paid = true;
             let unexecuted = self.cache.chain(Some(owed.from));
             self.own().signals.unexecuted.extend(unexecuted);
-            self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(owed.instructions.into()));
+            self.set_left(self.left().wrapping_add(owed.instructions.into()));
         }
     }
 

@@ -14,7 +14,7 @@ use super::executions::Counter;
 use super::exits::{Cache, Exit, Next};
 use super::layout::shared;
 use super::recording;
-use super::translate::{Kind, Mark, Scratch, Translation, Translator, scratch};
+use super::translate::{Kind, Mark, Scratch, Translation, Translator, scratch, share_of};
 use crate::engine::hash::FastMap;
 
 /// Instructions of a run.
@@ -178,9 +178,9 @@ impl<C: Cache> Translator<'_, C> {
         let out = code.here();
         code.put_value(buffer, recording::header_of(self.number, operands));
         advance(code, buffer, 1 + operands.len());
-        code.load(value, shared::LEFT);
+        code.load(value, share_of(less));
         code.lea(value, value, left);
-        code.store(value, shared::LEFT);
+        code.store(value, share_of(less));
         code.load_half(value, shared::COUNTS + 4 * less);
         code.lea(value, value, 1);
         code.store_half(value, shared::COUNTS + 4 * less);

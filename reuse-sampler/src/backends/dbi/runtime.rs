@@ -15,6 +15,10 @@ core::arch::global_asm!(
     REASON = const shared::REASON,
     RESUME = const shared::RESUME,
     LEFT = const shared::LEFT,
+    SLOT_G = const shared::SLOT_G,
+    SLOT_H = const shared::SLOT_H,
+    FEW = const FEW,
+    RETRY = const RETRY,
     SLOT_A = const shared::SLOT_A,
     SLOT_B = const shared::SLOT_B,
     SLOT_C = const shared::SLOT_C,
@@ -83,9 +87,16 @@ pub(super) const fn hash(pc: u64) -> u64 {
 /// Bytes from a block's indirect entry to where its scratch registers are restored.
 pub(super) const VERIFIED: u32 = 21;
 
+/// Instructions left of which no share is evened out: an eighth is more than a chain or a run has.
+const FEW: u32 = 2048;
+/// Bytes of the entry for one share.
+pub(super) const SHARE: u64 = 16;
+/// Bytes of the code that tries again, before the code that leaves.
+pub(super) const RETRY: u64 = 14;
+
 unsafe extern "C" {
     #[link_name = "reuse_sampler_dbi_runtime"]
-    static RUNTIME: [u32; 18];
+    static RUNTIME: [u32; 19];
 }
 
 /// The code, and its entry points as offsets.
@@ -109,12 +120,13 @@ pub(super) struct Runtime {
     pub fork: u64,
     pub aborted: u64,
     pub after: u64,
+    pub share: u64,
 }
 
 impl Runtime {
     /// The code of this library.
     pub(super) fn new() -> Self {
-        // SAFETY: the assembler put a table of 18 numbers there, in read-only memory.
+        // SAFETY: the assembler put a table of 19 numbers there, in read-only memory.
         let table = unsafe { &RUNTIME };
         // SAFETY: the first number is the length of the code, which begins with the table.
         let code = unsafe { core::slice::from_raw_parts(table.as_ptr().cast::<u8>(), table[0] as usize) };
@@ -138,6 +150,7 @@ impl Runtime {
             fork: at(15),
             aborted: at(16),
             after: at(17),
+            share: at(18),
         }
     }
 }

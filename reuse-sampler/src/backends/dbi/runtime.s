@@ -162,9 +162,57 @@ reuse_sampler_dbi_runtime:
     .long .Ldbi_fork - reuse_sampler_dbi_runtime
     .long .Ldbi_aborted - reuse_sampler_dbi_runtime
     .long .Ldbi_after - reuse_sampler_dbi_runtime
+    .long .Ldbi_share - reuse_sampler_dbi_runtime
 .p2align 4
 .Ldbi_timeout:
     .quad 0, 300000000
+
+# The share of the instructions left from which a chain takes its own does not suffice: shares are evened out or, where
+# few instructions are left, become this one. Goes to what tries again, where rcx points, or behind that if this one had all.
+.macro SHARE number
+.p2align 4
+    mov gs:[{SLOT_G}], rdx
+    mov edx, 8*\number
+    jmp .Ldbi_even_out
+.endm
+.p2align 4
+.Ldbi_share:
+    SHARE 0
+    SHARE 1
+    SHARE 2
+    SHARE 3
+    SHARE 4
+    SHARE 5
+    SHARE 6
+    SHARE 7
+.Ldbi_even_out:
+    mov gs:[{SLOT_H}], rax
+    mov rax, gs:[{LEFT}]
+.irp at, 8, 16, 24, 32, 40, 48, 56
+    add rax, gs:[{LEFT}+\at]
+.endr
+    cmp rax, {FEW}
+    jl 1f
+    mov edx, eax
+    and edx, 7
+    shr rax, 3
+.irp at, 8, 16, 24, 32, 40, 48, 56
+    mov gs:[{LEFT}+\at], rax
+.endr
+    add rax, rdx
+    mov gs:[{LEFT}], rax
+    jmp 3f
+1:  cmp rax, gs:[rdx+{LEFT}]
+    je 2f
+.irp at, 0, 8, 16, 24, 32, 40, 48, 56
+    mov qword ptr gs:[{LEFT}+\at], 0
+.endr
+    mov gs:[rdx+{LEFT}], rax
+    jmp 3f
+2:  add rcx, {RETRY}
+3:  mov rax, gs:[{SLOT_H}]
+    mov rdx, gs:[{SLOT_G}]
+    jmp rcx
 
 # The program's first instruction.
 .Ldbi_start:
@@ -547,8 +595,10 @@ reuse_sampler_dbi_runtime:
     mov r10, gs:[{SIGNAL_INFO}]
     mov eax, 297
     syscall
-    mov rax, 0xC000000000000000
-    mov gs:[{LEFT}], rax
+    mov rax, 0xFF00000000000000
+.irp at, 0, 8, 16, 24, 32, 40, 48, 56
+    mov gs:[{LEFT}+\at], rax
+.endr
     jmp .Ldbi_signal_return
 
 # The program returned from a handler: the kernel has restored everything but the place.

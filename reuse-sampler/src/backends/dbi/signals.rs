@@ -243,7 +243,7 @@ impl Observer {
         }
         let instructions: u64 = rest.iter().map(|(_, instructions)| instructions).sum();
         self.own().signals.unexecuted.extend(rest);
-        self.set(shared::LEFT, self.get(shared::LEFT).wrapping_add(instructions));
+        self.set_left(self.left().wrapping_add(instructions));
     }
 
     /// Has the thread make the frame at `context` what the program expects, and its registers those of the handler's

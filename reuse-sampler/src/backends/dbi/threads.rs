@@ -22,8 +22,9 @@ use super::signals::{Action, Signals};
 use super::system_calls::{ASK_FIRST, Calling, Creates};
 use super::translate::Kind;
 
-/// What is taken from the instructions left to make a thread ask at its next block.
-const SOON: u64 = 1 << 62;
+/// What is taken from each share of the instructions left to make a thread ask at its next block. It evens them out, and may
+/// be asked anew: the sum holds some thousands.
+const SOON: u64 = 1 << 48;
 /// Between looks at threads that are to stop.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -108,9 +109,9 @@ impl Observer {
         if self.get_half(shared::STATE) != 1 {
             return None;
         }
-        let left = self.get(shared::LEFT);
+        let left = self.left();
         if is_marked(left) {
-            self.set(shared::LEFT, left.wrapping_add(SOON));
+            self.set_left(unmarked(left));
         }
         self.own().calls = false;
         Some(self.get_half(shared::REASON))
@@ -129,8 +130,8 @@ impl Observer {
     pub(super) fn ask_soon(&mut self) {
         // A buffer without room is never undone, but there may be none in use.
         self.set(shared::BUFFER_END, 0);
-        if !is_marked(self.get(shared::LEFT)) {
-            let at = layout::block(self.current) + u64::from(shared::LEFT);
+        for share in shared::SHARES.into_iter().filter(|&share| !is_marked(self.get(share))) {
+            let at = layout::block(self.current) + u64::from(share);
             self.region.word(at).fetch_sub(SOON, Ordering::SeqCst);
         }
     }
@@ -317,4 +318,9 @@ pub(super) fn set_up(region: &Region, base: u64, thread: usize) {
 /// Whether the thread is to ask soon; a window is shorter than half of that.
 const fn is_marked(left: u64) -> bool {
     (left as i64) < -(SOON as i64 / 2)
+}
+
+/// The instructions that are left.
+const fn unmarked(left: u64) -> u64 {
+    (left.wrapping_add(SOON / 2) % SOON).wrapping_sub(SOON / 2)
 }

@@ -11,13 +11,14 @@
 
 use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
-use super::assemble::{Code, Gpr, RAX, RSP, encoded, general, through};
+use super::assemble::{Code, Gpr, RAX, RCX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand};
 use super::chain::{Chained, Owed};
 use super::exits::{Cache, Entries, Exit, Next};
 use super::layout::shared;
 use super::recording;
 use super::runs::advance;
+use super::runtime::{RETRY, SHARE};
 
 /// What is observed by a kind of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +155,24 @@ impl<C: Cache> Translator<'_, C> {
         Some(())
     }
 
+    /// Takes `instructions` off what is left of the window. Returns where to go if there were less than that, and are again:
+    /// to what is written next to `cold`.
+    fn take_off(&mut self, instructions: i32) -> u64 {
+        let (left, again) = (share_of(self.counter), self.hot.here());
+        self.hot.subtract(instructions, left);
+        let over = self.cold.here();
+        self.cold.subtract(-instructions, left);
+        self.cold.store(RCX, shared::SLOT_F);
+        self.cold.raw(&[0x48, 0x8D, 0x0D, 5, 0, 0, 0]); // lea rcx, [rip+5]: behind the jump
+        self.cold.jump(self.entries.share + SHARE * u64::from((left - shared::LEFT) / 8));
+        let retry = self.cold.here();
+        self.cold.load(RCX, shared::SLOT_F);
+        self.cold.jump(again);
+        debug_assert_eq!(self.cold.here(), retry + RETRY);
+        self.cold.load(RCX, shared::SLOT_F);
+        over
+    }
+
     /// Counts a chain from the block at `pc` on, less what is owed.
     pub(super) fn approach(&mut self, pc: u64, chain: &Chained, owed: Option<Owed>) {
         let owes = owed.map_or(0, |owed| owed.instructions);
@@ -161,9 +180,7 @@ impl<C: Cache> Translator<'_, C> {
         if chain.needs_flags {
             self.hot.save_flags(shared::SLOT_E);
         }
-        self.hot.subtract(instructions, shared::LEFT);
-        let over = self.cold.here();
-        self.cold.subtract(-instructions, shared::LEFT);
+        let over = self.take_off(instructions);
         if chain.needs_flags {
             self.cold.restore_flags(shared::SLOT_E);
         }
@@ -191,11 +208,11 @@ impl<C: Cache> Translator<'_, C> {
             self.hot.store(scratch.buffer, shared::SLOT_A);
             self.hot.load(scratch.buffer, shared::BUFFER);
             self.hot.compare(scratch.buffer, shared::BUFFER_END);
-            let full = self.undo(found, scratch.into(), 0, Exit::Full { pc: found.pc });
+            let full = self.undo(found, scratch.into(), Exit::Full { pc: found.pc });
             self.hot.jump_if(7, full);
         }
-        self.hot.subtract(instructions, shared::LEFT);
-        let over = self.undo(found, scratch, instructions, Exit::Window { pc: found.pc, owed: None });
+        let over = self.take_off(instructions);
+        self.undo(found, scratch, Exit::Window { pc: found.pc, owed: None });
         self.hot.jump_if(8, over);
         self.hot.increment(shared::COUNTS + 4 * self.counter);
         if let Some(bytes) = found.verified() {
@@ -218,7 +235,7 @@ impl<C: Cache> Translator<'_, C> {
         }
         self.hot.store(value, shared::SLOT_B);
         let changed = self.cold.here();
-        self.cold.subtract(-(found.instructions.len() as i32), shared::LEFT);
+        self.cold.subtract(-(found.instructions.len() as i32), share_of(self.counter));
         self.cold.decrement(shared::COUNTS + 4 * self.counter);
         if found.needs_flags {
             self.cold.restore_flags(shared::SLOT_E);
@@ -250,17 +267,8 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// Code that leaves before the block, as if it had not been entered.
-    pub(super) fn undo(
-        &mut self,
-        found: &Found,
-        scratch: Option<Scratch>,
-        instructions: i32,
-        exit: Exit,
-    ) -> u64 {
+    pub(super) fn undo(&mut self, found: &Found, scratch: Option<Scratch>, exit: Exit) -> u64 {
         let address = self.cold.here();
-        if instructions != 0 {
-            self.cold.subtract(-instructions, shared::LEFT);
-        }
         if found.needs_flags {
             self.cold.restore_flags(shared::SLOT_E);
         }
@@ -379,6 +387,11 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.load(free, shared::SLOT_D);
         Some(())
     }
+}
+
+/// From where the code with this counter takes what is left of the window: not from where the code before it does.
+pub(super) const fn share_of(counter: u32) -> u32 {
+    shared::SHARES[counter as usize % shared::SHARES.len()]
 }
 
 /// Two registers of those that are not used, for recording.

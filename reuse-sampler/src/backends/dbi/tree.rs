@@ -13,7 +13,6 @@ use nix::sys::signal::Signal;
 use super::DbiOptions;
 use super::children::News;
 use super::launch::launch;
-use super::layout::shared;
 use super::observer::{Event as Asked, Gone, NAP, Observer};
 use super::process::{Process, exit_of};
 use super::region::{self, Region};
@@ -116,7 +115,7 @@ impl Run {
             children: 0,
         };
         let mut account = Account::new(ProcessRecord::new(pid, std::process::id(), String::new()));
-        observer.set(shared::LEFT, common.length.min(STRETCH));
+        observer.set_left(common.length.min(STRETCH));
         let mut watched = Watched::new(observer, 0, 0);
         watched.see_program(&name.to_string_lossy(), &mut common, &mut account);
         Ok(Self {

@@ -136,12 +136,12 @@ impl Watched {
                     self.observer.leave(pc)?;
                     return Ok(Step::On);
                 }
-                self.observer.set(shared::LEFT, common.length.min(STRETCH));
+                self.observer.set_left(common.length.min(STRETCH));
                 self.follow(common.initial, common);
                 self.observer.resume(pc, false)?
             }
             Event::Boundary { pc } => {
-                let left = self.observer.get(shared::LEFT);
+                let left = self.observer.left();
                 let needed = self.block_at_exit(pc);
                 if left as i64 >= needed as i64 {
                     let kind = self.observer.own().kind;
@@ -154,14 +154,14 @@ impl Watched {
                     if own.rest > 0 {
                         let more = own.rest.min(STRETCH);
                         own.rest -= more;
-                        self.observer.set(shared::LEFT, left + more);
+                        self.observer.set_left(left + more);
                         self.save(common);
                         self.use_code(common);
                         return Ok(self.observer.resume(pc, false)?.map_or(Step::On, Step::Next));
                     }
                     let more = (needed - left).div_ceil(common.length).saturating_mul(common.length);
                     own.rest = more - more.min(STRETCH);
-                    self.observer.set(shared::LEFT, left + more.min(STRETCH));
+                    self.observer.set_left(left + more.min(STRETCH));
                     self.close(End::Boundary, common, account);
                     return Ok(Step::Waits(pc));
                 }
@@ -237,7 +237,7 @@ impl Watched {
 
     /// The first thread of a program that was executed.
     fn begin_anew(&mut self, id: ThreadId, mode: Mode, common: &mut Common) {
-        self.observer.set(shared::LEFT, common.length.min(STRETCH));
+        self.observer.set_left(common.length.min(STRETCH));
         self.followed.insert(0, Followed::new(common, id));
         self.begin(mode, common);
     }
