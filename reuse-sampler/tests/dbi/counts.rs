@@ -63,6 +63,34 @@ fn windows_longer_than_a_counter_holds_are_exact() {
     assert!(most.abs_diff(8_800_000_000) < 64, "{most} instructions in the loop");
 }
 
+/// Code takes its instructions off one of several shares of what is left, which is evened out where one does not suffice.
+#[test]
+fn windows_end_at_their_length_whatever_code_has_taken_it() {
+    let source = r#"
+        static int many(int n) { return n < 2 ? n : many(n - 1) + many(n - 2); }
+        static int few(int n) { int sum = 0; while (n--) sum += n % 3 ? n & 7 : many(n & 3); return sum; }
+        int main(void) { int sum = 0; for (int i = 0; i < 40; i++) sum += many(12) + few(3000); return sum & 1; }"#;
+    let Some(program) = compile(&folder("shares"), source, &["-O1", "-static"]) else { return };
+    let total = |length, plan: ReusePlan| {
+        let done = run(&[&program], &DbiOptions::windows_of(length), |_| plan);
+        let ends = done.windows.iter().scan(0, |end, window| {
+            *end += window.instructions;
+            Some(*end)
+        });
+        let (ends, boundaries) = (ends.collect::<Vec<u64>>(), (1..).map(|number| number * length));
+        let [whole @ .., all] = &ends[..] else { panic!("no windows") };
+        for (end, boundary) in whole.iter().zip(boundaries) {
+            assert!(end.abs_diff(boundary) < 64, "{length}: {end} and not {boundary}");
+        }
+        *all
+    };
+    let all = total(1 << 40, ReusePlan::Off);
+    for length in [70, 300, 1000, 4095, 4096, 10_000, 100_000] {
+        assert_eq!(total(length, ReusePlan::Off), all, "windows of {length}");
+        assert_eq!(total(length, ReusePlan::Every), all, "windows of {length}, recorded");
+    }
+}
+
 /// A fault comes in the fourth block of a run, whose accesses are recorded and whose instructions are counted together.
 const FAULTS: &str = r#"
 #define _GNU_SOURCE

@@ -140,6 +140,7 @@ pub mod shared {
     pub const SLOT_F: u32 = 0x1_0240;
     pub const SLOT_G: u32 = 0x1_0248;
     pub const SLOT_H: u32 = 0x1_0250;
+    pub const ASKED: u32 = 0x1_0258; // the thread is to ask at its next block
     /// Instructions left in the window: the sum of eight shares. Each chain, block or run takes its instructions off one of
     /// them. If there were one, each would wait for the one before it to have written it, half a dozen cycles.
     pub const SHARES: [u32; 8] = {

@@ -15,6 +15,7 @@ core::arch::global_asm!(
     REASON = const shared::REASON,
     RESUME = const shared::RESUME,
     LEFT = const shared::LEFT,
+    ASKED = const shared::ASKED,
     SLOT_G = const shared::SLOT_G,
     SLOT_H = const shared::SLOT_H,
     FEW = const FEW,
@@ -88,7 +89,7 @@ pub(super) const fn hash(pc: u64) -> u64 {
 pub(super) const VERIFIED: u32 = 21;
 
 /// Instructions left of which no share is evened out: an eighth is more than a chain or a run has.
-const FEW: u32 = 2048;
+const FEW: u32 = 4096;
 /// Bytes of the entry for one share.
 pub(super) const SHARE: u64 = 16;
 /// Bytes of the code that tries again, before the code that leaves.

@@ -208,9 +208,10 @@ reuse_sampler_dbi_runtime:
     mov qword ptr gs:[{LEFT}+\at], 0
 .endr
     mov gs:[rdx+{LEFT}], rax
-    jmp 3f
+3:  cmp dword ptr gs:[{ASKED}], 0 # a signal meanwhile took from shares what was then written anew
+    je 4f
 2:  add rcx, {RETRY}
-3:  mov rax, gs:[{SLOT_H}]
+4:  mov rax, gs:[{SLOT_H}]
     mov rdx, gs:[{SLOT_G}]
     jmp rcx
 
@@ -595,6 +596,7 @@ reuse_sampler_dbi_runtime:
     mov r10, gs:[{SIGNAL_INFO}]
     mov eax, 297
     syscall
+    mov dword ptr gs:[{ASKED}], 1
     mov rax, 0xFF00000000000000
 .irp at, 0, 8, 16, 24, 32, 40, 48, 56
     mov gs:[{LEFT}+\at], rax

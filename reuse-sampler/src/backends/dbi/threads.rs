@@ -109,6 +109,7 @@ impl Observer {
         if self.get_half(shared::STATE) != 1 {
             return None;
         }
+        self.set_half(shared::ASKED, 0);
         let left = self.left();
         if is_marked(left) {
             self.set_left(unmarked(left));
@@ -128,6 +129,7 @@ impl Observer {
     /// Makes the current thread ask at its next block, if it runs. A block that it enters at the same moment may undo
     /// this.
     pub(super) fn ask_soon(&mut self) {
+        self.set_half(shared::ASKED, 1);
         // A buffer without room is never undone, but there may be none in use.
         self.set(shared::BUFFER_END, 0);
         for share in shared::SHARES.into_iter().filter(|&share| !is_marked(self.get(share))) {
