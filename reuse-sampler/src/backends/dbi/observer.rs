@@ -283,6 +283,7 @@ impl Observer {
         shared::SHARES.iter().fold(0, |sum, &share| sum.wrapping_add(self.get(share)))
     }
 
+    /// Gives them all to one share. The thread evens them out when it takes from another.
     pub(super) fn set_left(&self, left: u64) {
         for share in shared::SHARES {
             self.set(share, if share == shared::LEFT { left } else { 0 });
