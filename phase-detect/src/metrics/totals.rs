@@ -3,8 +3,8 @@
 /// How much was executed in each block, over all windows that were added: what
 /// [`distinct_code`](super::distinct_code) asks of each phase.
 ///
-/// Adding costs a small part of what a map takes where windows have their blocks in order, as those of samplers mostly have. At most
-/// three times as many blocks are held as there are, or 4,096 more.
+/// Adding costs a small part of what a map takes where windows have their blocks in order, as those of samplers mostly
+/// have. At most three times as many blocks are held as there are, or 4,096 more.
 ///
 /// ```
 /// use phase_detect::metrics::CodeTotals;

@@ -94,19 +94,20 @@ impl Watches {
     #[inline]
     #[must_use]
     pub fn holds(&self, line: u64) -> bool {
-        self.near().count(line) != 0 && self.found(line)
+        self.near().count(line) != 0 && self.slot(line).is_some()
     }
 
-    fn found(&self, line: u64) -> bool {
+    /// Where the watch of `line` is, if there is one.
+    fn slot(&self, line: u64) -> Option<usize> {
         let mut slot = self.heads[self.bucket(line)];
         while slot != NONE {
             let watch = &self.slab[slot as usize];
             if watch.line == line {
-                return true;
+                return Some(slot as usize);
             }
             slot = watch.next;
         }
-        false
+        None
     }
 
     /// Number of open samples.
@@ -145,19 +146,13 @@ impl Watches {
 
     /// Ends the sample of `line`, if one is open, because another thread stored to it. The touch after that is watched for.
     pub fn lose(&mut self, line: u64) -> Option<Watch> {
-        let mut slot = self.heads[self.bucket(line)];
-        while slot != NONE {
-            let watch = &mut self.slab[slot as usize];
-            if watch.line == line {
-                if std::mem::replace(&mut watch.lost, true) {
-                    return None;
-                }
-                (self.open, self.lost) = (self.open - 1, self.lost + 1);
-                return Some(*watch);
-            }
-            slot = watch.next;
+        let slot = self.slot(line)?;
+        let watch = &mut self.slab[slot];
+        if std::mem::replace(&mut watch.lost, true) {
+            return None;
         }
-        None
+        (self.open, self.lost) = (self.open - 1, self.lost + 1);
+        Some(*watch)
     }
 
     /// Ends the watch of `line`, if there is one.

@@ -16,10 +16,12 @@ use super::cache::{Block, CodeCache, Waiting, Written};
 use super::executions::Counter;
 use super::exits::Next;
 use super::layout::shared;
+use super::runtime::LEAST;
 use super::translate::{Kind, share_of};
 
 /// Instructions of a chain. A window's last chain is executed block by block.
 const LONGEST: u32 = 160;
+const _: () = assert!(LONGEST <= LEAST);
 /// Blocks of a chain that are placed one behind the other.
 const PLACED: usize = 12;
 

@@ -14,11 +14,13 @@ use super::executions::Counter;
 use super::exits::{Cache, Exit, Next};
 use super::layout::shared;
 use super::recording;
+use super::runtime::LEAST;
 use super::translate::{Kind, Mark, Scratch, Translation, Translator, scratch, share_of};
 use crate::engine::hash::FastMap;
 
 /// Instructions of a run.
 const LONGEST: usize = 128;
+const _: () = assert!(LONGEST <= LEAST as usize);
 /// Blocks of a run.
 const MOST: usize = 8;
 

@@ -88,8 +88,10 @@ pub(super) const fn hash(pc: u64) -> u64 {
 /// Bytes from a block's indirect entry to where its scratch registers are restored.
 pub(super) const VERIFIED: u32 = 21;
 
-/// Instructions left of which no share is evened out: an eighth is more than a chain or a run has.
+/// Instructions left of which no share is evened out.
 const FEW: u32 = 4096;
+/// What a share has at least where they are evened out. More than what takes from it, which else would try for ever.
+pub(super) const LEAST: u32 = FEW / shared::SHARES.len() as u32;
 /// Bytes of the entry for one share.
 pub(super) const SHARE: u64 = 16;
 /// Bytes of the code that tries again, before the code that leaves.
