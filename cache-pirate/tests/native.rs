@@ -181,6 +181,7 @@ fn measure_walker(placement: Placement) {
     let Some((target_cpu, pirate_cpu)) = two_cpus() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("progress");
+    fs::write(&path, (1_u64 << 40).to_ne_bytes()).unwrap(); // as an earlier run may have left it
     let params = NativeParams {
         target_cpu: Some(target_cpu),
         pirate_cpus: Some(vec![pirate_cpu]),

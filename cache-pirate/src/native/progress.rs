@@ -32,7 +32,8 @@ impl std::fmt::Debug for Progress {
 
 /// A counter that the target moves.
 pub trait ProgressCounter {
-    /// Its value. Never less than the last one.
+    /// Its value. One that is less than the last begins anew from 0, as when the program finds the counter of an
+    /// earlier run and clears it; it is counted on.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -42,6 +43,28 @@ pub trait ProgressCounter {
 impl<F: FnMut() -> io::Result<u64>> ProgressCounter for F {
     fn read(&mut self) -> io::Result<u64> {
         self()
+    }
+}
+
+/// A counter that goes on where it begins anew.
+pub(super) struct Rising {
+    counter: Box<dyn ProgressCounter + Send>,
+    last: u64,
+    before: u64, // what it had counted each time it began anew
+}
+
+impl Rising {
+    pub(super) fn new(counter: Box<dyn ProgressCounter + Send>) -> Self {
+        Self { counter, last: 0, before: 0 }
+    }
+
+    pub(super) fn read(&mut self) -> io::Result<u64> {
+        let count = self.counter.read()?;
+        if count < self.last {
+            self.before = self.before.saturating_add(self.last);
+        }
+        self.last = count;
+        Ok(self.before.saturating_add(count))
     }
 }
 

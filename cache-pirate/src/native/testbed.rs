@@ -12,7 +12,7 @@ use super::crew::Crew;
 use super::params::{NativeParams, Pages, Placement, Suspension};
 use super::perf::{PirateFetches, TargetCounters};
 use super::probe::ping_pong;
-use super::progress::{Progress, ProgressCounter};
+use super::progress::{Progress, Rising};
 use super::residency::Times;
 use super::target::Target;
 use super::topology::{Topology, Warning};
@@ -62,7 +62,7 @@ pub struct NativeTestbed {
 enum Work {
     Counters(TargetCounters),
     TaskClock,
-    Counter(Box<dyn ProgressCounter + Send>),
+    Counter(Rising),
 }
 
 impl Work {
@@ -70,7 +70,7 @@ impl Work {
         Ok(match progress {
             Progress::Instructions => Self::Counters(TargetCounters::open(target.pid())?),
             Progress::TaskClock => Self::TaskClock,
-            Progress::Counter(counter) => Self::Counter(counter),
+            Progress::Counter(counter) => Self::Counter(Rising::new(counter)),
         })
     }
 }
