@@ -68,6 +68,9 @@ pub enum Distrust {
         /// Work done.
         work: f64,
     },
+    /// The target did other work than at other sizes, where each has a run of its own: it ended otherwise, or read and
+    /// wrote other amounts.
+    OtherWork,
     /// No time passed, or no work was done.
     Empty,
 }

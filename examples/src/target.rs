@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::process::ExitStatus;
 
 use reuse_sampler::auto::{self, AutoOptions, AutoSampler, Choice};
 use reuse_sampler::perf;
@@ -168,6 +169,16 @@ impl From<Option<TargetExit>> for Outcome {
             Some(TargetExit::Code(code)) => Self::Exited(code),
             Some(TargetExit::Signal(signal)) => Self::Signalled(Signal(signal)),
         }
+    }
+}
+
+impl From<ExitStatus> for Outcome {
+    fn from(status: ExitStatus) -> Self {
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+            return Self::Signalled(Signal(signal));
+        }
+        status.code().map_or(Self::Unknown, Self::Exited)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The pipeline `cache_pirate` as its users meet it: arguments in, curve, messages and exit status out.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ended, run_pipeline};
+use crate::support::{Ended, Folder, binary, run_pipeline};
 use cache_pirate::curve::CurveFile;
 use examples::machines::testbed::modelled::modelled_curve;
 use examples::machines::testbed::truth::alone_with_ways;
@@ -274,14 +274,70 @@ fn a_modelled_curve_is_near_the_simulated_one() {
     }
 }
 
-#[test]
-fn a_real_program_is_measured_and_ctrl_c_leaves_nothing_behind() {
+/// Whether a real program can be measured here.
+fn two_processors() -> bool {
     let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().filter_map(Result::ok);
     let cpus = cpus.filter(|e| {
         e.file_name().to_string_lossy().strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok())
     });
-    if !cfg!(target_os = "linux") || cpus.count() < 2 {
+    let enough = cfg!(target_os = "linux") && cpus.count() > 1;
+    if !enough {
         eprintln!("needs Linux and two processors: nothing to test");
+    }
+    enough
+}
+
+#[test]
+fn a_program_that_runs_once_per_size_reads_its_file_each_time_and_writes_once() {
+    if !two_processors() {
+        return;
+    }
+    let folder = Folder::new();
+    let input = folder.file("input", &[b'x'; 1 << 20]);
+    let result = folder.path("result.json");
+    let mut command = Command::new(binary("cache_pirate"));
+    command.args([
+        "--cache",
+        "1MiB",
+        "--sizes",
+        "512KiB,1MiB",
+        "--cpu",
+        "0",
+        "--pirate-cpus",
+        "1",
+        "--json",
+        "-o",
+    ]);
+    command.arg(&result).args(["--", "sh", "-c", "cat; sleep .3; echo once >&2; exit 3"]);
+    let reasons = || {
+        let object: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
+        let points = object["points"].as_array().unwrap().clone();
+        let others =
+            points.iter().filter(|point| point["reason"].to_string().contains("other amounts")).count();
+        (object["work"] == "run").then_some((points.len(), others))
+    };
+    let whole = command.stdin(File::open(&input).unwrap()).output().unwrap();
+    let errors = String::from_utf8_lossy(&whole.stderr);
+    assert_eq!(
+        (whole.status.code(), whole.stdout.len(), errors.matches("once\n").count()),
+        (Some(3), 1 << 20, 1)
+    );
+    // With counters it runs once for all sizes, which is too short here for any.
+    if !result.exists() {
+        return;
+    }
+    assert!(matches!(reasons(), None | Some((2, 0))));
+    // What a pipe holds can be read once.
+    let mut cat = Command::new("cat").arg(&input).stdout(Stdio::piped()).spawn().unwrap();
+    let piped = command.stdin(cat.stdout.take().unwrap()).output().unwrap();
+    cat.wait().unwrap();
+    assert_eq!((piped.status.code(), piped.stdout.len()), (Some(3), 1 << 20));
+    assert!(matches!(reasons(), None | Some((2, 1))));
+}
+
+#[test]
+fn a_real_program_is_measured_and_ctrl_c_leaves_nothing_behind() {
+    if !two_processors() {
         return;
     }
     // A target in a process of its own: reads half a megabyte over and over, for ever.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::topology::Warning;
-use super::{NativeParams, Pages, Progress, RootFiles};
+use super::{Ended, NativeParams, Pages, Progress, RootFiles};
 use crate::counts::Reading;
 use crate::error::PirateError;
 use crate::resctrl::Confined;
@@ -30,6 +30,12 @@ impl NativeTestbed {
     /// [`PirateError::Unsupported`].
     pub fn attach(_: i32, _: NativeParams) -> Result<Self, PirateError> {
         Err(PirateError::Unsupported)
+    }
+
+    /// There is none.
+    #[must_use]
+    pub const fn ended(&self) -> Option<Ended> {
+        match self.0 {}
     }
 
     /// There is none.

@@ -51,7 +51,7 @@ pub use self::divided::RootFiles;
 pub use self::divided::confine;
 #[cfg(not(target_os = "linux"))]
 pub use self::elsewhere::{NativeTestbed, confine, ping_pong};
-pub use self::params::{NativeParams, Pages, Placement, Suspension};
+pub use self::params::{Ended, NativeParams, Pages, Placement, Suspension};
 #[cfg(target_os = "linux")]
 pub use self::probe::ping_pong;
 pub use self::progress::{FileCounter, IoBytes, Progress, ProgressCounter};

@@ -1,6 +1,7 @@
 //! How to use the machine: what a caller chooses, the same on every system.
 
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -91,4 +92,14 @@ impl Default for NativeParams {
             stop: None,
         }
     }
+}
+
+/// How a started program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Bytes that it read and wrote by system calls, itself and children that it waited for; `None` if the kernel does not say.
+    pub bytes: Option<u64>,
 }

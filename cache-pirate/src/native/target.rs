@@ -15,7 +15,8 @@ use nix::unistd::Pid;
 
 use super::affinity;
 use super::guardian::{Duty, Guardian};
-use super::params::Suspension;
+use super::params::{Ended, Suspension};
+use super::progress::{IoBytes, ProgressCounter};
 use super::suspend::Freezer;
 use super::threads::threads_of;
 use crate::error::PirateError;
@@ -35,6 +36,7 @@ pub(super) struct Target {
     pinned: Option<Pinned>,
     freezer: Option<Freezer>,
     ended: bool,
+    end: Option<Ended>,
     guardian: Option<Guardian>,
 }
 
@@ -106,9 +108,9 @@ impl Target {
     ) -> Result<Self, PirateError> {
         let began = stat(pid).map_or(0, |stat| stat.began);
         let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok();
-        let (freezer, guardian) = (None, None);
+        let (freezer, guardian, ended, end) = (None, None, false, None);
         let mut target =
-            Self { pid, began, child, clock, cpu_time: 0.0, pinned, freezer, ended: false, guardian };
+            Self { pid, began, child, clock, cpu_time: 0.0, pinned, freezer, ended, end, guardian };
         if let Suspension::Freezer { root } = suspension {
             target.freezer = Some(Freezer::new(root, pid)?);
         }
@@ -141,13 +143,19 @@ impl Target {
                     }
                     self.ended = true;
                     if let Some(child) = &mut self.child {
-                        // A zombie: answers at once. Its status is nobody's concern here.
-                        let _ = child.wait();
+                        // A zombie: its counts are there yet, and waiting for it answers at once.
+                        let bytes = IoBytes::of(self.pid).read().ok().filter(|&bytes| bytes > 0);
+                        self.end = child.wait().ok().map(|status| Ended { status, bytes });
                     }
                 }
             }
         }
         self.ended
+    }
+
+    /// How it ended, once that is known, of one that was started.
+    pub(super) const fn end(&self) -> Option<Ended> {
+        self.end
     }
 
     /// Makes it stand still.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::affinity;
 use super::crew::Crew;
-use super::params::{NativeParams, Pages, Placement, Suspension};
+use super::params::{Ended, NativeParams, Pages, Placement, Suspension};
 use super::perf::{PirateFetches, TargetCounters};
 use super::probe::ping_pong;
 use super::progress::{Progress, Rising};
@@ -162,6 +162,10 @@ impl NativeTestbed {
             }
             Fetches::Timed { times, sum: 0.0 }
         };
+        if matches!(params.progress, Progress::Instructions) {
+            // Nothing is started in vain, not even for the time it takes to end it again.
+            TargetCounters::open(std::process::id() as i32)?;
+        }
         // Last, so that nothing above can leave it suspended.
         let target = take(cpu, &params.suspension)?;
         let work = Work::of(params.progress, &target)?;
@@ -183,6 +187,12 @@ impl NativeTestbed {
             stop: params.stop,
             warnings,
         })
+    }
+
+    /// How the target ended, once it has, if it was started here.
+    #[must_use]
+    pub const fn ended(&self) -> Option<Ended> {
+        self.target.end()
     }
 
     /// What may spoil the measurement.

@@ -3,6 +3,7 @@
 mod args;
 mod experiments;
 mod figure;
+mod input;
 mod native;
 mod report;
 mod simulated;
@@ -18,8 +19,9 @@ use cache_pirate::resctrl::{Confined, ResctrlFiles, UNMONITORED_WALKS};
 use cache_pirate::{CacheCurve, Evidence, Measurements, PirateError, Testbed};
 
 use self::report::Report;
-use crate::cli::{Failure, INTERRUPTED, Watch, ended, interrupt_flag};
+use crate::cli::{Failure, INTERRUPTED, Watch, interrupt_flag};
 use crate::report::bytes;
+use crate::target::Outcome;
 
 /// A curve and where it comes from.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ struct Measured {
     work: &'static str,
     time: &'static str,
     notes: Vec<String>,
+    ended: Outcome, // of the program's first run
 }
 
 impl Measured {
@@ -73,12 +76,11 @@ fn confined_remarks<T: Testbed<Error: From<PirateError>>, F: ResctrlFiles>(
 }
 
 /// Why there is no curve.
-fn nothing(watch: &Watch<'_>, error: &PirateError) -> Failure {
-    Failure::Run(if watch.is_interrupted() {
-        "interrupted before anything was measured".to_owned()
-    } else {
-        error.to_string()
-    })
+fn nothing(watch: &Watch<'_>, error: &PirateError, ended: &Outcome) -> Failure {
+    if watch.is_interrupted() {
+        return Failure::run("interrupted before anything was measured");
+    }
+    ended.without_result(&error.to_string())
 }
 
 /// Shows how far a run has come.
@@ -135,5 +137,9 @@ pub fn run_until(
         |out| report.write_table(out),
         out,
     )?;
-    Ok(ended(incomplete, "cache_pirate", "the curve shows what was measured", messages))
+    let (status, remark) = measured.ended.verdict(incomplete);
+    if let Some(remark) = remark {
+        let _ = writeln!(messages, "cache_pirate: {remark}; the curve shows what was measured until then");
+    }
+    Ok(status)
 }

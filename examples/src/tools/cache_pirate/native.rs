@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cache_pirate::native::{
-    FileCounter, IoBytes, NativeParams, NativeTestbed, Pages, Placement, Progress, Suspension, confine,
+    Ended, FileCounter, IoBytes, NativeParams, NativeTestbed, Pages, Placement, Progress, Suspension, confine,
 };
 use cache_pirate::resctrl::{Confined, ResctrlFiles};
 use cache_pirate::{
@@ -17,16 +17,19 @@ use cache_pirate::{
 };
 
 use super::args::{Args, Mechanism, Work};
+use super::input::Input;
 use super::watched::Watched;
 use super::{Measured, confined_remarks, mechanism, nothing, show_progress};
 use crate::cli::{Failure, Watch};
 use crate::machines::host::processor;
-use crate::target::command_name;
+use crate::target::{Outcome, command_name};
 
 /// Processor time in an interval where that is the work, in nanoseconds.
 const CPU_TIME_INTERVAL: f64 = 100e6;
 /// Share of a whole run's intervals that must be trusted for its size to be.
 const TRUSTED_SHARE: f64 = 0.9;
+/// By how much what a run reads and writes may differ from the first run, of that.
+const SAME_WORK: f64 = 0.1;
 
 /// Measures the program or process that the command line names.
 pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<Measured, Failure> {
@@ -40,7 +43,8 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
         Subject::Program(..) => command_name(&args.program),
     };
     let work = args.machine.progress.clone();
-    match divided_or_not(args, subject, stop, work.as_ref().unwrap_or(&Work::Instructions)) {
+    let counted = work.as_ref().unwrap_or(&Work::Instructions);
+    match divided_or_not(args, subject, stop, counted, Streams::Own) {
         Ok(testbed) => one_run(args, source, testbed, &work.unwrap_or(Work::Instructions), watch),
         // Without counters or a progress file, only the time of a whole run can be measured.
         Err(PirateError::System { operation: "count", .. })
@@ -50,6 +54,14 @@ pub fn native(args: &Args, stop: &Arc<AtomicBool>, watch: &Watch<'_>) -> Result<
         }
         Err(error) => Err(Failure::run(error)),
     }
+}
+
+/// Where the program's output and errors go.
+#[derive(Clone, Copy)]
+enum Streams {
+    Own,
+    /// It was there before.
+    Nowhere,
 }
 
 /// What is measured.
@@ -99,8 +111,9 @@ fn divided_or_not(
     subject: Subject<'_>,
     stop: &Arc<AtomicBool>,
     work: &Work,
+    streams: Streams,
 ) -> Result<(Box<dyn Native>, Option<String>), PirateError> {
-    let pirate = || testbed(args, subject, stop, work);
+    let pirate = || testbed(args, subject, stop, work, streams);
     let root = Path::new("/");
     let refusal = match args.mechanism {
         Mechanism::Pirate => None,
@@ -121,6 +134,7 @@ fn testbed(
     subject: Subject<'_>,
     stop: &Arc<AtomicBool>,
     work: &Work,
+    streams: Streams,
 ) -> Result<NativeTestbed, PirateError> {
     let machine = &args.machine;
     // Bytes are counted from outside once there is a process.
@@ -147,8 +161,14 @@ fn testbed(
         Subject::Program(program, arguments) => {
             let mut command = Command::new(program);
             command.args(arguments);
-            if args.common.claims_stdout() {
-                command.stdout(std::io::stderr());
+            match streams {
+                Streams::Own if args.common.claims_stdout() => {
+                    command.stdout(std::io::stderr());
+                }
+                Streams::Own => {}
+                Streams::Nowhere => {
+                    command.stdout(Stdio::null()).stderr(Stdio::null());
+                }
             }
             NativeTestbed::spawn(command, params)?
         }
@@ -182,15 +202,20 @@ fn one_run(
         // The measurement has had enough; the program has not.
         testbed.machine().wait()?;
     }
-    let curve = run.curve().map_err(|error| nothing(watch, &error))?;
+    let ended = outcome(testbed.machine().ended());
+    let curve = run.curve().map_err(|error| nothing(watch, &error, &ended))?;
     let (work, time) = match work {
         Work::Instructions => ("instruction", "cycle"),
         Work::CpuTime => ("nanosecond", "nanosecond"),
         Work::Io => ("byte", "nanosecond"),
         Work::File(_) => ("progress", "nanosecond"),
     };
-    let mechanism = mechanism(&*testbed);
-    Ok(Measured { source, machine: Some(processor()), curve, run: Some(run), mechanism, work, time, notes })
+    let (mechanism, machine) = (mechanism(&*testbed), Some(processor()));
+    Ok(Measured { source, machine, curve, run: Some(run), mechanism, work, time, notes, ended })
+}
+
+fn outcome(ended: Option<Ended>) -> Outcome {
+    ended.map_or(Outcome::Unknown, |ended| ended.status.into())
 }
 
 /// The program once per size, from beginning to end: its CPI is the processor time of the run.
@@ -208,8 +233,11 @@ fn run_per_size(
     let mut sizes: Option<Vec<u64>> = None;
     let mut number = 0;
     let mut used;
+    let mut first: Option<Ended> = None;
+    let input = Input::of_this_process();
     loop {
-        let (mut testbed, note) = divided_or_not(args, subject, stop, &Work::CpuTime)?;
+        let streams = if first.is_none() { Streams::Own } else { Streams::Nowhere };
+        let (mut testbed, note) = divided_or_not(args, subject, stop, &Work::CpuTime, streams)?;
         used = mechanism(&*testbed);
         let here = *cache.get_or_insert(testbed.cache());
         let params = PirateParams {
@@ -232,16 +260,30 @@ fn run_per_size(
             break;
         }
         testbed.machine().wait()?;
-        points.push(whole_run(here, bytes, &run));
+        let mut point = whole_run(here, bytes, &run);
+        if let Some(ended) = testbed.machine().ended() {
+            if !does_the_same(*first.get_or_insert(ended), ended) {
+                point.trust = Trust::Untrusted(Distrust::OtherWork);
+            }
+        }
+        points.push(point);
+        input.rewind().map_err(Failure::run)?;
         if number == sizes.len() {
             break;
         }
     }
     points.sort_by_key(|point| point.bytes);
     let cache = cache.ok_or_else(|| Failure::run("nothing was measured"))?;
-    let curve = CacheCurve::from_points(cache, points).map_err(|error| nothing(watch, &error))?;
+    let ended = outcome(first);
+    let curve = CacheCurve::from_points(cache, points).map_err(|error| nothing(watch, &error, &ended))?;
     let (machine, work, time) = (Some(processor()), "run", "nanosecond");
-    Ok(Measured { source, machine, curve, run: None, mechanism: used, work, time, notes })
+    Ok(Measured { source, machine, curve, run: None, mechanism: used, work, time, notes, ended })
+}
+
+/// Whether the run that ended so did what the first one did.
+fn does_the_same(first: Ended, ended: Ended) -> bool {
+    let alike = |(one, other): (u64, u64)| one.abs_diff(other) as f64 <= SAME_WORK * one as f64;
+    ended.status == first.status && first.bytes.zip(ended.bytes).is_none_or(alike)
 }
 
 /// The point of a whole run at one size.
@@ -254,7 +296,9 @@ fn whole_run(cache: SharedCache, bytes: u64, run: &Measurements) -> CurvePoint {
         })
         .collect();
     let trusted = complete.iter().filter(|interval| interval.trust.is_trusted()).count();
-    let trust = if trusted as f64 >= TRUSTED_SHARE * complete.len() as f64 {
+    let trust = if complete.is_empty() {
+        run.intervals.last().map_or(Trust::Untrusted(Distrust::Empty), |interval| interval.trust)
+    } else if trusted as f64 >= TRUSTED_SHARE * complete.len() as f64 {
         Trust::Trusted
     } else {
         complete.iter().map(|i| i.trust).find(|t| !t.is_trusted()).unwrap_or(Trust::Trusted)

@@ -266,6 +266,10 @@ fn reason(point: &CurvePoint) -> Option<String> {
         ),
         Distrust::NotShared => "the two did not share a cache at the time".to_owned(),
         Distrust::Truncated { .. } => "the program ended too soon".to_owned(),
+        Distrust::OtherWork => {
+            "in this run the program ended otherwise, or read and wrote other amounts, than in its first one"
+                .to_owned()
+        }
         _ => "nothing was measured".to_owned(),
     })
 }

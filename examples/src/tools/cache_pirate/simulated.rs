@@ -11,6 +11,7 @@ use crate::machines::chip::CoreSettings;
 use crate::machines::resctrl::{Features, Kernel};
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::{PirateCore, SimulatedTestbed, divided};
+use crate::target::Outcome;
 use crate::target::embedded_workload;
 use crate::traces::{format_of, name_of};
 
@@ -65,16 +66,17 @@ fn measured<T: Testbed>(
     params.cycles = Some(args.cycles.unwrap_or(covering.ceil().max(1.0) as u64));
     let plan = params.check(cache).map_err(Failure::usage)?;
     let run = measure(&mut testbed, &plan)?;
-    let curve = run.curve().map_err(|error| nothing(testbed.watch, &error))?;
+    // The target restarts until all is measured: it ends only by interruption.
+    let ended = Outcome::Unknown;
+    let curve = run.curve().map_err(|error| nothing(testbed.watch, &error, &ended))?;
     let mut notes = remarks.to_vec();
     if let Some(choice) = run.threads.as_ref().filter(|choice| !choice.one_thread_holds) {
         notes.push("one pirate thread could not hold even a little of the cache".to_owned());
         debug_assert_eq!(choice.threads, 1);
     }
-    // The target restarts until all is measured: it ends only by interruption.
     let mechanism = mechanism(&testbed);
     let (work, time) = ("instruction", "cycle");
-    Ok(Measured { source, machine: None, curve, run: Some(run), mechanism, work, time, notes })
+    Ok(Measured { source, machine: None, curve, run: Some(run), mechanism, work, time, notes, ended })
 }
 
 /// Whole passes over at least so many accesses that every line of the cache could be used a few times.
