@@ -63,11 +63,13 @@ pub enum PirateError {
     },
     /// Nothing was measured before the target ended.
     #[error(
-        "no interval was completed before the target ended: shorten the interval of {interval} units of work"
+        "no interval of {interval} units of work was completed: the target did {work} in all; give shorter intervals"
     )]
     NothingMeasured {
         /// Interval asked for.
         interval: f64,
+        /// Work that the target did.
+        work: f64,
     },
     /// A value of a curve file that the format does not allow.
     #[error("cache-curve file: {what} is {value}; give {remedy}")]

@@ -285,7 +285,9 @@ fn a_target_that_ends_early_is_recognised() {
     let plan = params().check(testbed.cache()).unwrap();
     let run = measure(&mut testbed, &plan).unwrap();
     assert!(run.ended && run.intervals.is_empty());
-    assert!(matches!(run.curve(), Err(PirateError::NothingMeasured { interval }) if interval == 20_000.0));
+    assert!(
+        matches!(run.curve(), Err(PirateError::NothingMeasured { interval, work }) if (interval, work) == (20_000.0, 10.0))
+    );
 
     // No warm-up: ten accesses into the first interval.
     let mut testbed = SimpleTestbed::new(MACHINE, 0..10).unwrap();

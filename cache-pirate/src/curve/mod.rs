@@ -52,7 +52,8 @@ impl CacheCurve {
             })
             .unzip();
         if points.is_empty() {
-            Err(PirateError::NothingMeasured { interval })
+            let work = intervals.iter().map(|i| i.counts.target.work).sum();
+            Err(PirateError::NothingMeasured { interval, work })
         } else {
             steepness::judge(&mut points, &bounds);
             Ok(Self { cache, points })

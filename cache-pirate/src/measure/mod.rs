@@ -81,7 +81,13 @@ impl Measurements {
     /// # Errors
     /// [`PirateError::NothingMeasured`] if no interval was completed.
     pub fn curve(&self) -> Result<CacheCurve, PirateError> {
-        CacheCurve::assemble(self.cache, self.placement, self.interval, &self.intervals)
+        let curve = CacheCurve::assemble(self.cache, self.placement, self.interval, &self.intervals);
+        curve.map_err(|error| match error {
+            PirateError::NothingMeasured { interval, .. } => {
+                PirateError::NothingMeasured { interval, work: self.total.target.work }
+            }
+            other => other,
+        })
     }
 
     /// How much longer the run took than the target alone needs for the same work, as a fraction.
