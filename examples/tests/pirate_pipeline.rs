@@ -99,7 +99,7 @@ fn files_hold_what_is_printed() {
     assert_eq!(bytes, [1024, 8192, 32768]);
     let stored: Value = serde_json::from_str(&fs::read_to_string(out.join("curve.json")).unwrap()).unwrap();
     assert_eq!(stored, object);
-    let profile = PhaseProfile::read(fs::File::open(out.join("profile.json")).unwrap()).unwrap();
+    let profile = PhaseProfile::read(File::open(out.join("profile.json")).unwrap()).unwrap();
     let section: Value = profile.section("cache-curve").unwrap().unwrap();
     assert_eq!((&section["points"][2]["bytes"], &section["mix"]), (&json!(32768), &object["mix"]));
     assert_eq!((profile.phases.len(), profile.windows.len(), profile.machine), (0, 0, None));
@@ -293,7 +293,7 @@ fn a_program_that_runs_once_per_size_reads_its_file_each_time_and_writes_once() 
         return;
     }
     let folder = Folder::new();
-    let input = folder.file("input", &[b'x'; 1 << 20]);
+    let input = folder.file("input", [b'x'; 1 << 20]);
     let result = folder.path("result.json");
     let mut command = Command::new(binary("cache_pirate"));
     command.args([

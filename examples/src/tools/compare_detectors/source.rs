@@ -78,7 +78,7 @@ pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program
     }
     if signatures.len() < 2 {
         let (name, window) = (target.name(), args.window()?);
-        return Err(Failure::Run(format!(
+        return Err(target.outcome().without_result(&format!(
             "{name} makes {} windows of {window} instructions: give shorter windows with --window",
             signatures.len()
         )));

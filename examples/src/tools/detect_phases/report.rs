@@ -17,7 +17,7 @@ use super::{page, pictures};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 use crate::report::{
-    Cell, DistinctView, PhaseTable, ProcessRow, Row, Table, count, letters, percent, process_table,
+    Cell, DistinctView, PhaseTable, ProcessRow, Row, Table, count, letters, percent, plural, process_table,
     write_profile,
 };
 use crate::target::Target;
@@ -253,7 +253,8 @@ impl Report<'_> {
             0 => String::new(),
             n => format!(", {} instructions", count(n)),
         };
-        writeln!(out, "{} windows{threads}{instructions}; {}", found.labelled.len(), self.sentence())?;
+        let windows = plural(found.labelled.len(), "window", "windows");
+        writeln!(out, "{windows}{threads}{instructions}; {}", self.sentence())?;
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
@@ -273,12 +274,14 @@ impl Report<'_> {
 
     /// Phases, coverage and predictions in a sentence.
     pub fn sentence(&self) -> String {
+        let largest = match self.coverage(0.9) {
+            1 => "the largest holds".to_owned(),
+            largest => format!("the {largest} largest hold"),
+        };
         let mut text = format!(
-            "{} phases by {}, the {} largest hold 90 % of the windows outside transitions, {:.1} windows in a row on \
-             average",
-            self.settled().0,
+            "{} by {}, {largest} 90 % of the windows outside transitions, {:.1} windows in a row on average",
+            plural(self.settled().0, "phase", "phases"),
             self.args.clusterer.name(),
-            self.coverage(0.9),
             self.mean_run()
         );
         if let (Some(right), Some(last)) = (self.found.score.accuracy(), self.last_value_accuracy()) {

@@ -144,16 +144,21 @@ pub fn run_until(
         };
         let run = phase_guided_cache::observe(&mut target, options, interrupted)?;
         let ended = target.outcome();
-        if let Some(problem) = phase_guided_cache::too_short(args.window(), &run, &target) {
-            return Err(Failure::Run(problem));
+        let (status, remark) =
+            phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed));
+        let short = phase_guided_cache::too_short(args.window(), &run, &target);
+        if run.windows.is_empty() {
+            let problem = short.unwrap_or_else(|| "no window was observed".to_owned());
+            return Err(if status == 0 { Failure::Run(problem) } else { Failure::Program(status, problem) });
         }
         // What was seen of the program is reported even after an interruption.
         let calibration = calibrate(points, &setup, &Watch::new(&AtomicBool::new(false)))?;
-        let study = model(&calibration, &setup, args.window(), &run, &mut target)?;
+        let mut study = model(&calibration, &setup, args.window(), &run, &mut target)?;
+        study.notes.extend(short);
         if let Some(folder) = &folder {
             write_profile(&observed(&run, &study, &mut target), folder)?;
         }
-        (study, phase_guided_cache::ending(run.incomplete, &ended, interrupted.load(Ordering::Relaxed)))
+        (study, (status, remark))
     };
     watch.clear();
     if let Some(reason) = cannot {

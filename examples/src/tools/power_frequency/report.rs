@@ -12,7 +12,7 @@ use super::study::{Advice, Study};
 use super::{figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Cell, Table, percent, quantity};
+use crate::report::{Cell, Table, percent, plural, quantity};
 
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 12;
@@ -101,11 +101,11 @@ impl Report<'_> {
         }
         writeln!(
             out,
-            "{} intervals of {} instructions, {} phases in {} instances.\n",
-            analysis.intervals(),
+            "{} of {} instructions, {} in {}.\n",
+            plural(analysis.intervals(), "interval", "intervals"),
             crate::report::count(study.interval),
-            analysis.phases().len(),
-            analysis.instances().len()
+            plural(analysis.phases().len(), "phase", "phases"),
+            plural(analysis.instances().len(), "instance", "instances")
         )?;
         write!(out, "{}", self.table(ROWS, false).text())?;
         for line in self.recommendation() {
