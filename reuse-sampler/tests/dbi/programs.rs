@@ -1,6 +1,7 @@
 //! Programs print, are signalled and end as they do natively.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{ReusePlan, SampleGap, TargetExit};
@@ -95,6 +96,11 @@ fn what_cannot_be_run_is_an_error() {
     assert!(missing.to_string().contains("no such program"), "{missing}");
     assert!(DbiSampler::spawn("/bin/true", none, &DbiOptions::windows_of(0)).is_err());
     let folder = folder("32-bit");
+    let script = folder.join("script");
+    fs::write(&script, "#!/nonexistent/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = DbiSampler::spawn(&script, none, &options).unwrap_err().to_string();
+    assert!(refused.contains("interpreter that it names"), "{refused}");
     let flags = ["-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie"];
     if let Some(program) = compile(&folder, "void _start(void) { for (;;); }", &flags) {
         let refused = DbiSampler::spawn(&program, none, &options).unwrap_err().to_string();

@@ -97,8 +97,12 @@ pub(super) fn launch(
 }
 
 fn refuse_to_run(program: &OsStr, error: &std::io::Error) -> SamplerError {
+    let is_there = std::path::Path::new(program).exists();
     let program = program.to_string_lossy().into_owned();
     let problem = match error.kind() {
+        std::io::ErrorKind::NotFound if is_there => {
+            "the interpreter that it names, or its loader, is missing".to_owned()
+        }
         std::io::ErrorKind::NotFound => "there is no such program".to_owned(),
         std::io::ErrorKind::PermissionDenied => {
             "permission denied (it must be executable, and ptrace allowed)".to_owned()
