@@ -100,6 +100,6 @@ impl Default for NativeParams {
 pub struct Ended {
     /// Its exit status.
     pub status: ExitStatus,
-    /// Bytes that it read and wrote by system calls, itself and children that it waited for; `None` if the kernel does not say.
+    /// Bytes that it and the children that it waited for read and wrote by system calls; `None` if the kernel does not say.
     pub bytes: Option<u64>,
 }
