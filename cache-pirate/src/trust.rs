@@ -40,6 +40,12 @@ pub enum Distrust {
         /// Size that the cache was stated to have.
         cache: u64,
     },
+    /// Alone, the pirate held more than the cache: it is larger than stated, and more is left to the target than the size
+    /// says.
+    CacheTooSmall {
+        /// Size that the cache was stated to have.
+        cache: u64,
+    },
     /// What was left to the target is known no better than this, because of where the pirate's lines lie or how the
     /// cache replaces lines, and the curve changes too much in between.
     Steep {

@@ -450,6 +450,29 @@ fn what_was_held_for_a_moment_only_is_not_trusted() {
 }
 
 #[test]
+fn no_size_of_an_understated_cache_is_trusted() {
+    // 64 KiB said to be less: stealing all but 4 KiB of 32 leaves 36 to the target.
+    let understated = |stated: u64| {
+        let inner = SimpleTestbed::new(MACHINE, random_lines(200, 6)).unwrap();
+        Overstated { inner, bytes: stated * WAY }
+    };
+    fn judged<T: Testbed<Error: std::fmt::Debug>>(testbed: &mut T) -> Vec<Trust> {
+        let params = PirateParams { cycles: Some(1), interval: Some(5_000.0), spared_limit: 1.0, ..params() };
+        let plan = params.check(testbed.cache()).unwrap();
+        let run = measure(testbed, &plan).unwrap();
+        run.intervals.iter().filter(|interval| interval.stolen > 0).map(|interval| interval.trust).collect()
+    }
+    for (stated, counted, timed) in [(8, true, true), (10, true, true), (14, true, false), (16, false, false)]
+    {
+        let reason = Trust::Untrusted(Distrust::CacheTooSmall { cache: stated * WAY });
+        let flagged = |found: Vec<Trust>| (found.len() > 1, found.iter().all(|trust| *trust == reason));
+        assert_eq!(flagged(judged(&mut understated(stated))), (true, counted), "{stated} ways, counted");
+        let mut clock = Disturbed { inner: understated(stated), runs: 0 };
+        assert_eq!(flagged(judged(&mut clock)), (true, timed), "{stated} ways, timed");
+    }
+}
+
+#[test]
 fn a_target_that_takes_the_pirates_lines_is_noticed() {
     for seed in 0..20 {
         // As many new lines as fit between two rounds of the pirate, and more: it cannot keep 12 ways.

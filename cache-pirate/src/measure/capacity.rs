@@ -3,7 +3,7 @@
 //! A pirate that walks more lines than the cache has never holds them, with or without a target, and nothing
 //! that happens beside the target shows it: its time per line is always the same. So before the target runs, the
 //! pirate walks growing sizes alone. Sizes beyond what it held are not trusted; and if it could not even hold half
-//! of the cache, then the cache is smaller than stated, and no size is. Where only the time of an
+//! of the cache, then the cache is smaller than stated, and no size is; nor is one if it held more than the cache. Where only the time of an
 //! access shows whether a line was held, that may be true, or look true, for a moment: half of the cache is walked once
 //! more in the end.
 
@@ -20,6 +20,8 @@ const SCAN_LIMIT: f64 = 0.5;
 const CYCLE_LIMIT: f64 = 0.02;
 /// Walks until a cycle that does not fit keeps the same share of its lines.
 const SETTLING: u32 = 4;
+/// Ways of a cache whose ways are not known.
+const WAYS: u32 = 16;
 
 /// What the pirate held alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +42,8 @@ pub struct Capacity {
     /// Share of lines that are still there when a way more than the cache is walked over and over: 0 under LRU, which
     /// evicts each just before its turn. `None` where fetches are not counted, or pages are scattered.
     pub kept_in_cycle: Option<f64>,
+    /// Whether it held more than the cache: a way more where fetches are counted, half as much again where they are timed.
+    pub holds_more: bool,
 }
 
 impl Capacity {
@@ -50,6 +54,9 @@ impl Capacity {
 
     /// Whether the pirate may be trusted to hold `stolen` bytes.
     pub(super) fn judge(self, stolen: u64) -> Trust {
+        if stolen > 0 && self.holds_more {
+            return Trust::Untrusted(Distrust::CacheTooSmall { cache: self.cache });
+        }
         if let Some(kept) = self.kept_through_scan.filter(|&kept| stolen > 0 && kept > SCAN_LIMIT) {
             return Trust::Untrusted(Distrust::ScanResistant { kept });
         }
@@ -66,13 +73,15 @@ impl Capacity {
 
 /// Lets the pirate walk each of `sizes` bytes and half of the cache, the smallest first, until it does not hold one.
 /// It holds a size if a walk fetches no more than the plan's limit; it may make as many walks as in a warm-up. Before,
-/// where fetches are counted, it finds whether the cache is exclusive and whether it resists scans.
+/// where fetches are counted, it finds whether the cache is exclusive and whether it resists scans; in the end, whether
+/// it is larger than stated.
 ///
 /// # Errors
 /// Those of the testbed.
 ///
 /// # Cost
-/// The target stands still. Where all sizes are held, one or two walks of each, and a few of the whole cache.
+/// The target stands still. Where all sizes are held, one or two walks of each, and a few of the whole cache and a little
+/// more, or where fetches are timed two of half as much again.
 pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> Result<Capacity, T::Error> {
     let half = half(plan);
     let line = u64::from(plan.cache.line_size);
@@ -84,6 +93,7 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
         hidden: 0,
         kept_through_scan: None,
         kept_in_cycle: None,
+        holds_more: false,
     };
     if sizes.is_empty() {
         return Ok(capacity);
@@ -103,6 +113,9 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
         }
         capacity.kept_through_scan = kept_through_scan(testbed, plan, half, capacity.hidden)?;
         capacity.kept_in_cycle = kept_in_cycle(testbed, plan, capacity.hidden)?;
+        // No policy keeps more of such a cycle than the cache has ways.
+        let lost = 1.0 / f64::from(testbed.placement().ways.unwrap_or(WAYS) + 1);
+        capacity.holds_more = capacity.kept_in_cycle.is_some_and(|kept| kept > 1.0 - lost / 2.0);
     }
     for bytes in sizes {
         if !holds(testbed, plan, bytes + capacity.hidden)? {
@@ -111,8 +124,24 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
         }
         capacity.held = bytes;
     }
+    if testbed.evidence() == Evidence::Timed && capacity.not_held.is_none() {
+        capacity.holds_more = holds_half_more(testbed, plan)?;
+    }
     testbed.steal(0, 1)?;
     Ok(capacity)
+}
+
+/// Whether the pirate holds half as much again as the cache and its private caches. Under any policy a third is lost, which
+/// a time shows; what is nearer to the cache may look held.
+fn holds_half_more<T: Testbed>(testbed: &mut T, plan: &Plan) -> Result<bool, T::Error> {
+    let more = plan.whole() + half(plan) + testbed.placement().private_bytes;
+    if more > 2 * plan.whole() {
+        return Ok(false);
+    }
+    testbed.steal(more, 1)?;
+    walk_once(testbed)?;
+    let PirateCounts { touches, fetches } = walk_once(testbed)?;
+    Ok(touches > 0.0 && fetches <= plan.limits.of(Evidence::Timed) * touches)
 }
 
 /// Half of the cache, in whole lines.
@@ -184,7 +213,7 @@ fn kept_in_cycle<T: Testbed>(testbed: &mut T, plan: &Plan, hidden: u64) -> Resul
         return Ok(None);
     }
     let line = u64::from(plan.cache.line_size);
-    let way = plan.whole().div_ceil(u64::from(ways.unwrap_or(16).max(1))).div_ceil(line) * line;
+    let way = plan.whole().div_ceil(u64::from(ways.unwrap_or(WAYS).max(1))).div_ceil(line) * line;
     testbed.steal((plan.whole() + hidden + way).min(2 * plan.whole()), 1)?;
     for _ in 0..SETTLING {
         walk_once(testbed)?;

@@ -250,6 +250,10 @@ fn reason(point: &CurvePoint) -> Option<String> {
             bytes(held),
             bytes(cache)
         ),
+        Distrust::CacheTooSmall { cache } => format!(
+            "alone, the pirate held more than {}: the cache is larger, give its size with --cache",
+            bytes(cache)
+        ),
         Distrust::Steep { from, to } => format!(
             "where the pirate's lines lie, or how lines are replaced, leaves the program {} to {}, between which too much changes",
             bytes(from),
