@@ -160,6 +160,35 @@ fn a_line_needs_time_to_go_to_another_core_and_back() {
     assert!(ping_pong(one, 100_000).is_err());
 }
 
+#[test]
+fn how_a_program_ended_and_what_it_moved_is_known() {
+    let Some((target_cpu, pirate_cpu)) = two_cpus() else { return };
+    let params = || NativeParams {
+        target_cpu: Some(target_cpu),
+        pirate_cpus: Some(vec![pirate_cpu]),
+        cache_bytes: Some(1 << 20),
+        progress: Progress::TaskClock,
+        shared_round_trip: None,
+        ..NativeParams::default()
+    };
+    let ended = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::null());
+        let mut testbed = NativeTestbed::spawn(command, params()).unwrap();
+        testbed.wait().unwrap();
+        testbed.ended().unwrap()
+    };
+    // What its children moved counts, once it has waited for them.
+    let of_child = ended("sleep .1; head -c 300000 /dev/zero; exit 3");
+    assert_eq!(of_child.status.code(), Some(3));
+    assert!(of_child.bytes.is_none_or(|bytes| bytes >= 600_000), "{of_child:?}");
+    let killed = ended("sleep .1; kill -9 $$");
+    assert!(killed.status.code().is_none() && killed.bytes.is_none_or(|bytes| bytes < 300_000), "{killed:?}");
+    if of_child.bytes.is_none() {
+        eprintln!("the kernel does not say what processes read and write");
+    }
+}
+
 /// Not a test of its own: the target. Reads words of 1 MiB at random and counts them in a file.
 #[test]
 fn walking_process() {

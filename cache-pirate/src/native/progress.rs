@@ -106,11 +106,12 @@ impl ProgressCounter for FileCounter {
     }
 }
 
-/// Bytes that a process read and wrote by system calls, from `/proc/PID/io`: the natural progress of a
-/// compressor, a filter or a server.
+/// Bytes that a process, and the children that it waited for, read and wrote by system calls, from `/proc/PID/io`: the
+/// natural progress of a compressor, a filter or a server.
 #[derive(Debug)]
 pub struct IoBytes {
     path: PathBuf,
+    file: Option<File>, // only root can open that of a process that has ended, but whoever has it open can read it
     last: u64,
 }
 
@@ -118,15 +119,21 @@ impl IoBytes {
     /// Of a process.
     #[must_use]
     pub fn of(pid: i32) -> Self {
-        Self { path: PathBuf::from(format!("/proc/{pid}/io")), last: 0 }
+        let path = PathBuf::from(format!("/proc/{pid}/io"));
+        Self { file: File::open(&path).ok(), path, last: 0 }
     }
 }
 
 impl ProgressCounter for IoBytes {
-    /// The last value once the process has ended.
+    /// The last value once the process is gone.
     fn read(&mut self) -> io::Result<u64> {
-        match fs::read_to_string(&self.path) {
-            Ok(text) => {
+        let mut text = String::new();
+        let read = match &mut self.file {
+            Some(file) => file.rewind().and_then(|()| file.read_to_string(&mut text)).map(drop),
+            None => fs::read_to_string(&self.path).map(|all| text = all),
+        };
+        match read {
+            Ok(()) => {
                 let field = |name: &str| {
                     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
                     value.trim().parse::<u64>().ok()

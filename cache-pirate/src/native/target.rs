@@ -36,6 +36,7 @@ pub(super) struct Target {
     pinned: Option<Pinned>,
     freezer: Option<Freezer>,
     ended: bool,
+    moved: IoBytes,
     end: Option<Ended>,
     guardian: Option<Guardian>,
 }
@@ -108,9 +109,9 @@ impl Target {
     ) -> Result<Self, PirateError> {
         let began = stat(pid).map_or(0, |stat| stat.began);
         let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok();
-        let (freezer, guardian, ended, end) = (None, None, false, None);
+        let (freezer, guardian, ended, moved, end) = (None, None, false, IoBytes::of(pid), None);
         let mut target =
-            Self { pid, began, child, clock, cpu_time: 0.0, pinned, freezer, ended, end, guardian };
+            Self { pid, began, child, clock, cpu_time: 0.0, pinned, freezer, ended, moved, end, guardian };
         if let Suspension::Freezer { root } = suspension {
             target.freezer = Some(Freezer::new(root, pid)?);
         }
@@ -144,7 +145,7 @@ impl Target {
                     self.ended = true;
                     if let Some(child) = &mut self.child {
                         // A zombie: its counts are there yet, and waiting for it answers at once.
-                        let bytes = IoBytes::of(self.pid).read().ok().filter(|&bytes| bytes > 0);
+                        let bytes = self.moved.read().ok().filter(|&bytes| bytes > 0);
                         self.end = child.wait().ok().map(|status| Ended { status, bytes });
                     }
                 }
