@@ -293,7 +293,7 @@ fn a_program_that_runs_once_per_size_reads_its_file_each_time_and_writes_once() 
         return;
     }
     let folder = Folder::new();
-    let input = folder.file("input", [b'x'; 1 << 20]);
+    let input = folder.file("input", vec![b'x'; 1 << 20]);
     let result = folder.path("result.json");
     let mut command = Command::new(binary("cache_pirate"));
     command.args([
