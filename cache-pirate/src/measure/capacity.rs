@@ -3,9 +3,9 @@
 //! A pirate that walks more lines than the cache has never holds them, with or without a target, and nothing
 //! that happens beside the target shows it: its time per line is always the same. So before the target runs, the
 //! pirate walks growing sizes alone. Sizes beyond what it held are not trusted; and if it could not even hold half
-//! of the cache, then the cache is smaller than stated, and no size is; nor is one if it held more than the cache. Where only the time of an
-//! access shows whether a line was held, that may be true, or look true, for a moment: half of the cache is walked once
-//! more in the end.
+//! of the cache, then the cache is smaller than stated, and no size is; nor is one if it held more than the cache. Where
+//! only the time of an access shows whether a line was held, that may be true, or look true, for a moment: half of the
+//! cache is walked once more in the end.
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;

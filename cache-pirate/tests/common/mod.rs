@@ -2,6 +2,30 @@
 
 #![allow(dead_code)] // each test file uses a part
 
+use cache_pirate::simple::SimpleMachine;
+use cache_pirate::{Pace, PirateParams};
+
+/// A small machine.
+pub const MACHINE: SimpleMachine = SimpleMachine {
+    sets: 64,
+    ways: 16,
+    line_size: 64,
+    hit_time: 10.0,
+    miss_time: 100.0,
+    pirate_hit_time: 1.0,
+    pirate_miss_time: 20.0,
+    threads: 1,
+    free_threads: 1,
+};
+
+/// Short intervals, all the time.
+pub fn params() -> PirateParams {
+    PirateParams { interval: Some(20_000.0), pace: Pace::Continuous, ..PirateParams::default() }
+}
+
+/// Bytes of a way.
+pub const WAY: u64 = 64 * 64;
+
 /// Misses of an LRU cache of `sets` sets and `ways` ways over `stream`, counted from access `from` on, as a
 /// ratio. Written for clarity: a list per set, oldest last.
 pub fn miss_ratio(sets: u64, ways: usize, stream: &[u64], from: usize) -> f64 {

@@ -17,8 +17,8 @@ use crate::machines::chip::{CacheSettings, ChipSettings, Policy, PrefetcherSetti
 /// A co-runner, the pirate, walks lines of its own so eagerly that they stay in the shared cache; the program has the
 /// rest. Points are trusted where the pirate held its lines. Without PROGRAM the simulated reference chip is used,
 /// for an embedded workload or a trace; with it, or with --pid, this machine (Linux). Without hardware
-/// counters, give --progress; otherwise PROGRAM runs once per size and its processor time is measured: standard input should
-/// be a file, which each run reads; output is the first run's. Ctrl-C ends with what there is.
+/// counters, give --progress; otherwise PROGRAM runs once per size and its processor time is measured: standard
+/// input should be a file, which each run reads; output is the first run's. Ctrl-C ends with what there is.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cache_pirate", version)]
 pub struct Args {
