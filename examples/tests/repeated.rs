@@ -24,13 +24,21 @@ fn long_copies_are_a_phase_of_their_own() {
         let command = ["--", &program, "1", kind];
         let exact = ["--model", "exact-lru"].iter().chain(&settings).chain(&command);
         let exact = run_pipeline(&exact.copied().collect::<Vec<_>>(), miss_ratio_curve::run).object();
-        // One draw in twenty may lie outside an interval of 95 %, and which draw this is differs between processors: six of
-        // them are judged together.
+        // One draw in twenty may lie outside an interval of 95 %, and where windows begin within the program depends on what
+        // the processor makes it do before `main`: six draws, with windows of six lengths, are judged together.
         let (mut held, mut narrow) = (0, 0);
-        for seed in ["1", "2", "3", "4", "5", "6"] {
+        let draws = [
+            ("1", "97000"),
+            ("2", "98000"),
+            ("3", "99000"),
+            ("4", "100000"),
+            ("5", "101000"),
+            ("6", "102000"),
+        ];
+        for (seed, window) in draws {
             // Windows are chosen by phase from the first on.
             let chosen =
-                ["--profile-first", "0", "--window", "100000", "--sample-rate", "0.01", "--seed", seed];
+                ["--profile-first", "0", "--window", window, "--sample-rate", "0.01", "--seed", seed];
             let guided = settings.iter().chain(&chosen).chain(&command).copied();
             let guided = run_pipeline(&guided.collect::<Vec<_>>(), phase_guided_cache::run).object();
             let (windows, profiled) =
@@ -47,7 +55,11 @@ fn long_copies_are_a_phase_of_their_own() {
             let accesses = |report: &serde_json::Value| report["accesses"].as_f64().unwrap();
             let ratio = accesses(&guided) / accesses(&exact);
             assert!((ratio - 1.0).abs() < 0.02, "{kind} {seed} {ratio}");
-            assert!(guided["unlike"].as_f64().unwrap() < 0.02, "{kind} {seed} {}", guided["unlike"]);
+            // The window in which short ones become long may be like no other. What it may do to the curve is in the
+            // intervals, and it is less than what a window of long ones alone accesses.
+            let unlike = guided["unlike"].as_f64().unwrap();
+            let of_phase = phase["share"].as_f64().unwrap() * windows as f64;
+            assert!(unlike < 1.0 / of_phase, "{kind} {seed} {unlike} {of_phase}");
             for (truth, point) in
                 exact["points"].as_array().unwrap().iter().zip(guided["average"].as_array().unwrap())
             {
@@ -57,7 +69,7 @@ fn long_copies_are_a_phase_of_their_own() {
                 // Before, the ratio was wrong by 13 points at least.
                 assert!(low - 0.03 <= truth && truth <= high + 0.03, "{kind} {seed} {truth} {point}");
                 held += usize::from(low <= truth && truth <= high);
-                narrow += usize::from(high - low < 0.03);
+                narrow += usize::from(high - low < 0.03 + unlike);
             }
         }
         assert!(held >= 10 && narrow >= 10, "{kind} {held} {narrow}");
