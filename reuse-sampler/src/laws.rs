@@ -20,7 +20,7 @@
 //! # Ok::<(), laws::Violation>(())
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -28,7 +28,7 @@ use thiserror::Error;
 use crate::engine::random::Random;
 use crate::{
     AccessCount, CacheLines, CacheModel, Reuse, ReuseDistance, ReusePlan, SampleGap, Sampler, SamplerError,
-    Window, WindowPlan,
+    Window, WindowIndex, WindowPlan,
 };
 
 /// A law that an implementation breaks, and where.
@@ -120,29 +120,29 @@ pub fn cache_model(model: &(impl CacheModel + ?Sized), seed: u64) -> Result<(), 
 /// Holds samplers of one target, each made by `start`, against the laws of [`Sampler`]: every window has a number of its
 /// own, the same line size as the others, and code at ascending addresses; under [`ReusePlan::Off`] nothing is sampled;
 /// under [`ReusePlan::Every`] each measured access is the beginning of one outcome, reported once, of a window that was
-/// returned, also where observation is stopped early; sparse samples are as many as their gap says; a run that has ended
-/// stays ended; and a second run returns the same windows, but for the time they took.
+/// returned, also where observation is stopped early; a plan is for the next window of the thread whose window was returned
+/// last; sparse samples are as many as their gap says; a run that has ended stays ended; and a second run returns the same
+/// windows, but for the time they took.
 ///
 /// Give a target of at least 10,000 accesses and three windows that does the same each time.
 ///
 /// # Errors
 /// The first [`Violation`] found; what a sampler refuses is one.
 pub fn sampler<S: Sampler>(mut start: impl FnMut() -> Result<S, SamplerError>) -> Result<(), Violation> {
-    let mut run = |plan: ReusePlan, stop_after: usize| run(&mut start, plan, stop_after);
     let broken = |law, case: String| Err(Violation { law, case });
-    let off = run(ReusePlan::Off, usize::MAX)?;
+    let off = run(&mut start, ReusePlan::Off, usize::MAX)?;
     if let Some(window) = off.iter().find(|window| window.outcomes().next().is_some()) {
         return broken("nothing is sampled where nothing is to be", format!("window {}", window.index.0));
     }
-    let every = run(ReusePlan::Every, usize::MAX)?;
-    let again = run(ReusePlan::Every, usize::MAX)?;
+    let every = run(&mut start, ReusePlan::Every, usize::MAX)?;
+    let again = run(&mut start, ReusePlan::Every, usize::MAX)?;
     if let Some((one, _)) = every.iter().zip(&again).find(|(one, other)| one != other) {
         return broken("a second run is the same", format!("window {}", one.index.0));
     }
     if every.len() != again.len() {
         return broken("a second run is the same", format!("{} and {} windows", every.len(), again.len()));
     }
-    let stopped = run(ReusePlan::Every, 2)?;
+    let stopped = run(&mut start, ReusePlan::Every, 2)?;
     for windows in [&every, &stopped] {
         let measured = windows.iter().all(|window| matches!(window.accesses, AccessCount::Measured(_)));
         let (accesses, outcomes) = (accesses(windows), outcomes(windows));
@@ -153,8 +153,9 @@ pub fn sampler<S: Sampler>(mut start: impl FnMut() -> Result<S, SamplerError>) -
             );
         }
     }
+    planned(start().map_err(refused)?)?;
     let gap = 50.0;
-    let sparse = run(ReusePlan::Sparse(SampleGap::mean(gap).map_err(refused)?), usize::MAX)?;
+    let sparse = run(&mut start, ReusePlan::Sparse(SampleGap::mean(gap).map_err(refused)?), usize::MAX)?;
     let expected = accesses(&every) as f64 / gap;
     let samples = outcomes(&sparse) as f64;
     // The number of geometric gaps in a run varies no more than a Poisson count: six deviations, and the last gap.
@@ -204,6 +205,46 @@ fn run<S: Sampler>(
         return broken("a sample was started in a window that is returned", format!("window {}", stray.0));
     }
     Ok(windows)
+}
+
+/// Every other window is to be sampled.
+fn planned(mut sampler: impl Sampler) -> Result<(), Violation> {
+    #[derive(Default)]
+    struct Seen {
+        sampled: bool,
+        measured: Option<u64>,
+        outcomes: u64,
+    }
+    let mut plans = HashMap::new();
+    let mut windows: HashMap<WindowIndex, Seen> = HashMap::new();
+    let mut reuse = ReusePlan::Every;
+    while let Some(window) = sampler.next_window(&WindowPlan::new(reuse)).map_err(refused)? {
+        for (started_in, _, count, _) in window.outcomes() {
+            windows.entry(started_in).or_default().outcomes += count;
+        }
+        let seen = windows.entry(window.index).or_default();
+        seen.sampled = plans.get(&window.thread).is_none_or(|plan| *plan == ReusePlan::Every);
+        seen.measured = match window.accesses {
+            AccessCount::Measured(accesses) => Some(accesses),
+            _ => None,
+        };
+        reuse = if windows.len() % 2 == 0 { ReusePlan::Every } else { ReusePlan::Off };
+        plans.insert(window.thread, reuse);
+    }
+    let other = windows.iter().find(|(_, seen)| {
+        if seen.sampled {
+            seen.measured.is_some_and(|accesses| accesses != seen.outcomes)
+        } else {
+            seen.outcomes > 0
+        }
+    });
+    other.map_or(Ok(()), |(window, Seen { sampled, outcomes, .. })| {
+        let law = "a plan is for the next window of the thread whose window was returned last";
+        Err(Violation {
+            law,
+            case: format!("window {}: sampled as planned: {sampled}, samples: {outcomes}", window.0),
+        })
+    })
 }
 
 fn accesses(windows: &[Window]) -> u64 {

@@ -50,6 +50,22 @@ impl<S: Sampler, F: FnMut(&mut Window, &ReusePlan)> Sampler for Changed<S, F> {
     }
 }
 
+/// Gives another sampler each plan a window late.
+struct Late<S> {
+    inner: S,
+    before: Option<WindowPlan>,
+}
+
+impl<S: Sampler> Sampler for Late<S> {
+    fn next_window(&mut self, plan: &WindowPlan) -> Result<Option<Window>, SamplerError> {
+        self.inner.next_window(&self.before.replace(*plan).unwrap_or(*plan))
+    }
+
+    fn stop(&mut self) -> Result<(), SamplerError> {
+        self.inner.stop()
+    }
+}
+
 #[test]
 fn each_law_is_broken_by_a_sampler_that_breaks_it() {
     let law = |change: fn(&mut Window, &ReusePlan)| {
@@ -77,6 +93,11 @@ fn each_law_is_broken_by_a_sampler_that_breaks_it() {
     assert_eq!(
         law(|window, _| window.counts.iter_mut().for_each(|count| count.started_in = WindowIndex(999))),
         Err("a sample was started in a window that is returned")
+    );
+    let late = laws::sampler(|| Ok(Late { inner: replay(WindowLength::Accesses(999))?, before: None }));
+    assert_eq!(
+        late.map_err(|violation| violation.law),
+        Err("a plan is for the next window of the thread whose window was returned last")
     );
     assert_eq!(
         law(|window, plan| {

@@ -25,6 +25,9 @@ mod threads;
 fn keeps_the_laws_of_samplers() {
     use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 
-    reuse_sampler::laws::sampler(|| DbiSampler::spawn("true", [""; 0], &DbiOptions::windows_of(20_000)))
-        .unwrap();
+    // The second executes another program: the plan for the window that ends there is for the first of that program.
+    for command in [&["true"][..], &["sh", "-c", "exec true"]] {
+        let options = DbiOptions::windows_of(20_000);
+        reuse_sampler::laws::sampler(|| DbiSampler::spawn(command[0], &command[1..], &options)).unwrap();
+    }
 }

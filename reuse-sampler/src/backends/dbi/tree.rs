@@ -51,9 +51,9 @@ pub(super) struct Run {
     live: Vec<Watched>,
     current: usize, // the one that is served, among those that live
     stage: Stage,
-    /// The window that was returned last has ended before the block at this address; its thread, of the process with this
-    /// number, waits for a plan.
-    between: Option<(usize, usize, u64)>,
+    /// The window that was returned last has ended before the block at this address or, without one, before the first of
+    /// another program; its thread, of the process with this number, waits for a plan.
+    between: Option<(usize, usize, Option<u64>)>,
     pid: u32,
     exit: Option<TargetExit>,
     released: bool,
@@ -183,7 +183,7 @@ impl Run {
     /// The thread that waited for a plan goes on.
     fn go_on(
         &mut self,
-        (process, thread, pc): (usize, usize, u64),
+        (process, thread, pc): (usize, usize, Option<u64>),
         mode: Mode,
     ) -> Result<Option<Asked>, Gone> {
         let Some(current) = self.live.iter().position(|watched| watched.number == process) else {
@@ -193,7 +193,7 @@ impl Run {
         let watched = &mut self.live[current];
         watched.observer.current = thread;
         watched.begin(mode, &mut self.common);
-        watched.observer.resume(pc, false)
+        pc.map_or(Ok(None), |pc| watched.observer.resume(pc, false))
     }
 
     /// Serves the next request of any process, which becomes the current one.
@@ -232,6 +232,7 @@ impl Run {
                 let pid = child.observer.process.pid().as_raw().unsigned_abs();
                 let mut account = Account::new(ProcessRecord::new(pid, parent, String::new()));
                 child.see_program(&path, &mut self.common, &mut account);
+                self.between = child.waits().then_some((self.accounts.len(), 0, None));
                 self.add(*child, account);
                 Ok(None)
             }
@@ -298,7 +299,9 @@ impl Run {
         let mut watched = self.live.remove(current);
         self.current = 0;
         let account = &mut self.accounts[watched.number];
-        watched.each_thread(|watched| watched.close(how, &mut self.common, account));
+        watched.each_thread(|watched| {
+            watched.close(how, &mut self.common, account);
+        });
         let observer = &mut watched.observer;
         let who = if watched.number == 0 { "the program" } else { "a child process" };
         for program in observer.unobserved.drain(..) {

@@ -107,8 +107,8 @@ pub(super) enum Step {
     On,
     /// More is to be done for the current thread.
     Next(Event),
-    /// The current thread waits at this address for a plan.
-    Waits(u64),
+    /// The current thread waits for a plan: at this address or, without one, before the first instruction of a program.
+    Waits(Option<u64>),
     /// A process that shared memory executes the program at this path and is a process of its own now.
     Executes(Box<Watched>, String),
 }
@@ -163,7 +163,7 @@ impl Watched {
                     own.rest = more - more.min(STRETCH);
                     self.observer.set_left(left + more.min(STRETCH));
                     self.close(End::Boundary, common, account);
-                    return Ok(Step::Waits(pc));
+                    return Ok(Step::Waits(Some(pc)));
                 }
             }
             Event::Full { pc } => {
@@ -204,24 +204,28 @@ impl Watched {
     fn executed(&mut self, path: String, common: &mut Common, account: &mut Account) -> Step {
         self.observer.unobserved.pop();
         let thread = self.observer.current;
-        let known = self.followed.get(&thread).map(|own| (own.id, own.window.map(|open| open.mode)));
-        let (id, mode) = known.unwrap_or((ThreadId(common.threads), None));
-        let mode = mode.unwrap_or(common.initial);
+        let id = self.own(common).id;
         if self.observer.is_apart() {
-            self.close(End::Replaced, common, account);
+            let waits = self.close(End::Replaced, common, account);
             self.followed.remove(&thread);
             self.observer.own().ends = true;
             match self.observer.start_apart() {
                 Ok(observer) => {
                     let mut watched = Self::new(observer, 0, 0);
-                    watched.begin_anew(id, mode, common);
+                    watched.begin_anew(id, waits, common);
                     return Step::Executes(Box::new(watched), path);
                 }
                 Err(_) => common.children += 1,
             }
             return Step::On;
         }
-        self.each_thread(|watched| watched.close(End::Replaced, common, account));
+        self.each_thread(|watched| {
+            if watched.observer.current != thread {
+                watched.close(End::Replaced, common, account);
+            }
+        });
+        // Last: what is asked for next is asked of it.
+        let waits = self.close(End::Replaced, common, account);
         self.followed.clear();
         common.images.ended(self.image, account.record.pid);
         if let Err(error) = self.observer.start_anew() {
@@ -229,17 +233,25 @@ impl Watched {
             account.record.unobserved = Some(format!("it executed {path}, which is not observed: {error}"));
             self.native = true;
         } else {
-            self.begin_anew(id, mode, common);
+            self.begin_anew(id, waits, common);
             self.see_program(&path, common, account);
         }
-        Step::On
+        if self.waits() { Step::Waits(None) } else { Step::On }
     }
 
-    /// The first thread of a program that was executed.
-    fn begin_anew(&mut self, id: ThreadId, mode: Mode, common: &mut Common) {
+    /// The first thread of a program that was executed; if `waits`, a window of it ended with the program before.
+    fn begin_anew(&mut self, id: ThreadId, waits: bool, common: &mut Common) {
+        self.began = true;
         self.observer.set_left(common.length.min(STRETCH));
         self.followed.insert(0, Followed::new(common, id));
-        self.begin(mode, common);
+        if !waits {
+            self.begin(common.initial, common);
+        }
+    }
+
+    /// Whether the first thread waits for a plan before its first request.
+    pub(super) fn waits(&self) -> bool {
+        !self.native && self.followed.get(&0).is_some_and(|own| own.window.is_none())
     }
 
     /// Which program the process executes now; the program's own name for it is `path`.
@@ -266,7 +278,9 @@ impl Watched {
             self.observer.current = number;
             places.extend(self.observer.place()?.map(|pc| (number, pc)));
         }
-        self.each_thread(|watched| watched.close(End::Interrupt, common, account));
+        self.each_thread(|watched| {
+            watched.close(End::Interrupt, common, account);
+        });
         self.native = true;
         for (number, pc) in places {
             self.observer.current = number;
@@ -405,10 +419,10 @@ impl Watched {
         }
     }
 
-    /// Ends the current thread's window, if it has one, and puts it in the queue.
-    pub(super) fn close(&mut self, how: End, common: &mut Common, account: &mut Account) {
+    /// Ends the current thread's window and puts it in the queue. Returns whether it had one.
+    pub(super) fn close(&mut self, how: End, common: &mut Common, account: &mut Account) -> bool {
         let open = self.followed.get(&self.observer.current).and_then(|own| own.window);
-        let Some(Open { index, mode, since }) = open else { return };
+        let Some(Open { index, mode, since }) = open else { return false };
         self.save(common);
         let own = self.own(common);
         own.window = None;
@@ -439,6 +453,7 @@ impl Watched {
             Some(_) => {}
             None => common.queue.push_back(window),
         }
+        true
     }
 
     /// Whether samples of the current thread are open.
