@@ -395,7 +395,7 @@ pub fn eviction_rate(size: CacheLines) -> f64 {
     -(-1.0 / size.0 as f64).ln_1p()
 }
 
-/// The accesses that a profile stands for.
+/// The accesses that a profile was sampled from.
 fn accesses(window: &ReuseProfile) -> f64 {
     if window.accesses() > 0 { window.accesses() as f64 } else { window.total_weight() as f64 }
 }

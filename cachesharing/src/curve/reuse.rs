@@ -91,7 +91,7 @@ impl ReuseTimes {
         &self.reuses
     }
 
-    /// Those of several windows together, each with the accesses it stands for; nothing if they were counted in
+    /// Those of several windows together, each with the accesses it represents; nothing if they were counted in
     /// different sets.
     pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, Option<&'a Self>)>) -> Option<Self> {
         let parts: Vec<(f64, &Self)> =

@@ -215,7 +215,7 @@ fn fill(
 ///
 /// If lines came into sets at random, the time in which a set takes in n of them would vary by 1 / n of its square;
 /// neighbouring lines go to different sets, so that it varies less. Gauss and Hermite's three points of a lognormal
-/// distribution stand for the sets.
+/// distribution represent the sets.
 struct SetAges {
     points: [(f64, f64); 3],
     apart: bool,

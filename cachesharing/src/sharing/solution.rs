@@ -22,7 +22,7 @@ pub struct Allocation {
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) met: Option<Met>, // where reuse times are known
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(super) by_curve: Option<f64>, // the time per access that curves alone tell, where reuse times are known
+    pub(super) by_curve: Option<f64>, // the time per access by the curves alone, where reuse times are known
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) assumed: f64, // time per access that led to these bytes
     #[cfg_attr(feature = "serde", serde(skip))]

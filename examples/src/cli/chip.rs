@@ -11,7 +11,7 @@ use crate::machines::chip::{
     CacheSettings, ChipSettings, CoreTiming, Inclusion, Index, Latencies, Policy, PrefetcherSettings,
 };
 
-/// The simulated chip: the machine of the StatCC paper unless told otherwise.
+/// The simulated chip: the machine of the StatCC paper unless options change it.
 ///
 /// It has no simultaneous multithreading, no translation of addresses and one memory node; nothing is said of them.
 #[derive(Clone, Debug, PartialEq, clap::Args)]

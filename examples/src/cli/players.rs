@@ -15,7 +15,7 @@ use crate::machines::testbed::programs::Recorded;
 use crate::traces::{TraceFile, format_of, name_of};
 use reuse_sampler::reference::LineIds;
 
-/// Recorded traces, and how many accesses per instruction each stands for.
+/// Recorded traces, and how many accesses per instruction each makes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
     /// Play this trace; once for each program. Plain, .gz, .xz or .zst by its content; - is standard input

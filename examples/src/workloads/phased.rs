@@ -129,7 +129,7 @@ impl Workload {
         Self::sequence(&[MATMUL_BLOCKED, HASH_JOIN], [0, 1].repeat(8), scale, seed)
     }
 
-    /// Four phases, one of which comes back between any two others.
+    /// Four phases, one of which returns between any two others.
     pub fn few(seed: u64, scale: u32) -> Self {
         let kernels = [KEY_VALUE, MERGESORT, POINTER_CHASE, STREAM];
         Self::sequence(&kernels, [0, 1, 0, 2, 0, 1, 0, 3].repeat(2), scale, seed)

@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// The form in which the table is saved, and the checks when it comes back.
+/// The form in which the table is saved, and the checks when it is loaded.
 #[cfg(feature = "serde")]
 pub(crate) mod saved {
     use super::{Centres, Error, PhaseId};

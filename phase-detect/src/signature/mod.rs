@@ -46,7 +46,7 @@ impl std::fmt::Display for SignatureKind {
     }
 }
 
-/// The vector that stands for one window.
+/// The vector that describes one window.
 ///
 /// Built by one of the builders of [`signature`](crate::signature), or from ready numbers with
 /// [`frequency`](Self::frequency) and [`raw`](Self::raw). Whatever exists has been checked: a clusterer only needs

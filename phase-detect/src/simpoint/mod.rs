@@ -1,4 +1,4 @@
-//! SimPoint: the few windows that stand for a whole run.
+//! SimPoint: the few windows that represent a whole run.
 //!
 //! Signatures are projected to a few dimensions and clustered for every number of phases; the Bayesian information
 //! criterion says which number is enough; and of each phase the window nearest its centre is the one to simulate,
@@ -62,7 +62,7 @@ impl Default for SimPointConfig {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SimulationPoint {
-    /// The phase it stands for.
+    /// The phase it represents.
     pub phase: PhaseId,
     /// The window nearest the centre of the phase, from 0; the earliest of several.
     pub window: usize,

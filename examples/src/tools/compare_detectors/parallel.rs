@@ -101,7 +101,7 @@ pub struct Seen {
     pub thread: u64,
     /// Its code.
     pub signature: Signature,
-    /// Cycles per instruction, or what stands for them.
+    /// Cycles per instruction, or what is compared in their place.
     pub cost: f64,
 }
 

@@ -58,7 +58,7 @@ enum Input {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Converted {
     from: &'static str,
-    /// Accesses read; those a profile stands for, where it was sampled before.
+    /// Accesses read; where they were sampled before, those that the profile was sampled from.
     accesses: u64,
     /// Instructions in the blocks read, where there are any.
     instructions: u64,

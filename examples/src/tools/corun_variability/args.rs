@@ -20,7 +20,7 @@ use crate::target::Backend;
 ///
 /// The first program is the target, the others interfere and start over when they end. Programs are profiles (written by
 /// `record`, curve.json of cache_pirate, profile.json of phase_guided_cache, or any cache-curve file), traces played on
-/// the simulated chip, or embedded programs (names after --; the word embedded, or nothing at all, stands for two of
+/// the simulated chip, or embedded programs (names after --; the word embedded, or nothing at all, means two of
 /// them). Traces and embedded programs are also run together on the chip from the same offsets, and the distribution
 /// found there is printed beside the predicted one. Simultaneous multithreading, translation of addresses and several
 /// memory nodes are not modelled.
@@ -59,7 +59,7 @@ pub struct PredictArgs {
     /// How the cache is shared [default: age, or random where --policy is]
     #[arg(long, value_enum)]
     pub(super) sharing: Option<Model>,
-    /// Slowdowns in per cent to tell the probability of exceeding of
+    /// Slowdowns in per cent; the probability of exceeding each is printed
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "5,10,20", value_parser = percents)]
     pub(super) exceeding: Vec<f64>,
     /// Confidence of intervals and of how many offsets are needed

@@ -11,7 +11,7 @@ use crate::report::percent;
 const MEAN_WITHIN: f64 = 0.001;
 /// To within which part of the runs the distribution function is to be known.
 const RUNS_WITHIN: f64 = 0.1;
-/// The quantile that is told with its interval.
+/// The quantile that is printed with its interval.
 const TAIL: f64 = 0.95;
 
 /// In words.
@@ -65,7 +65,7 @@ pub(super) fn object(args: &PredictArgs, of: &SlowdownDistribution) -> Value {
 
 type Count = Result<u64, cachesharing::Error>;
 
-/// Offsets that tell the mean, and the distribution.
+/// Offsets needed for the mean, and for the distribution.
 fn needed(args: &PredictArgs, of: &SlowdownDistribution) -> (Count, Count) {
     (
         of.offsets_for_mean(MEAN_WITHIN, args.confidence),

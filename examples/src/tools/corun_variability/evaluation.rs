@@ -40,7 +40,7 @@ impl Pair {
     }
 }
 
-/// Evaluates all pairs and tells the result; answers whether they are all, or those finished until an interrupt.
+/// Evaluates all pairs and reports the result; returns whether they are all, or those finished until an interrupt.
 pub(super) fn evaluate(
     args: &PredictArgs,
     mut ground: Ground,

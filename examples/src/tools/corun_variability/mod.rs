@@ -56,7 +56,7 @@ struct Truth {
     alone: f64,              // cycles
 }
 
-/// Everything that is told.
+/// Everything that is reported.
 struct Findings {
     programs: Vec<Program<u64>>,
     cache: SharedCache,
@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write, messages: &mut dyn Write) -> Result
     run_until(&interrupt_flag()?, args, out, messages)
 }
 
-/// The same until `interrupted` is set: the runs simulated so far are then told.
+/// The same until `interrupted` is set: the runs simulated so far are then reported.
 ///
 /// # Errors
 /// As [`run`].
@@ -132,7 +132,7 @@ fn predict_until(
     Ok(ended(found.interrupted, "corun_variability", "the simulated runs are those", messages))
 }
 
-/// Ends what has nothing to tell yet.
+/// Ends what has nothing to report yet.
 fn go_on(watch: &Watch<'_>) -> Result<(), Failure> {
     if watch.is_interrupted() {
         return Err(Failure::run("interrupted before anything was predicted"));

@@ -8,9 +8,9 @@ use super::{Findings, Truth, certainty, schedule, ways};
 use crate::cli::ByName;
 use crate::report::letters;
 
-/// Quantiles that are told.
+/// Quantiles that are reported.
 pub(super) const QUANTILES: [f64; 7] = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0];
-/// Culprits that are told.
+/// Culprits that are reported.
 pub(super) const CULPRITS: usize = 20;
 
 /// The whole result.

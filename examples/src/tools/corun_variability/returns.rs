@@ -1,4 +1,4 @@
-//! When a program comes back to its lines in the sets of the shared cache, window by window, beside its curves.
+//! When a program reuses its lines in the sets of the shared cache, window by window, beside its curves.
 
 use cachesharing::ReuseTimes;
 use reuse_sampler::{Line, SetReuseCounter};

@@ -2,7 +2,7 @@
 //! the model and simulated, in three sizes of the shared cache.
 //!
 //! Without phases nothing is left but the model of sharing: how far predictions are off that are not flagged as standing
-//! on a cliff, and whether the truth lies in the range that is told of those that are.
+//! on a cliff, and whether the truth lies in the range that is printed for those that are.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -48,7 +48,7 @@ impl Prediction {
         (self.predicted / self.simulated - 1.0).abs()
     }
 
-    /// Whether the truth lies in the range that is told, give or take `beside` of it.
+    /// Whether the truth lies in the range that is printed, give or take `beside` of it.
     fn inside(&self, beside: f64) -> bool {
         let (low, high) = self.range;
         (low * (1.0 - beside)..=high * (1.0 + beside)).contains(&self.simulated)
@@ -69,7 +69,7 @@ struct Alone {
     speeds: Vec<f64>, // accesses per cycle
 }
 
-/// Runs the experiment and tells the result; answers whether it is whole, or what was finished until an interrupt.
+/// Runs the experiment and reports the result; returns whether it is whole, or what was finished until an interrupt.
 pub(super) fn experiment(
     args: &PredictArgs,
     ground: &Ground,

@@ -1,6 +1,6 @@
 //! How much windows of one phase differ: figures 5 and 7 of the paper.
 //!
-//! The first k windows of each phase, or k at random, stand for all of them; the error is that of the whole run's miss
+//! The first k windows of each phase, or k at random, are taken for all of them; the error is that of the whole run's miss
 //! ratio, averaged over the cache sizes. Windows are taken as they truly were, so that what shows is the variation
 //! within phases and nothing of sampling or of a model.
 

@@ -1,4 +1,4 @@
-//! Which cache model stands for which replacement policy.
+//! Which cache model belongs to which replacement policy.
 
 use statcc::walk;
 

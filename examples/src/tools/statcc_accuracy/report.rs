@@ -112,7 +112,7 @@ pub fn suite_table(out: &mut dyn Write, results: &Results) -> io::Result<()> {
     if !results.sampled.is_empty() {
         writeln!(
             out,
-            "\nErrors that sampling adds (figure 10): 95 % are within; around the means is how the paper tells them"
+            "\nErrors that sampling adds (figure 10): 95 % are within; the paper gives them around the means"
         )?;
         for sampled in &results.sampled {
             let errors = [

@@ -27,7 +27,7 @@ pub struct Sampled {
     pub cpi_spread: Summary,
     /// Change of the predicted miss ratio.
     pub miss_ratio: Summary,
-    /// As [`cpi`](Self::cpi), where one profile stands for each whole program, as in the paper.
+    /// As [`cpi`](Self::cpi), where one profile describes each whole program, as in the paper.
     pub one_profile_cpi: Summary,
     /// And around the means.
     pub one_profile_cpi_spread: Summary,
@@ -139,7 +139,7 @@ mod tests {
         // Two values 1 beside their mean: an unbiased standard deviation of the square root of 2.
         let root = 2.0_f64.sqrt();
         assert_eq!(spread, [root, -root, 0.0, 0.0]);
-        // A single repetition tells nothing of the spread.
+        // A single repetition says nothing about the spread.
         assert_eq!(around_means(&repetitions[..1], |change| change.cpi).sum::<f64>(), 0.0);
     }
 }

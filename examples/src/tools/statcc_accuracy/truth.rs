@@ -28,7 +28,7 @@ struct Sized {
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 12, 16];
 
 impl Solo {
-    /// What was counted in a window of a pass; of later passes than were played, the last one stands for them.
+    /// What was counted in a window of a pass; later passes, which were not played, are taken to be as the last one.
     pub fn window(&self, pass: usize, window: usize) -> &Counters {
         window_of(&self.passes, pass, window).unwrap_or(&self.counters)
     }
@@ -76,7 +76,7 @@ impl Solo {
     }
 }
 
-/// Of later passes than were played, the last one stands for them.
+/// Later passes, which were not played, are taken to be as the last one.
 fn window_of(passes: &Passes, pass: usize, window: usize) -> Option<&Counters> {
     passes.get(pass).or(passes.last()).and_then(|windows| windows.get(window))
 }
@@ -114,7 +114,7 @@ impl Machine {
     }
 
     /// Plays a program `passes` times, alone, in windows of `window` references; also in fewer ways of the shared cache,
-    /// where only that tells what misses cost.
+    /// where only that shows what misses cost.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the chip cannot be built.

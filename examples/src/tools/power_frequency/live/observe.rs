@@ -33,7 +33,7 @@ pub struct Observed {
 }
 
 /// Lets `source` run to its end, or until `interrupted` is set, and counts each interval what `choice` says, on
-/// `counters` counters in the turn of the phase that is predicted for it. The source comes back.
+/// `counters` counters in the turn of the phase that is predicted for it. The source is returned.
 ///
 /// # Errors
 /// [`Failure`] where the program cannot run or its events not be counted.
