@@ -2,7 +2,7 @@
 
 use reuse_sampler::file::ProfiledPhase;
 
-/// Least share of code in common for two phases to be the same.
+/// Least share of their listed code that two phases have in common if they are the same.
 const ALIKE: f64 = 0.3;
 
 /// Pairs of indices into `before` and `after`; each phase is in one pair at most. Those with most of both runs'
@@ -41,14 +41,16 @@ pub(super) fn weights(phases: &[ProfiledPhase]) -> f64 {
     phases.iter().map(weight).sum::<f64>().max(1.0)
 }
 
-/// Share of the instructions in code of the same name: the sum of the smaller shares.
+/// Share of the listed code that is of the same name: the sum of the smaller shares. A profile lists the hottest blocks
+/// of a phase; of an interpreter or a compiler that may be a tenth of its instructions.
 fn in_common(one: &ProfiledPhase, other: &ProfiledPhase) -> f64 {
     let (one, other) = (by_function(one), by_function(other));
     let shared = one.iter().map(|(name, share)| {
         let there = other.iter().find(|(known, _)| known == name);
         there.map_or(0.0, |(_, there)| share.min(*there))
     });
-    shared.sum()
+    let listed = |code: &[(&str, f64)]| code.iter().map(|(_, share)| share).sum::<f64>();
+    shared.sum::<f64>() / listed(&one).max(listed(&other)).max(f64::MIN_POSITIVE)
 }
 
 /// Shares by function: offsets and lines within it change with every compilation.
@@ -88,6 +90,12 @@ mod tests {
         let after = [phase(&[("hash+0x8", 0.7), ("new", 0.2)]), phase(&[("sort+0x14", 0.8)])];
         assert_eq!(align(&before, &after), [(0, 1), (1, 0)]);
         assert_eq!(align(&before, &[]), []);
+        // Of code that is spread widely, little is listed.
+        let spread = [phase(&[("eval+0x10", 0.06), ("lookup", 0.05), ("eval+0x90", 0.04)])];
+        let other =
+            [phase(&[("collect", 0.09), ("lookup", 0.03)]), phase(&[("eval", 0.08), ("lookup", 0.06)])];
+        assert_eq!((align(&spread, &spread), align(&spread, &other)), (vec![(0, 0)], vec![(0, 1)]));
+        assert_eq!(align(&[phase(&[])], &[phase(&[])]), []);
         // Two phases of one function: by size.
         let of_size = |windows| {
             let mut phase = phase(&[("sort", 0.9)]);
