@@ -326,7 +326,7 @@ fn align(rows: &[Vec<String>]) -> String {
 }
 
 /// At most so many letters: of a longer text the beginning and the end.
-fn shortened(text: &str, most: usize) -> String {
+pub(super) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();

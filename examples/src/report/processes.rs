@@ -3,6 +3,7 @@
 use reuse_sampler::{AccessCount, ProcessRecord, TargetExit};
 use serde::Serialize;
 
+use super::grid::shortened;
 use super::{Table, count};
 
 /// Rows of the table; the JSON has them all.
@@ -78,7 +79,7 @@ pub fn process_table(processes: &[ProcessRow]) -> String {
             count(row.instructions),
             number(row.accesses),
             row.end(),
-            row.command.chars().take(COMMAND).collect(),
+            shortened(&row.command, COMMAND),
         ]);
     }
     let accesses: Option<u64> = processes.iter().map(|row| row.accesses).sum();
@@ -105,11 +106,16 @@ mod tests {
             record.instructions = 1_000_000 * n;
             record.exit = Some(if n == 19 { TargetExit::Signal(9) } else { TargetExit::Code(3) });
         }
+        records[19].command = format!("command {} file", "word ".repeat(20));
         let rows: Vec<ProcessRow> = records.into_iter().map(ProcessRow::from).collect();
         let table = process_table(&rows);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 1 + ROWS + 1);
         assert!(lines[1].contains("119") && lines[1].contains("signal 9"), "{table}");
+        assert!(
+            lines[1].contains("command word") && lines[1].contains('…') && lines[1].ends_with("file"),
+            "{table}"
+        );
         assert!(lines[2].contains("exit 3"), "{table}");
         let last = lines[lines.len() - 1];
         assert!(last.contains("20 processes") && last.contains(&count(190_000_000)), "{table}");
