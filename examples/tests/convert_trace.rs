@@ -58,6 +58,12 @@ fn csv_keeps_every_event_and_din_every_address() {
     );
 
     let din = run(&[&trace, "--to", "din"]);
+    let fetches = din.out.lines().filter(|line| line.starts_with('2')).count();
+    assert!(
+        fetches < 4000 && din.messages.contains(&format!("{fetches} fetches for 4000 instructions")),
+        "{}",
+        din.messages
+    );
     let addresses = |events: &[Event]| -> Vec<(u64, bool, u64)> {
         let address = |event: &Event| match event {
             Event::Access(a) => Some((a.address, a.kind == reuse_sampler::AccessKind::Store, a.pc)),

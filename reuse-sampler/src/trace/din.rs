@@ -121,18 +121,19 @@ fn record(line: &[u8]) -> Result<Option<(Label, u64)>, &'static str> {
 pub struct DinWriter<W> {
     output: W,
     pc: u64, // of the last fetch
+    fetches: u64,
     row: Vec<u8>,
 }
 
 impl<W: Write> DinWriter<W> {
     /// A writer that has written nothing yet.
     pub const fn new(output: W) -> Self {
-        Self { output, pc: 0, row: Vec::new() }
+        Self { output, pc: 0, fetches: 0, row: Vec::new() }
     }
 
     /// Writes what the format can say of an event: an access by its kind and first address, after a fetch of its
-    /// program counter if that is known and not the last one fetched; a block as one fetch. Threads are not told
-    /// apart, and instructions are no longer counted.
+    /// program counter if that is known and not the last one fetched; a block as one fetch, whatever its number of
+    /// instructions, so that instruction caches cannot be judged by it. Threads are merged.
     ///
     /// # Errors
     /// Whatever the output answers.
@@ -168,8 +169,13 @@ impl<W: Write> DinWriter<W> {
     /// # Errors
     /// Whatever the output answers.
     pub fn fetch(&mut self, address: u64) -> io::Result<()> {
-        self.pc = address;
+        (self.pc, self.fetches) = (address, self.fetches + 1);
         self.record(b'2', address)
+    }
+
+    /// Fetches written so far.
+    pub const fn fetches(&self) -> u64 {
+        self.fetches
     }
 
     /// Writes a line that a [`DinReader`] skips (other readers may not). A remark of several lines becomes one.

@@ -62,6 +62,9 @@ pub(super) struct Converted {
     accesses: u64,
     /// Instructions in the blocks read, where there are any.
     instructions: u64,
+    /// Instruction fetches written, in din.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetches: Option<u64>,
     /// Windows written.
     windows: u64,
     /// Samples in the profile written.
@@ -87,6 +90,15 @@ impl Converted {
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    }
+
+    /// What the format that was written cannot hold.
+    pub(super) fn lost(&self) -> Option<String> {
+        let fetches = self.fetches.filter(|fetches| *fetches < self.instructions)?;
+        Some(format!(
+            "{fetches} fetches for {} instructions: code is written by block, so that only data caches can be simulated from it",
+            self.instructions
+        ))
     }
 
     /// What a file says of its end, unless it has all of the input.
@@ -161,10 +173,11 @@ impl<'a> Job<'a> {
             }
             (Input::Accesses(reader), To::Din) => {
                 let mut writer = DinWriter::new(out);
-                let converted = self.events(reader, |event| writer.event(event))?;
+                let mut converted = self.events(reader, |event| writer.event(event))?;
                 if let Some(remark) = converted.remark() {
                     writer.remark(&remark)?;
                 }
+                converted.fetches = Some(writer.fetches());
                 writer.finish()?;
                 converted
             }

@@ -131,6 +131,7 @@ fn report_result(
     // A message that nobody reads is no failure.
     let mut say = |what: &str| drop(writeln!(messages, "convert_trace: {what}"));
     say(&format!("{}, written to {target}", converted.describe()));
+    converted.lost().iter().for_each(|lost| say(lost));
     if converted.incomplete {
         say("interrupted; the result holds the trace until then and says so");
     }
