@@ -173,6 +173,29 @@ fn every_process_has_its_instructions_its_accesses_and_its_end() {
 }
 
 #[test]
+fn a_plan_is_for_the_thread_whose_window_was_returned_last() {
+    let folder = folder("plans");
+    let Some(program) = compile(&folder, include_str!("children.c"), &["-O1", "-pthread"]) else { return };
+    let mut options = DbiOptions::windows_of(20_000);
+    options.output_to_stderr = true;
+    let plan = |windows: usize| if windows % 3 == 0 { ReusePlan::Every } else { ReusePlan::Off };
+    let done = run(&[&program], &options, plan);
+    let mut plans = HashMap::new();
+    let mut sampled: HashMap<_, u64> = HashMap::new();
+    for (started_in, _, count, _) in done.windows.iter().flat_map(|window| window.outcomes()) {
+        *sampled.entry(started_in).or_default() += count;
+    }
+    for (n, window) in done.windows.iter().enumerate() {
+        let every = plans.insert(window.thread, plan(n + 1)).is_none_or(|plan| plan == ReusePlan::Every);
+        let expected = if every { window.accesses.get().unwrap() } else { 0 };
+        let sampled = sampled.get(&window.index).copied().unwrap_or_default();
+        assert_eq!(sampled, expected, "window {n} of thread {}", window.thread.0);
+    }
+    assert!(plans.len() > 10);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn children_are_ignored_on_request() {
     let folder = folder("ignored");
     let Some(program) = compile(&folder, include_str!("children.c"), &["-O1", "-pthread"]) else { return };
