@@ -90,8 +90,14 @@ fn find(symbols: &[Symbol], address: u64) -> Option<(String, u64)> {
     if *size > 0 && address - start >= *size {
         return None;
     }
-    let name = addr2line::demangle_auto(Cow::from(name), None);
-    Some((name.into_owned(), address - start))
+    Some((demangled(name), address - start))
+}
+
+/// The name in the program's own language. Of names that are not mangled, many a short one would pass for that of a C++
+/// type: `f` for `float`, `w` for `wchar_t`.
+fn demangled(name: &str) -> String {
+    let mangled = ["_Z", "__Z", "_R", "_GLOBAL_"].iter().any(|prefix| name.starts_with(prefix));
+    if mangled { addr2line::demangle_auto(Cow::from(name), None).into_owned() } else { name.to_owned() }
 }
 
 fn symbols_of(file: &object::File, kind: SymbolKind) -> Vec<Symbol> {
@@ -126,6 +132,15 @@ mod tests {
     #[inline(never)]
     fn a_function_of_our_own() -> u32 {
         line!()
+    }
+
+    #[test]
+    fn names_of_c_are_not_those_of_types() {
+        for name in ["f", "w", "a", "v", "Pc", "PKc", "St", "main", "_exit", "_Rest"] {
+            assert_eq!(demangled(name), name);
+        }
+        let mangled = ["_Z1wPKc", "_ZN4core3fmt5write17h0123456789abcdefE", "_RNvC6crate_1f"];
+        assert_eq!(mangled.map(demangled), ["w(char const*)", "core::fmt::write", "crate_::f"]);
     }
 
     #[test]
