@@ -8,8 +8,8 @@ use super::{Table, count};
 
 /// Rows of the table; the JSON has them all.
 const ROWS: usize = 16;
-/// Characters of a command in the table.
-const COMMAND: usize = 50;
+/// Letters of a command in the table, which then fits in a terminal.
+const COMMAND: usize = 45;
 
 /// A process as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
