@@ -173,6 +173,6 @@ impl fmt::Display for Report {
         if let Some(check) = &self.self_check {
             writeln!(f, "\nSelf-check: reuse distances of a known program\n  {check}")?;
         }
-        writeln!(f, "\nBy default (--backend auto), programs are observed by\n  {}", self.choice())
+        writeln!(f, "\nBy default (auto), programs are observed by\n  {}", self.choice())
     }
 }
