@@ -51,6 +51,40 @@ fn signals_are_delivered_once_whatever_else_happens() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Threads that handle signals while another ends the program, whose memory is gone before they are.
+const ENDED: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int handled;
+static void on(int signal) { handled++; }
+static void *raises(void *n) {
+    for (;;) {
+        raise(SIGUSR1);
+        for (volatile int i = 0; i < 20000; i++);
+    }
+}
+int main(void) {
+    signal(SIGUSR1, on);
+    pthread_t thread;
+    for (int i = 0; i < 6; i++) pthread_create(&thread, 0, raises, 0);
+    usleep(60000);
+    exit(8);
+}
+"#;
+
+#[test]
+fn a_program_that_ends_while_its_threads_handle_signals_was_observed_to_its_end() {
+    let folder = folder("ended");
+    let Some(program) = compile(&folder, ENDED, &["-O1", "-pthread"]) else { return };
+    for _ in 0..30 {
+        let done = agrees(&folder, &[&program], ReusePlan::Off);
+        assert_eq!((done.exit, done.warnings), (Some(TargetExit::Code(8)), vec![]));
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// Threads that do the same, each a known amount.
 pub const EQUAL: &str = r#"
 #include <pthread.h>

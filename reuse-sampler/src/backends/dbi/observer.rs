@@ -334,8 +334,7 @@ impl Observer {
                     Mapped::Code | Mapped::Changing => format!("{why} at {pc:#x}"),
                     Mapped::Other => format!("a jump to {pc:#x}, where there is no code"),
                 };
-                self.leaving.get_or_insert(why);
-                self.resume(pc, false)
+                self.give_up(pc, &why)
             }
             None => {
                 let pc = self.get(shared::PC);

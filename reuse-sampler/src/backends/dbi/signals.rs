@@ -371,8 +371,7 @@ impl Observer {
     pub(super) fn return_from_handler(&mut self, pc: u64) -> Result<Option<Event>, Gone> {
         let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
         let Some(target) = self.memory.word(place) else {
-            self.leaving.get_or_insert_with(|| "a signal frame that cannot be read".into());
-            return self.resume(pc, false);
+            return self.give_up(pc, "a signal frame that cannot be read");
         };
         self.memory.write(place, &(self.base + self.runtime.returned).to_le_bytes());
         self.own().calling.argument = target;

@@ -145,7 +145,9 @@ impl Observer {
         self.resume(next, false)
     }
 
+    /// Has the program run on natively. One that another thread is ending has no memory any more: it is left to its end.
     pub(super) fn give_up(&mut self, pc: u64, why: &str) -> Result<Option<Event>, Gone> {
+        self.memory.word(self.address_of(shared::REGISTERS)).ok_or(Gone)?;
         self.leaving.get_or_insert_with(|| why.to_owned());
         self.resume(pc, false)
     }
@@ -238,7 +240,7 @@ impl Observer {
 
     /// Writes into the program's memory; where that is refused, it is to run natively.
     pub(super) fn write_or_leave(&mut self, to: u64, bytes: &[u8]) {
-        if !self.memory.write(to, bytes) {
+        if !self.memory.write(to, bytes) && self.memory.word(self.address_of(shared::REGISTERS)).is_some() {
             self.leaving.get_or_insert_with(|| "the program's memory can no longer be written".into());
         }
     }
