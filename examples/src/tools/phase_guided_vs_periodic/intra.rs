@@ -1,8 +1,8 @@
 //! How much windows of one phase differ: figures 5 and 7 of the paper.
 //!
-//! The first k windows of each phase, or k at random, are taken for all of them; the error is that of the whole run's miss
-//! ratio, averaged over the cache sizes. Windows are taken as they truly were, so that what shows is the variation
-//! within phases and nothing of sampling or of a model.
+//! The first k windows of each phase, or k at random, are used in place of all of them; the error is that of the whole
+//! run's miss ratio, averaged over the cache sizes. Windows are taken as they truly were, so that what shows is the
+//! variation within phases and nothing of sampling or of a model.
 
 use std::collections::BTreeMap;
 

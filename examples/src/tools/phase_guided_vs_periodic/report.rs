@@ -162,7 +162,7 @@ pub(super) fn write(compared: &[Compared], args: &Args, folder: &OutputDir) -> R
     let body = format!(
         "<p>{EXPLAINED}</p>\n<h2>At the paper's settings</h2>\n{}<h2>Samples for the same error</h2>\n{}<h2>Error against \
          samples</h2>\n<figure>{pictures}</figure>\n{}<h2>Variation within phases</h2>\n<p>Error of the whole run's miss \
-         ratio if the first windows of each phase, or as many at random, are taken for all of them.</p>\n\
+         ratio if the first windows of each phase, or as many at random, are used in place of all of them.</p>\n\
          <figure>{intra}</figure>\n",
         Table::from(table(compared)).html(),
         Table::from(equal_error(compared)).html(),

@@ -338,8 +338,7 @@ impl Observer {
             }
             None => {
                 let pc = self.get(shared::PC);
-                self.leaving.get_or_insert_with(|| "an exit that is not known".into());
-                self.resume(pc, false)
+                self.give_up(pc, "an exit that is not known")
             }
         }
     }

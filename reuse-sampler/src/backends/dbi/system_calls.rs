@@ -147,9 +147,15 @@ impl Observer {
 
     /// Has the program run on natively. One that another thread is ending has no memory any more: it is left to its end.
     pub(super) fn give_up(&mut self, pc: u64, why: &str) -> Result<Option<Event>, Gone> {
-        self.memory.word(self.address_of(shared::REGISTERS)).ok_or(Gone)?;
+        if !self.has_memory() {
+            return Err(Gone);
+        }
         self.leaving.get_or_insert_with(|| why.to_owned());
         self.resume(pc, false)
+    }
+
+    fn has_memory(&self) -> bool {
+        self.memory.word(self.address_of(shared::REGISTERS)).is_some()
     }
 
     /// The call that was performed has returned.
@@ -240,7 +246,7 @@ impl Observer {
 
     /// Writes into the program's memory; where that is refused, it is to run natively.
     pub(super) fn write_or_leave(&mut self, to: u64, bytes: &[u8]) {
-        if !self.memory.write(to, bytes) && self.memory.word(self.address_of(shared::REGISTERS)).is_some() {
+        if !self.memory.write(to, bytes) && self.has_memory() {
             self.leaving.get_or_insert_with(|| "the program's memory can no longer be written".into());
         }
     }

@@ -299,9 +299,7 @@ impl Run {
         let mut watched = self.live.remove(current);
         self.current = 0;
         let account = &mut self.accounts[watched.number];
-        watched.each_thread(|watched| {
-            watched.close(how, &mut self.common, account);
-        });
+        watched.each_thread(|watched| watched.close(how, &mut self.common, account));
         let observer = &mut watched.observer;
         let who = if watched.number == 0 { "the program" } else { "a child process" };
         for program in observer.unobserved.drain(..) {

@@ -204,9 +204,10 @@ impl Watched {
     fn executed(&mut self, path: String, common: &mut Common, account: &mut Account) -> Step {
         self.observer.unobserved.pop();
         let thread = self.observer.current;
-        let id = self.own(common).id;
+        let own = self.own(common);
+        let (id, waits) = (own.id, own.window.is_some());
         if self.observer.is_apart() {
-            let waits = self.close(End::Replaced, common, account);
+            self.close(End::Replaced, common, account);
             self.followed.remove(&thread);
             self.observer.own().ends = true;
             match self.observer.start_apart() {
@@ -225,7 +226,7 @@ impl Watched {
             }
         });
         // Last: what is asked for next is asked of it.
-        let waits = self.close(End::Replaced, common, account);
+        self.close(End::Replaced, common, account);
         self.followed.clear();
         common.images.ended(self.image, account.record.pid);
         if let Err(error) = self.observer.start_anew() {
@@ -278,9 +279,7 @@ impl Watched {
             self.observer.current = number;
             places.extend(self.observer.place()?.map(|pc| (number, pc)));
         }
-        self.each_thread(|watched| {
-            watched.close(End::Interrupt, common, account);
-        });
+        self.each_thread(|watched| watched.close(End::Interrupt, common, account));
         self.native = true;
         for (number, pc) in places {
             self.observer.current = number;
@@ -419,10 +418,10 @@ impl Watched {
         }
     }
 
-    /// Ends the current thread's window and puts it in the queue. Returns whether it had one.
-    pub(super) fn close(&mut self, how: End, common: &mut Common, account: &mut Account) -> bool {
+    /// Ends the current thread's window, if it has one, and puts it in the queue.
+    pub(super) fn close(&mut self, how: End, common: &mut Common, account: &mut Account) {
         let open = self.followed.get(&self.observer.current).and_then(|own| own.window);
-        let Some(Open { index, mode, since }) = open else { return false };
+        let Some(Open { index, mode, since }) = open else { return };
         self.save(common);
         let own = self.own(common);
         own.window = None;
@@ -453,7 +452,6 @@ impl Watched {
             Some(_) => {}
             None => common.queue.push_back(window),
         }
-        true
     }
 
     /// Whether samples of the current thread are open.
