@@ -19,7 +19,7 @@ use reuse_sampler::{DistanceMass, ReuseDistance, ReuseProfile, StackEstimate};
 
 use crate::expected::ExpectedStack;
 
-/// Neighbouring bins are put together until they have so many samples.
+/// Neighbouring bins of fewer samples are put together until they have so many.
 const SAMPLES: f64 = 32.0;
 /// Counted samples that speak for no deviation, so that none counted is no infinite one.
 const PRIOR: f64 = 3.0;
@@ -103,10 +103,13 @@ impl Correction {
         self.seen.clear();
         let mut group = Group::default();
         for estimate in profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0) {
+            // A bin that has enough stays alone: what few samples of other distances show is not said of it.
+            if estimate.samples as f64 >= SAMPLES {
+                self.seen.extend(std::mem::take(&mut group).seen(masses, expected, accesses));
+            }
             group.add(&estimate);
             if group.samples >= SAMPLES {
-                self.seen.extend(group.seen(masses, expected, accesses));
-                group = Group::default();
+                self.seen.extend(std::mem::take(&mut group).seen(masses, expected, accesses));
             }
         }
         self.seen.extend(group.seen(masses, expected, accesses));
@@ -218,7 +221,7 @@ impl Group {
         }
         let n = self.samples;
         let (gap, mean, factorial) = (self.gap / n, self.mean / n, self.factorial / n);
-        let (first, second, probability) = self.expected(masses, expected);
+        let Accesses { at, first, second, probability } = self.accesses(masses, expected);
         // The counts behind the mean, and those expected without deviation.
         let (counted, awaited) = (n * mean / gap, n * first / gap);
         let ratio = (counted + PRIOR) / (awaited + PRIOR);
@@ -230,33 +233,45 @@ impl Group {
         // Epochs that overlap share their samples: so many do not.
         let apart = n.min(accesses / (self.longest as f64 + 1.0)).max(1.0);
         let count = (first / gap).max(f64::MIN_POSITIVE);
-        let middle = (self.shortest as f64 + 1.0) * (self.longest as f64 + 1.0);
         let share = covered * covered; // of the variance
         let ratios = (1.0 / count + relative.min(WIDEST)) / apart;
         let scatters = (2.0 / count + 4.0 * relative) / (count * apart);
         Some(Seen {
-            at: 0.5 * middle.log2(),
+            at,
             log_ratio: Measured { value: ratio.ln(), noise: share * ratios },
             relative: Measured { value: relative, noise: share * scatters },
         })
     }
 
-    /// Mean and mean square of the expected stack distance of the profile's accesses in the group, and their share.
-    fn expected(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> (f64, f64, f64) {
+    /// The profile's accesses in the group.
+    fn accesses(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> Accesses {
         let start = masses.partition_point(|mass| mass.high < self.shortest);
-        let (mut weight, mut first, mut second) = (0.0, 0.0, 0.0);
+        let mut sums = Accesses::default();
         for mass in masses[start..].iter().take_while(|mass| mass.low <= self.longest) {
+            let distance = mass.middle().clamp(self.shortest, self.longest);
             let stack = expected.at(mass.middle());
-            weight += mass.probability;
-            first += mass.probability * stack;
-            second += mass.probability * stack * stack;
+            sums.probability += mass.probability;
+            sums.at += mass.probability * place(ReuseDistance(distance));
+            sums.first += mass.probability * stack;
+            sums.second += mass.probability * stack * stack;
         }
+        let weight = sums.probability;
         if weight > 0.0 {
-            (first / weight, second / weight, weight)
-        } else {
-            // Samples that the profile counts elsewhere.
-            let stack = expected.at(self.shortest + (self.longest - self.shortest) / 2);
-            (stack, stack * stack, 0.0)
+            let (at, first, second) = (sums.at / weight, sums.first / weight, sums.second / weight);
+            return Accesses { at, first, second, probability: weight };
         }
+        // Samples that the profile counts elsewhere.
+        let middle = self.shortest + (self.longest - self.shortest) / 2;
+        let stack = expected.at(middle);
+        Accesses { at: place(ReuseDistance(middle)), first: stack, second: stack * stack, probability: 0.0 }
     }
+}
+
+/// Accesses with the reuse distances of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Accesses {
+    at: f64,          // mean place
+    first: f64,       // mean of the expected stack distance
+    second: f64,      // mean of its square
+    probability: f64, // their share
 }
