@@ -128,6 +128,26 @@ fn a_change_counts_where_it_exceeds_what_is_left_open() {
     assert_eq!(verdict(&compare(&["--json", "--tolerance", "0.1", &sure, &small])), "worse");
 }
 
+/// The curve is recorded at 32 KiB, where it changes by two points, and at the size asked about, where it does not.
+#[test]
+fn a_change_at_the_next_recorded_size_may_be_one_here() {
+    let folder = Folder::new();
+    let file = |name: &str, product, large: &str| {
+        folder.file(name, stored(product, 0.003).replace("1048576", large))
+    };
+    for (large, wanted, status) in [(45_000, "unclear", 4), (1 << 20, "none", 0)] {
+        let text = large.to_string();
+        let [before, after] = [("a", 0.02), ("b", 0.06)].map(|(name, product)| file(name, product, &text));
+        let ended = compare(&["--json", "--sizes", &text, &before, &after]);
+        assert_eq!((verdict(&ended).as_str(), ended.status), (wanted, status), "{large}: {}", ended.messages);
+        let seen_at = &object(&ended)["comparison"]["levels"][0]["seen_at"];
+        assert_eq!(seen_at.as_u64(), (wanted == "unclear").then_some(32 << 10));
+        let table = compare(&["--sizes", &text, &before, &after]).out;
+        assert_eq!(table.contains("nothing is seen, at 32 KiB a change"), wanted == "unclear", "{table}");
+        assert!(!table.contains("compare more runs"), "{table}");
+    }
+}
+
 #[test]
 fn what_other_phases_lend_widens_the_interval() {
     let folder = Folder::new();

@@ -63,6 +63,9 @@ pub(super) struct LevelChange {
     pub change: Figure,
     /// Misses after to those before, relative, where accesses are known and the runs complete.
     pub misses: Option<f64>,
+    /// The next recorded size, in bytes, that shows a change of a point where this one shows none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_at: Option<u64>,
     pub verdict: Verdict,
 }
 
@@ -116,9 +119,17 @@ impl Run {
         windows.map(|w| w.accesses.map(|accesses| accesses as f64)).sum::<Option<f64>>().unwrap_or(0.0)
     }
 
-    fn at(&self, level: &CacheLevel) -> Option<Estimate> {
-        let point = point(&self.curves.bytes, &self.curves.average, level.bytes)?;
-        Some(Estimate::new(point, self.lending.of_run(&self.curves, level.bytes)))
+    fn at(&self, bytes: u64) -> Option<Estimate> {
+        let point = point(&self.curves.bytes, &self.curves.average, bytes)?;
+        Some(Estimate::new(point, self.lending.of_run(&self.curves, bytes)))
+    }
+
+    /// The recorded sizes next to one, below and above, from half to twice of it.
+    fn next_to(&self, bytes: u64) -> impl Iterator<Item = u64> + '_ {
+        let sizes = &self.curves.bytes;
+        let (below, above) = (sizes.partition_point(|&b| b < bytes), sizes.partition_point(|&b| b <= bytes));
+        let next = below.checked_sub(1).into_iter().chain([above]).filter_map(|index| sizes.get(index));
+        next.copied().filter(move |next| (bytes / 2..=bytes.saturating_mul(2)).contains(next))
     }
 
     fn phase_at(&self, phase: &ProfiledPhase, level: &CacheLevel) -> Option<Estimate> {
@@ -130,7 +141,9 @@ impl Run {
 
     /// Predicted cycles of a phase, or of the run.
     fn time(&self, phase: Option<&ProfiledPhase>, terms: &Terms) -> Option<Estimate> {
-        let at = |level| phase.map_or_else(|| self.at(level), |phase| self.phase_at(phase, level));
+        let at = |level: &CacheLevel| {
+            phase.map_or_else(|| self.at(level.bytes), |phase| self.phase_at(phase, level))
+        };
         let levels: Option<Vec<Estimate>> = terms.levels.iter().map(at).collect();
         let windows = self.profile.windows.iter().filter(|w| phase.is_none_or(|p| p.phase == w.phase));
         let sums = windows.fold((0.0, 0.0), |(instructions, accesses), w| {
@@ -159,7 +172,8 @@ impl LevelChange {
         let misses =
             accesses.filter(|_| before.value > 0.0).map(|_| scale * after.value / before.value - 1.0);
         let change = after.less(before, 1.0);
-        Self { level: level.name.clone(), bytes: level.bytes, before, after, change, misses, verdict }
+        let (level, bytes) = (level.name.clone(), level.bytes);
+        Self { level, bytes, before, after, change, misses, seen_at: None, verdict }
     }
 }
 
@@ -169,9 +183,21 @@ impl Change {
         let incomplete = before.iter().chain(after).any(|run| run.profile.incomplete);
         let accesses = relative(&Run::accesses).map(|figure| figure.value);
         let scale = accesses.filter(|_| !incomplete).map(|relative| 1.0 + relative);
+        let at = |bytes| Some((mean(before, |run| run.at(bytes))?, mean(after, |run| run.at(bytes))?));
+        let changes = |&bytes: &u64| {
+            let change = at(bytes).map(|(before, after)| after.less(before, scale.unwrap_or(1.0)));
+            let verdict = change.map(|change| Verdict::new(change, terms.tolerance.max(HIDES)));
+            verdict.is_some_and(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
+        };
         let compared = terms.levels.iter().filter_map(|level| {
-            let (before, after) = (mean(before, |run| run.at(level))?, mean(after, |run| run.at(level))?);
-            Some(LevelChange::new(level, before, after, scale, terms.tolerance))
+            let (one, other) = at(level.bytes)?;
+            let mut change = LevelChange::new(level, one, other, scale, terms.tolerance);
+            // Between recorded sizes a curve is not known to be straight, and a model may misplace its cliffs as far.
+            if change.verdict == Verdict::None {
+                change.seen_at = before.first()?.next_to(level.bytes).find(changes);
+                change.verdict = change.seen_at.map_or(Verdict::None, |_| Verdict::Unclear);
+            }
+            Some(change)
         });
         let share = |runs: &[Run]| counted(runs, borrowed).map_or(0.0, |figure| figure.value);
         let instructions = relative(&Run::instructions);

@@ -139,6 +139,15 @@ fn notes(change: &Change) -> Vec<String> {
             percent(after)
         ));
     }
+    for level in &change.levels {
+        if let Some(seen_at) = level.seen_at {
+            notes.push(format!(
+                "At {} nothing is seen, at {} a change: a model may be wrong by as much as lies between.",
+                bytes(level.bytes),
+                bytes(seen_at)
+            ));
+        }
+    }
     let (before, after) = change.borrowed;
     if before.max(after) > WORTH_SAYING {
         notes.push(format!(
@@ -148,7 +157,10 @@ fn notes(change: &Change) -> Vec<String> {
             percent(before),
             percent(after)
         ));
-    } else if change.verdict() == Verdict::Unclear && !change.strangers() {
+    } else if change.levels.iter().any(|level| level.verdict == Verdict::Unclear && level.seen_at.is_none())
+        && change.verdict() == Verdict::Unclear
+        && !change.strangers()
+    {
         notes.push("To narrow the intervals, compare more runs of both versions.".to_owned());
     }
     let points = 100.0 * change.tolerance;
