@@ -104,13 +104,10 @@ impl Correction {
         let mut group = Group::default();
         for estimate in profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0) {
             // A bin that has enough stays alone: what few samples of other distances show is not said of it.
-            if estimate.samples as f64 >= SAMPLES {
+            if group.samples.max(estimate.samples as f64) >= SAMPLES {
                 self.seen.extend(std::mem::take(&mut group).seen(masses, expected, accesses));
             }
             group.add(&estimate);
-            if group.samples >= SAMPLES {
-                self.seen.extend(std::mem::take(&mut group).seen(masses, expected, accesses));
-            }
         }
         self.seen.extend(group.seen(masses, expected, accesses));
         let ratios = prior_variance(self.seen.iter().map(|seen| seen.log_ratio));
@@ -238,7 +235,8 @@ impl Group {
         let scatters = (2.0 / count + 4.0 * relative) / (count * apart);
         Some(Seen {
             at,
-            log_ratio: Measured { value: ratio.ln(), noise: share * ratios },
+            // Rounding can leave nothing of a ratio; counts of 64 bits have none below e^-100.
+            log_ratio: Measured { value: ratio.ln().max(-100.0), noise: share * ratios },
             relative: Measured { value: relative, noise: share * scatters },
         })
     }
