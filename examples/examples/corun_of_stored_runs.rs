@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [first, second] = [path(1), path(2)]
         .map(|path| -> Result<_, Box<dyn Error>> { Ok(PhaseProfile::read(std::fs::File::open(path)?)?) });
     let (first, second) = (first?, second?);
-    let cache = CacheLines((2 << 20) / u64::from(first.line_size().bytes()));
+    let cache = CacheLines::from_bytes(2 << 20, first.line_size());
     for phase in &first.described_phases()? {
         let alone = CoRun::new(vec![program(phase)?])?.solve(cache, StatStack::fit)?;
         for beside in &second.described_phases()? {

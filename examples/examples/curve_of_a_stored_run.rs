@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}, in {} windows", run.program, run.windows.len());
     for described in run.described_phases()? {
         let model = StatStack::fit(described.profile)?;
-        let lines = |bytes: u64| CacheLines(bytes / u64::from(run.line_size().bytes()));
+        let lines = |bytes| CacheLines::from_bytes(bytes, run.line_size());
         let [small, large] = [32 << 10, 2 << 20].map(|bytes| 100.0 * model.miss_ratio(lines(bytes)));
         println!(
             "{}: misses {small:.2} % of its accesses in 32 KiB, {large:.2} % in 2 MiB",

@@ -13,6 +13,8 @@ use statstack::StatStack;
 
 const EXAMPLE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../reuse-sampler/tests/data/phase-profile-v1.json");
+/// Bytes of the three levels of cache.
+const LEVELS: [u64; 3] = [32 << 10, 256 << 10, 2 << 20];
 const CORE: InOrderCore = InOrderCore {
     frequency: Hertz::from_ghz(2.66),
     cycles_per_instruction: 1.0,
@@ -27,17 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for described in run.described_phases()?.iter().filter(|of| of.instructions > 0) {
         let model = StatStack::fit(described.profile)?;
         let accesses = described.accesses().ok_or("accesses per instruction are not known")?;
-        // Misses in 32 KiB, 256 KiB and 2 MiB.
-        let [l1, l2, llc] = [512, 4096, 32_768].map(|lines| accesses * model.miss_ratio(CacheLines(lines)));
+        let sizes = LEVELS.map(|bytes| CacheLines::from_bytes(bytes, run.line_size()));
+        let [l1, l2, llc] = sizes.map(|size| accesses * model.miss_ratio(size));
         let counts = CORE.counts(described.instructions as f64, llc)?;
-        let power_counts = [
-            ("UOPS_EXECUTED.PORT_234_CORE", accesses),
-            ("L2_RQSTS.REFERENCES.ANY", l1),
-            ("L2_RQSTS.MISS", l2),
-            ("RESOURCE_STALLS.ANY", counts.stall_cycles().0),
-            ("FP_COMP_OPS_EXE.SSE_FP", 0.0),
-            ("BR_MISP_EXEC.ANY", 0.0),
-        ];
+        let power_counts = nehalem::traffic(accesses, l1, l2, counts.stall_cycles());
         profile.push_named(&*described.phase.phase, counts, &power_counts)?;
     }
     let frequencies: Vec<Hertz> = power.points().frequencies().collect();

@@ -9,7 +9,7 @@
 
 use super::{EffectiveCapacitance, OperatingPoint, OperatingPoints, PowerModel};
 use crate::performance::{Event, Scaling};
-use crate::{Error, Farads, Hertz, Volts, Watts};
+use crate::{Cycles, Error, Farads, Hertz, Volts, Watts};
 
 /// Events with their codes (unit mask, event select) and weights in nanofarads.
 ///
@@ -52,4 +52,36 @@ pub fn example() -> Result<PowerModel, Error> {
         OperatingPoint { frequency: Hertz::from_ghz(ghz), voltage: Volts(volts), static_power: Watts(watts) }
     });
     Ok(PowerModel::new("an example", OperatingPoints::new(points)?, effective_capacitance()?))
+}
+
+/// Counts of the model's events, by name, where only the traffic to memory is known: accesses, misses of the first and the
+/// second level of cache, and cycles that waited. Floating-point operations and mispredicted branches, which traffic does not
+/// show, are 0.
+#[must_use]
+pub fn traffic(accesses: f64, l1_misses: f64, l2_misses: f64, stalls: Cycles) -> [(&'static str, f64); 6] {
+    let [ports, l2_miss, l2_reference, stall, operations, mispredictions] =
+        COEFFICIENTS.map(|(name, _, _, _)| name);
+    [
+        (ports, accesses),
+        (l2_reference, l1_misses),
+        (l2_miss, l2_misses),
+        (stall, stalls.0),
+        (operations, 0.0),
+        (mispredictions, 0.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_counts_each_event_of_the_model() -> Result<(), Error> {
+        let model = effective_capacitance()?;
+        let counts = traffic(8.0, 4.0, 2.0, Cycles(1.0));
+        let of = |event: &Event| counts.iter().find(|(name, _)| *name == event.name).map(|&(_, count)| count);
+        let by_name: Vec<_> = model.events().iter().map(of).collect();
+        assert_eq!(by_name, [8.0, 2.0, 4.0, 1.0, 0.0, 0.0].map(Some)); // the order of COEFFICIENTS
+        Ok(())
+    }
 }

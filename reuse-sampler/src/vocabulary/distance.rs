@@ -22,6 +22,12 @@ pub struct StackDistance(pub u64);
 pub struct CacheLines(pub u64);
 
 impl CacheLines {
+    /// The lines of `line_size` that fit `bytes`: a rest that is no whole line is not counted.
+    #[must_use]
+    pub const fn from_bytes(bytes: u64, line_size: crate::LineSize) -> Self {
+        Self(bytes / line_size.bytes() as u64)
+    }
+
     /// The size in bytes when a line has `line_size` bytes.
     #[must_use]
     pub const fn bytes(self, line_size: crate::LineSize) -> u64 {

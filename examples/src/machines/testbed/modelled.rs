@@ -34,7 +34,7 @@ pub fn modelled_curve(
     let beyond = model.miss_ratio(settings.l1.geometry.lines());
     let cache = SharedCache { bytes: settings.shared.geometry.bytes(), line_size: line_size.bytes() };
     let points = sizes.iter().map(|&bytes| {
-        let misses = model.miss_ratio(CacheLines(bytes / u64::from(line_size.bytes()))).min(beyond);
+        let misses = model.miss_ratio(CacheLines::from_bytes(bytes, line_size)).min(beyond);
         let hits = beyond - misses;
         let cpi = base_cpi + mix * ((1.0 - beyond) * l1 + hits * shared + misses * memory);
         CurvePoint {

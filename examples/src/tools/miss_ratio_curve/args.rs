@@ -263,7 +263,7 @@ impl Args {
                 "--hot-spots: {problem}: give --model statstack or statcache"
             )));
         }
-        let size = CacheLines(bytes / u64::from(line_size.bytes()));
+        let size = CacheLines::from_bytes(bytes, line_size);
         let levels = [&[bytes], &self.levels[..]].concat();
         Ok(Some(Hierarchy { size, levels: cache_sizes(&levels, line_size)? }))
     }

@@ -155,7 +155,7 @@ impl Args {
     pub(super) fn largest(&self, line_size: LineSize, caches: &DataCaches) -> CacheLines {
         let bytes = caches.levels.iter().map(|level| level.bytes).chain(self.sizes.iter().copied()).max();
         match (self.model, bytes) {
-            (Replacement::Lru, Some(bytes)) => CacheLines(bytes / u64::from(line_size.bytes())),
+            (Replacement::Lru, Some(bytes)) => CacheLines::from_bytes(bytes, line_size),
             _ => CacheLines(u64::MAX),
         }
     }
