@@ -21,5 +21,6 @@ mod vocabulary;
 
 #[allow(unused_imports)] // without features there is none
 pub use backends::*;
+pub use engine::open::OpenStarts;
 pub use statistics::*;
 pub use vocabulary::*;

@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use reuse_sampler::{
-    CacheLines, CacheModel, Grouped, LineSize, MissRatioCurve, Outcome, ReuseDistance, ReuseProfile,
-    merge_alike,
+    CacheLines, CacheModel, Grouped, LineSize, MissRatioCurve, OpenStarts, Outcome, ReuseDistance,
+    ReuseOverlap, ReuseProfile, WindowIndex, merge_alike,
 };
 
 use crate::{Error, StatStack};
 
 /// Parts into which the run is divided, at most; full, neighbours are joined. Even.
-const PARTS: usize = 28;
+const PARTS: usize = 12;
 /// Requests in a part at first.
 const SHORTEST: u64 = 4096;
 
@@ -25,7 +25,7 @@ const ALLOCATED: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OnlineOptions {
-    /// Most requests that are followed at a time, at least 16. Memory is 20 to 40 bytes for each, and up to 700 KiB for what
+    /// Most requests that are followed at a time, at least 16. Memory is 50 to 100 bytes for each, and up to 500 KiB for what
     /// has been learnt of 10^8 requests. Default: 7,000, with which all stays below 1 MiB.
     pub capacity: usize,
     /// Which requests are followed. Default: 0.
@@ -44,6 +44,10 @@ impl Default for OnlineOptions {
 /// At first every request is followed until its key is asked for again. Whenever more are followed than the options
 /// allow, every second one is given up, those that are left count twice, and from then on half as many are chosen. So
 /// memory is bounded however long the service runs, and no estimate is biased by what was given up.
+///
+/// Those followed are the last requests for their keys. When one ends, the number of those that began after it shows how many
+/// different keys were asked for in between, which corrects the model ([`OpenStarts`]); and all that are followed at a moment
+/// show how many keys there are, each of which was asked for a first time.
 ///
 /// With the feature `serde` it can be saved when the service stops, and goes on from there as if it had not.
 ///
@@ -74,9 +78,10 @@ pub struct OnlineCurve {
     log_gap: u8,              // requests are chosen with probability 2^-log_gap
     until: u64,               // requests to pass over before the next one is chosen
     length: u64,              // of a part, in requests
-    parts: Vec<ReuseProfile>, // never empty: requests go to the last
+    parts: Vec<ReuseProfile>, // of requests whose key was followed, by when they were made; never empty
     // Followed requests by key, each of weight 2^log_gap: whoever is followed when the gap doubles, counts twice from then on.
     open: HashMap<u64, u64, BuildHasherDefault<Hashed>>,
+    starts: OpenStarts, // of `open`
 }
 
 impl Default for OnlineCurve {
@@ -102,6 +107,7 @@ impl OnlineCurve {
                 options.capacity.min(ALLOCATED) + 1,
                 BuildHasherDefault::default(),
             ),
+            starts: OpenStarts::default(),
         }
     }
 
@@ -118,11 +124,11 @@ impl OnlineCurve {
             self.next_part();
         }
         if let Some(at) = self.open.remove(&key) {
-            let outcome = Outcome::Reused(ReuseDistance(self.requests - at - 1));
-            self.parts[(at / self.length) as usize].record(outcome, 1 << self.log_gap);
+            self.end(at);
         }
         if self.until == 0 {
             self.open.insert(key, self.requests);
+            self.starts.start(self.requests);
             if self.open.len() > self.options.capacity {
                 self.thin_out();
             }
@@ -145,19 +151,35 @@ impl OnlineCurve {
         1 << self.log_gap
     }
 
-    /// What is known, in up to 28 parts of the run, the first one first; requests that are still followed are in it as
-    /// censored. Profiles of several caches, or of one cache's shards, can be merged.
+    /// What is known, in up to 12 parts of the run, the first one first. A request is in the part in which it was made, by what
+    /// lay between it and the request before for the same key, and dangling if it was the first one for it. Profiles of several
+    /// caches, or of one cache's shards, can be merged.
     #[must_use]
     pub fn profiles(&self) -> Vec<ReuseProfile> {
-        let mut parts = self.parts.clone();
-        for at in self.open.values() {
-            let outcome = Outcome::Censored { at_least: self.requests - at - 1 };
-            parts[(at / self.length) as usize].record(outcome, 1 << self.log_gap);
-        }
-        for (number, part) in (0..).zip(&mut parts) {
-            part.add_accesses(self.length.min(self.requests - number * self.length));
-        }
-        parts
+        let followed = (self.open.len() as f64) * (self.sampled_one_in() as f64);
+        let ended: f64 = self.parts.iter().map(|part| part.total_weight() as f64).sum();
+        // Chosen at random, they stand for somewhat more or less requests than there were.
+        let scale = self.requests as f64 / (ended + followed).max(1.0);
+        let requests = |number: u64| self.length.min(self.requests - number * self.length);
+        // Requests that no followed one explains are first ones. As many as there are keys, which is known better in all than
+        // part by part.
+        let lacking = |(number, part): (u64, &ReuseProfile)| {
+            (requests(number) as f64 - scale * part.total_weight() as f64).max(0.0)
+        };
+        let all: f64 = (0..).zip(&self.parts).map(lacking).sum();
+        let first = if all > 0.0 { (scale * followed / all).min(1.0) } else { 0.0 };
+        let profile = |(number, part): (u64, &ReuseProfile)| {
+            let mut profile = empty();
+            profile.add_accesses(requests(number));
+            let first = (first * lacking((number, part))).round();
+            let again = requests(number) as f64 - first;
+            let weighed = profile.merge_weighted(part, again / (part.total_weight() as f64).max(1.0));
+            debug_assert!(weighed.is_ok(), "all are of objects and count requests");
+            let count = ((first as u64) >> self.log_gap).max(1);
+            profile.record_many(Outcome::Dangling, count, first as u64 / count);
+            profile
+        };
+        (0..).zip(&self.parts).map(profile).collect()
     }
 
     /// The miss ratio that LRU caches of these numbers of objects would have had since the beginning, first requests
@@ -197,6 +219,24 @@ impl OnlineCurve {
         model(&parts[first.min(sampled)..], sizes)
     }
 
+    /// The key that request `at` was for is asked for again.
+    fn end(&mut self, at: u64) {
+        let distance = ReuseDistance(self.requests - at - 1);
+        let Some(part) = self.parts.last_mut() else { return };
+        part.record(Outcome::Reused(distance), 1 << self.log_gap);
+        if let Some(open) = self.starts.end(at) {
+            part.record_overlap(&ReuseOverlap {
+                started_in: WindowIndex(0),
+                shortest: distance,
+                longest: distance,
+                weight: 1 << self.log_gap,
+                samples: 1,
+                open,
+                pairs: open.saturating_mul(open.saturating_sub(1)),
+            });
+        }
+    }
+
     fn next_part(&mut self) {
         if self.parts.len() == PARTS {
             let mut joined: Vec<ReuseProfile> = Vec::with_capacity(PARTS);
@@ -219,7 +259,13 @@ impl OnlineCurve {
     /// Gives up every second followed request, at random: which ones follows from their keys, not from their order.
     fn thin_out(&mut self) {
         let drawn = next(&mut self.random);
-        self.open.retain(|&key, _| next(&mut (key ^ drawn)) >> 63 == 0);
+        self.open.retain(|&key, at| {
+            let stays = next(&mut (key ^ drawn)) >> 63 == 0;
+            if !stays {
+                self.starts.end(*at);
+            }
+            stays
+        });
         self.log_gap += 1;
     }
 

@@ -14,12 +14,12 @@ pub mod gaps;
 pub mod hash;
 #[cfg(feature = "replay")]
 mod near;
+pub mod open;
 #[cfg(feature = "replay")]
 pub mod overlap;
 pub mod random;
 #[cfg(feature = "replay")]
 pub mod report;
-#[cfg(feature = "replay")]
 pub mod slots;
 #[cfg(feature = "replay")]
 pub mod starts;

@@ -1,22 +1,16 @@
 //! How samples lie over each other: for each sample, how many others were started during it and are still
 //! open when it ends.
 //!
-//! A sample that is open at a moment was the last touch of its line. Those started since a line's previous
-//! touch are therefore lines touched in between, each counted once: where accesses are chosen with
-//! probability 1/m, their number times m estimates the *stack distance* without bias. One sample's estimate
-//! is worth little; thousands of them say by how much accesses of some reuse distance deviate from what the
-//! distances alone let one expect.
+//! A sample that is open at a moment was the last touch of its line, so that their number estimates a [stack
+//! distance](OpenStarts). One sample's estimate is worth little; thousands of them say by how much accesses of some reuse
+//! distance deviate from what the distances alone let one expect.
 //!
 //! The sums are kept for each window that starts samples, by distance in quarters of octaves. Samples during
 //! which the sampling rate changed do not count.
 
 use super::bins;
 use super::hash::FastMap;
-use super::slots::{BITS, Slots};
-
-/// How many of the latest `firsts` are looked at before the others are searched: most samples end soon.
-const RECENT: usize = 4;
-const FIRST_CAPACITY: usize = 1 << 12;
+use super::open::OpenStarts;
 
 /// Sums over samples of similar distance that were started in one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +32,7 @@ pub struct Overlap {
 /// The samples open under the present sampling rate, in the order in which they were started, and the sums.
 #[derive(Clone, Debug, Default)]
 pub struct Overlaps {
-    starts: Vec<u64>,               // of samples open or ended, ascending
-    firsts: Vec<u64>,               // every BITS-th of them: what a search looks at is near
-    slots: Slots,                   // of `starts`: which of them are open
+    open: OpenStarts,               // under the present rate
     window: u64,                    // the present one
     near: Vec<Sums>,                // by coarse bin, of samples started in it
     far: FastMap<(u64, u32), Sums>, // of the others
@@ -66,9 +58,7 @@ impl Sums {
 impl Overlaps {
     /// The sampling rate changes: what is open now does not count any more.
     pub fn restart(&mut self) {
-        self.starts.clear();
-        self.firsts.clear();
-        self.slots = Slots::default();
+        self.open.clear();
     }
 
     /// Window number `window` begins: most samples that end in it will be its own.
@@ -79,18 +69,12 @@ impl Overlaps {
 
     /// A sample is started by access number `at`, which is later than any before.
     pub fn start(&mut self, at: u64) {
-        if self.slots.is_full() {
-            self.make_room();
-        }
-        if self.slots.take() % BITS == 0 {
-            self.firsts.push(at);
-        }
-        self.starts.push(at);
+        self.open.push(at);
     }
 
     /// The sample started by access number `at` in `window` ends after `distance` accesses.
     pub fn end(&mut self, at: u64, window: u64, weight: u64, distance: u64) {
-        let Some(open) = self.remove(at) else { return };
+        let Some(open) = self.open.end(at) else { return };
         let bin = bins::coarse_of(distance);
         let pairs = open.saturating_mul(open.saturating_sub(1));
         let sums = Sums { weight, samples: 1, open, pairs };
@@ -107,7 +91,7 @@ impl Overlaps {
     /// The sample started by access number `at` ends in a way that does not count; its line is among the lines touched in
     /// between no longer.
     pub fn forget(&mut self, at: u64) {
-        self.remove(at);
+        self.open.end(at);
     }
 
     fn put_away(&mut self) {
@@ -126,39 +110,6 @@ impl Overlaps {
         let mut sums: Vec<Overlap> = self.far.drain().map(overlap).collect();
         sums.sort_unstable();
         sums
-    }
-
-    /// How many of the open samples were started after `at`, which is open no more.
-    #[inline]
-    fn remove(&mut self, at: u64) -> Option<u64> {
-        let recent = self.firsts.len().saturating_sub(RECENT);
-        let later = self.firsts[recent..].iter().filter(|&&first| first <= at).count();
-        let word = match later {
-            0 => self.firsts[..recent].partition_point(|&first| first <= at).checked_sub(1)?,
-            later => recent + later - 1,
-        };
-        let end = self.starts.len().min((word + 1) * BITS);
-        let bit = self.starts[word * BITS..end].binary_search(&at).ok()?;
-        let slot = word * BITS + bit;
-        if !self.slots.holds(slot) {
-            return None;
-        }
-        let later = self.slots.after(slot);
-        self.slots.free(slot);
-        Some(later)
-    }
-
-    /// Forgets the samples that ended, and leaves at least three places for each that is open.
-    #[cold]
-    fn make_room(&mut self) {
-        let open: Vec<u64> = self.slots.iter().map(|slot| self.starts[slot]).collect();
-        let capacity = (4 * open.len()).next_power_of_two().max(FIRST_CAPACITY);
-        self.starts.clear();
-        self.firsts.clear();
-        self.slots = Slots::with_room(capacity);
-        for at in open {
-            self.start(at);
-        }
     }
 }
 

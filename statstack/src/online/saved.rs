@@ -1,13 +1,13 @@
 //! The stored form of an online curve, with a version.
 
-use reuse_sampler::{Clock, ReuseProfile};
+use reuse_sampler::{Clock, OpenStarts, ReuseProfile};
 use serde::{Deserialize, Serialize};
 
 use super::{OnlineCurve, OnlineOptions, PARTS, SHORTEST};
 use crate::Error;
 
-/// Newest version of the format, and the only one so far.
-const VERSION: u32 = 1;
+/// The version of the format that is read and written: parts hold the requests that were made in them, with overlaps.
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Saved {
@@ -50,6 +50,12 @@ impl TryFrom<Saved> for OnlineCurve {
             return Err(Error::FormatVersion { found: saved.version, known: VERSION });
         }
         saved.check().map_err(|what| Error::Damaged { what })?;
+        let mut began: Vec<u64> = saved.open.iter().map(|&(_, at)| at).collect();
+        began.sort_unstable();
+        let mut starts = OpenStarts::default();
+        for at in began {
+            starts.start(at);
+        }
         Ok(Self {
             options: OnlineOptions { capacity: saved.capacity, seed: saved.seed },
             requests: saved.requests,
@@ -59,6 +65,7 @@ impl TryFrom<Saved> for OnlineCurve {
             length: saved.length,
             parts: saved.parts,
             open: saved.open.into_iter().collect(),
+            starts,
         })
     }
 }
