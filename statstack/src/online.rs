@@ -52,7 +52,8 @@ impl Default for OnlineOptions {
 /// With the feature `serde` it can be saved when the service stops, and goes on from there as if it had not.
 ///
 /// # Cost
-/// 20 to 40 ns for each request, most of it for hashing the key; a curve takes some milliseconds. [Memory](OnlineOptions).
+/// 20 to 40 ns for each request, most of it for hashing the key; a curve takes some milliseconds and, for that time, 3 MiB
+/// beside [what is kept](OnlineOptions).
 ///
 /// # Accuracy
 /// See the crate's README: traces of caches of objects beside their exact curves.
