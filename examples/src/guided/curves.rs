@@ -103,6 +103,9 @@ pub struct RunCurves {
     /// Share of the accesses in windows that were not profiled and make more than twice or less than half as many accesses
     /// per instruction as those that were, of their phase or of the one that lends its profile: code is alike, data is not.
     pub unlike: f64,
+    /// Share of the accesses that touch a line for the first time: every cache misses them. A phase's curve has those of the
+    /// lines that it touched last, since a sample follows a line from one touch to the next.
+    pub first_touches: f64,
 }
 
 impl RunCurves {
@@ -125,6 +128,7 @@ impl RunCurves {
             interval_covers: 0.0,
             left_out: 0.0,
             unlike: unlike(run, &weights),
+            first_touches: first_touches(run, &weights),
         }
     }
 
@@ -367,6 +371,15 @@ fn points(
     PhaseCurve { points: model.curve(sizes).points.iter().map(point).collect() }
 }
 
+/// There are as many first touches of lines as last ones.
+fn first_touches(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
+    let last = |(phase, weight): (&PhaseId, &f64)| {
+        let profile = &run.described_by(*phase)?.profile;
+        Some(weight * profile.dangling_weight() as f64 / profile.total_weight().max(1) as f64)
+    };
+    weights.iter().filter_map(last).sum::<f64>() / weights.values().sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
 fn average(
     weights: &BTreeMap<PhaseId, f64>,
     phases: &BTreeMap<PhaseId, PhaseCurve>,
@@ -456,5 +469,17 @@ mod tests {
             RunCurves::fit(&run(vec![phase(0, Some(1), 0)], &windows[..n]), Replacement::Lru, &[]).unlike
         };
         assert_eq!((unlike(4), unlike(5)), (0.0, 0.82));
+    }
+
+    #[test]
+    fn there_are_as_many_first_touches_as_lines_that_are_not_touched_again() {
+        let mut last = phase(1, Some(3), 0);
+        last.profile.record(Outcome::Dangling, 1000); // half of them
+        let run = run(
+            vec![phase(0, Some(1), 1), last, phase(2, None, 1)],
+            &[(0, 60, true), (1, 30, true), (2, 10, false)],
+        );
+        let first = RunCurves::fit(&run, Replacement::Lru, &[]).first_touches;
+        assert!((first - 0.2).abs() < 1e-12, "{first}");
     }
 }

@@ -211,7 +211,25 @@ pub fn phase_table_notes(subject: &Subject<'_>, starred: bool) -> String {
             percent(subject.curves.unlike)
         );
     }
-    text
+    text + &first_touches(subject)
+}
+
+/// Where first touches are a good part of the misses of the largest cache, phases are not to blame for them as they are shown.
+fn first_touches(subject: &Subject<'_>) -> String {
+    let phases = subject.phases.iter().filter(|phase| !phase.transition).count();
+    let Some(level) = subject.caches.levels.last().filter(|_| phases > 1) else { return String::new() };
+    let misses = subject.at(&subject.curves.average, level.bytes).map_or(0.0, |point| point.miss_ratio);
+    let share = (subject.curves.first_touches / misses.max(f64::MIN_POSITIVE)).min(1.0);
+    if misses < 0.0005 || share < 0.25 {
+        return String::new();
+    }
+    format!(
+        "(first touches of lines are {} of the misses in {} {}: they are counted in the phase that touches a\n \
+         line last, not first)\n",
+        percent(share),
+        level.name,
+        bytes(level.bytes)
+    )
 }
 
 fn row(subject: &Subject<'_>, rank: usize, view: &PhaseView<'_>) -> Vec<Cell> {

@@ -119,6 +119,7 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
         "interval_level": LEVEL,
         "interval_covers": subject.curves.interval_covers,
         "unlike": subject.curves.unlike,
+        "first_touches": subject.curves.first_touches,
     });
     if !subject.processes.is_empty() {
         report["processes"] = json!(subject.processes);
