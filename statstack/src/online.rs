@@ -168,11 +168,11 @@ impl OnlineCurve {
             (requests(number) as f64 - scale * part.total_weight() as f64).max(0.0)
         };
         let all: f64 = (0..).zip(&self.parts).map(lacking).sum();
-        let first = if all > 0.0 { (scale * followed / all).min(1.0) } else { 0.0 };
+        let share = if all > 0.0 { (scale * followed / all).min(1.0) } else { 0.0 };
         let profile = |(number, part): (u64, &ReuseProfile)| {
             let mut profile = empty();
             profile.add_accesses(requests(number));
-            let first = (first * lacking((number, part))).round();
+            let first = (share * lacking((number, part))).round();
             let again = requests(number) as f64 - first;
             let weighed = profile.merge_weighted(part, again / (part.total_weight() as f64).max(1.0));
             debug_assert!(weighed.is_ok(), "all are of objects and count requests");

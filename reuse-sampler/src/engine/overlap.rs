@@ -1,9 +1,9 @@
 //! How samples lie over each other: for each sample, how many others were started during it and are still
 //! open when it ends.
 //!
-//! A sample that is open at a moment was the last touch of its line, so that their number estimates a [stack
-//! distance](OpenStarts). One sample's estimate is worth little; thousands of them say by how much accesses of some reuse
-//! distance deviate from what the distances alone let one expect.
+//! Each of those others is the last touch of another line, so that their number estimates a [stack distance](OpenStarts). One
+//! sample's estimate is worth little; thousands of them say by how much accesses of some reuse distance deviate from what
+//! the distances alone let one expect.
 //!
 //! The sums are kept for each window that starts samples, by distance in quarters of octaves. Samples during
 //! which the sampling rate changed do not count.
