@@ -374,8 +374,7 @@ fn points(
 /// There are as many first touches of lines as last ones.
 fn first_touches(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     let last = |(phase, weight): (&PhaseId, &f64)| {
-        let profile = &run.described_by(*phase)?.profile;
-        Some(weight * profile.dangling_weight() as f64 / profile.total_weight().max(1) as f64)
+        Some(weight * run.described_by(*phase)?.profile.distribution().dangling())
     };
     weights.iter().filter_map(last).sum::<f64>() / weights.values().sum::<f64>().max(f64::MIN_POSITIVE)
 }
