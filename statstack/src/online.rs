@@ -157,30 +157,29 @@ impl OnlineCurve {
     /// caches, or of one cache's shards, can be merged.
     #[must_use]
     pub fn profiles(&self) -> Vec<ReuseProfile> {
+        let weights: Vec<f64> = self.parts.iter().map(|part| part.total_weight() as f64).collect();
         let followed = (self.open.len() as f64) * (self.sampled_one_in() as f64);
-        let ended: f64 = self.parts.iter().map(|part| part.total_weight() as f64).sum();
-        // Chosen at random, they stand for somewhat more or less requests than there were.
-        let scale = self.requests as f64 / (ended + followed).max(1.0);
-        let requests = |number: u64| self.length.min(self.requests - number * self.length);
+        // They are chosen at random, so that their weights add up to a little more or less than the requests.
+        let scale = self.requests as f64 / (weights.iter().sum::<f64>() + followed).max(1.0);
+        let requests = |number: usize| self.length.min(self.requests - number as u64 * self.length);
         // Requests that no followed one explains are first ones. As many as there are keys, which is known better in all than
         // part by part.
-        let lacking = |(number, part): (u64, &ReuseProfile)| {
-            (requests(number) as f64 - scale * part.total_weight() as f64).max(0.0)
-        };
-        let all: f64 = (0..).zip(&self.parts).map(lacking).sum();
+        let lacking = |(number, weight): (usize, &f64)| (requests(number) as f64 - scale * weight).max(0.0);
+        let lacking: Vec<f64> = weights.iter().enumerate().map(lacking).collect();
+        let all: f64 = lacking.iter().sum();
         let share = if all > 0.0 { (scale * followed / all).min(1.0) } else { 0.0 };
-        let profile = |(number, part): (u64, &ReuseProfile)| {
+        let profile = |(number, part)| {
             let mut profile = empty();
             profile.add_accesses(requests(number));
-            let first = (share * lacking((number, part))).round();
+            let first = (share * lacking[number]).round();
             let again = requests(number) as f64 - first;
-            let weighed = profile.merge_weighted(part, again / (part.total_weight() as f64).max(1.0));
+            let weighed = profile.merge_weighted(part, again / weights[number].max(1.0));
             debug_assert!(weighed.is_ok(), "all are of objects and count requests");
             let count = ((first as u64) >> self.log_gap).max(1);
             profile.record_many(Outcome::Dangling, count, first as u64 / count);
             profile
         };
-        (0..).zip(&self.parts).map(profile).collect()
+        self.parts.iter().enumerate().map(profile).collect()
     }
 
     /// The miss ratio that LRU caches of these numbers of objects would have had since the beginning, first requests

@@ -45,7 +45,7 @@ pub fn cache_sizes(bytes: &[u64], line_size: LineSize) -> Result<Vec<CacheLines>
                 "{bytes} bytes is not a whole number of {line}-byte lines; give a multiple of {line}"
             )));
         }
-        sizes.push(CacheLines(bytes / u64::from(line)));
+        sizes.push(CacheLines::from_bytes(bytes, line_size));
     }
     sizes.sort_unstable();
     sizes.dedup();
