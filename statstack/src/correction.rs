@@ -7,9 +7,11 @@
 //! can be estimated, as functions of the reuse distance: the ratio of the mean to what is expected, and the
 //! scatter, taken to be log-normal.
 //!
-//! Both are drawn towards "no deviation" where the counts show no more, by empirical Bayes: how much
+//! Both are drawn towards what is usual where the counts show no more, by empirical Bayes: how much
 //! the deviations of a profile exceed their noise, taken over all distances, says how much to believe of each.
-//! A profile of few samples gives the plain model, and so does a regular kernel that has no deviations.
+//! Usual is "no deviation", or what the windows of a run have in common ([`PooledCorrection`](crate::PooledCorrection)), found
+//! from the sums over all of them in the same way. A profile of few samples gives the plain model, and so does a regular
+//! kernel that has no deviations.
 //!
 //! Where windows were sampled with gaps between them, samples overlap only within a window, or within a stretch that was
 //! sampled throughout, such as the beginning of a run. So a deviation applies only to the share of the samples of its reuse
@@ -30,6 +32,9 @@ const NOISE: f64 = 0.3;
 /// anything is corrected: a scan over one line more than fit has no deviations, and half a line of noise would turn
 /// all its misses into hits.
 const SIGNIFICANT: f64 = 4.0;
+/// Lines counted, had there been no deviation, from which on a distance is asked whether there are deviations at all: others
+/// could not show any.
+const FEWEST: f64 = 10.0;
 /// Squared relative scatter beyond which an estimate is not believed.
 const WIDEST: f64 = 4.0;
 
@@ -49,10 +54,11 @@ struct Measured {
     noise: f64, // variance of its error, > 0
 }
 
-/// What the samples of one group show by themselves.
+/// What the samples of similar distances show by themselves.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    at: f64, // as in `Knot`
+    at: f64,      // as in `Knot`
+    awaited: f64, // lines counted without deviation
     log_ratio: Measured,
     relative: Measured, // squared coefficient of variation of stack distance / expected one
 }
@@ -60,6 +66,7 @@ struct Seen {
 /// The deviation at every reuse distance.
 #[derive(Clone, Debug, Default)]
 pub struct Correction {
+    usual: Vec<Knot>, // towards which estimates are drawn; none: no deviation
     knots: Vec<Knot>, // ascending, at least one once anything was fitted
     seen: Vec<Seen>,  // scratch
 }
@@ -81,45 +88,81 @@ impl Correction {
         &self.knots
     }
 
-    /// From deviations that were saved; or what is wrong with them.
-    pub fn of_knots(knots: Vec<Knot>) -> Result<Self, String> {
-        let mut before = f64::NEG_INFINITY;
-        for &Knot { at, log_ratio, variance } in &knots {
-            // Comparisons that a NaN fails. Counts of 64 bits have no ratio beyond e^100.
-            let is_one = at >= before && (0.0..=64.0).contains(&at) && log_ratio.abs() <= 100.0;
-            if !is_one || !(0.0..=WIDEST.ln_1p()).contains(&variance) {
-                return Err(format!("deviation {log_ratio} with variance {variance} at 2^{at}"));
+    /// The usual ones.
+    pub fn usual(&self) -> &[Knot] {
+        &self.usual
+    }
+
+    /// From deviations that were saved, and the usual ones; or what is wrong with them.
+    pub fn of_knots(knots: Vec<Knot>, usual: Vec<Knot>) -> Result<Self, String> {
+        for knots in [&knots, &usual] {
+            let mut before = f64::NEG_INFINITY;
+            for &Knot { at, log_ratio, variance } in knots {
+                // Comparisons that a NaN fails. Counts of 64 bits have no ratio beyond e^100.
+                let is_one = at >= before && (0.0..=64.0).contains(&at) && log_ratio.abs() <= 100.0;
+                if !is_one || !(0.0..=WIDEST.ln_1p()).contains(&variance) {
+                    return Err(format!("deviation {log_ratio} with variance {variance} at 2^{at}"));
+                }
+                before = at;
             }
-            before = at;
         }
-        Ok(Self { knots, seen: Vec::new() })
+        Ok(Self { usual, knots, seen: Vec::new() })
     }
 }
 
 impl Correction {
+    /// What `evidence`, by ascending distance, shows by itself.
+    pub fn alone(evidence: impl Iterator<Item = Evidence>) -> Vec<Knot> {
+        let mut alone = Self::default();
+        alone.find(evidence);
+        alone.knots
+    }
+
+    /// Draws estimates towards these from now on.
+    pub fn expect(&mut self, usual: &[Knot]) {
+        usual.clone_into(&mut self.usual);
+    }
+
     /// Fits it anew to the overlaps in `profile`, and returns whether there are any that count. The memory is kept.
     pub fn fit(&mut self, profile: &ReuseProfile, masses: &[DistanceMass], expected: &ExpectedStack) -> bool {
-        let accesses = profile.total_weight() as f64;
-        self.seen.clear();
-        let mut group = Group::default();
-        for estimate in profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0) {
-            // A bin that has enough stays alone: what few samples of other distances show is not said of it.
-            if group.samples.max(estimate.samples as f64) >= SAMPLES {
-                self.seen.extend(std::mem::take(&mut group).seen(masses, expected, accesses));
-            }
-            group.add(&estimate);
+        self.find(evidence(profile, masses, expected).map(|(_, one)| one));
+        if self.knots.is_empty() {
+            self.knots.clone_from(&self.usual);
         }
-        self.seen.extend(group.seen(masses, expected, accesses));
-        let ratios = prior_variance(self.seen.iter().map(|seen| seen.log_ratio));
-        let scatters = prior_variance(self.seen.iter().map(|seen| seen.relative));
-        let knot = |seen: &Seen| Knot {
-            at: seen.at,
-            log_ratio: believed(seen.log_ratio, ratios, NOISE),
-            variance: believed(seen.relative, scatters, 1.0).min(WIDEST).ln_1p(),
+        !self.knots.is_empty()
+    }
+
+    /// Evidence is by ascending distance.
+    fn find(&mut self, evidence: impl Iterator<Item = Evidence>) {
+        self.seen.clear();
+        let mut group = Evidence::default();
+        for one in evidence {
+            // A bin that has enough stays alone: what few samples of other distances show is not said of it.
+            if group.samples.max(one.samples) >= SAMPLES {
+                self.seen.extend(std::mem::take(&mut group).seen());
+            }
+            group = group.join(&one);
+        }
+        self.seen.extend(group.seen());
+        for seen in &mut self.seen {
+            let (log_ratio, relative) = usual_at(&self.usual, seen.at);
+            seen.log_ratio.value -= log_ratio;
+            seen.relative.value -= relative;
+        }
+        let telling = || self.seen.iter().filter(|seen| seen.awaited >= FEWEST);
+        let ratios = prior_variance(telling().map(|seen| seen.log_ratio));
+        let scatters = prior_variance(telling().map(|seen| seen.relative));
+        let knot = |seen: &Seen| {
+            let (log_ratio, relative) = usual_at(&self.usual, seen.at);
+            let relative = relative + believed(seen.relative, scatters, 1.0);
+            Knot {
+                at: seen.at,
+                log_ratio: log_ratio + believed(seen.log_ratio, ratios, NOISE),
+                variance: relative.clamp(0.0, WIDEST).ln_1p(),
+            }
         };
         self.knots.clear();
         self.knots.extend(self.seen.iter().map(knot));
-        !self.knots.is_empty()
     }
 
     /// The distance from which on deviations are the same.
@@ -145,21 +188,31 @@ impl Correction {
 
     /// `next` is the first knot that is not before `at`, the place of `distance`.
     fn spread_before(&self, next: usize, at: f64, distance: ReuseDistance, expected: f64) -> Spread {
-        let after = self.knots[next.min(self.knots.len() - 1)];
-        let before = self.knots[next.saturating_sub(1)];
-        let share = if after.at > before.at {
-            ((at - before.at) / (after.at - before.at)).clamp(0.0, 1.0)
-        } else {
-            0.0
-        };
-        let between = |a: f64, b: f64| a + (b - a) * share;
+        let Knot { log_ratio, variance, .. } = between(&self.knots, next, at);
         // There are at most as many lines as accesses, and one if there is any access.
-        let mean = expected * between(before.log_ratio, after.log_ratio).exp();
-        Spread {
-            mean: mean.clamp(distance.0.min(1) as f64, distance.0 as f64),
-            variance: between(before.variance, after.variance),
-        }
+        let mean = (expected * log_ratio.exp()).clamp(distance.0.min(1) as f64, distance.0 as f64);
+        Spread { mean, variance }
     }
+}
+
+/// What lies at `at` between knots, of which there is one; `next` is the first that is not before.
+fn between(knots: &[Knot], next: usize, at: f64) -> Knot {
+    let after = knots[next.min(knots.len() - 1)];
+    let before = knots[next.saturating_sub(1)];
+    let share =
+        if after.at > before.at { ((at - before.at) / (after.at - before.at)).clamp(0.0, 1.0) } else { 0.0 };
+    let between = |a: f64, b: f64| a + (b - a) * share;
+    let log_ratio = between(before.log_ratio, after.log_ratio);
+    Knot { at, log_ratio, variance: between(before.variance, after.variance) }
+}
+
+/// The logarithm of the ratio and the squared coefficient of variation that are usual at `at`.
+fn usual_at(usual: &[Knot], at: f64) -> (f64, f64) {
+    if usual.is_empty() {
+        return (0.0, 0.0);
+    }
+    let Knot { log_ratio, variance, .. } = between(usual, usual.partition_point(|knot| knot.at < at), at);
+    (log_ratio, variance.exp_m1())
 }
 
 /// Where a distance lies between the knots.
@@ -188,65 +241,121 @@ fn believed(measured: Measured, prior_variance: f64, share: f64) -> f64 {
     measured.value * prior_variance / (prior_variance + share * measured.noise)
 }
 
-/// Neighbouring bins together.
+/// What the samples of one distance, or of neighbouring ones, show: sums over them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    shortest: u64,
-    longest: u64,
+pub struct Evidence {
     samples: f64,
-    gap: f64, // sums over samples, this and those below
-    mean: f64,
-    factorial: f64,
+    counted: f64, // lines, and as many as without deviation
+    awaited: f64,
+    mean: f64, // of stack distances, and of what is expected
+    first: f64,
+    square: f64, // of the same, squared
+    second: f64,
+    covered: f64, // the share of its accesses that it was measured on
+    at: f64,
+    epochs: f64, // that do not lie over each other
 }
 
-impl Group {
-    fn add(&mut self, estimate: &StackEstimate) {
-        if self.samples == 0.0 {
-            self.shortest = estimate.shortest.0;
+/// What `profile` shows, and from which distance on, ascending; `masses` are its distances.
+pub fn evidence<'a>(
+    profile: &'a ReuseProfile,
+    masses: &'a [DistanceMass],
+    expected: &'a ExpectedStack,
+) -> impl Iterator<Item = (u64, Evidence)> + 'a {
+    let accesses = profile.total_weight() as f64;
+    let estimates = profile.stack_estimates().filter(|estimate| estimate.longest.0 > 0);
+    estimates.map(move |one| (one.shortest.0, Evidence::of(&one, masses, expected, accesses)))
+}
+
+impl Evidence {
+    fn of(
+        estimate: &StackEstimate,
+        masses: &[DistanceMass],
+        expected: &ExpectedStack,
+        accesses: f64,
+    ) -> Self {
+        let StackEstimate { shortest, longest, gap, mean, factorial, .. } = *estimate;
+        let (n, longest) = (estimate.samples as f64, longest.0);
+        let Accesses { at, first, second, probability } = Accesses::of(shortest.0, longest, masses, expected);
+        Self {
+            samples: n,
+            counted: n * mean / gap,
+            awaited: n * first / gap,
+            mean: n * mean,
+            first: n * first,
+            square: n * (factorial + mean),
+            second: n * second,
+            covered: n * (n * gap / (accesses * probability)).min(1.0), // 1 if there are no others
+            at: n * at,
+            epochs: accesses / (longest as f64 + 1.0),
         }
-        self.longest = estimate.longest.0;
-        let n = estimate.samples as f64;
-        self.samples += n;
-        self.gap += n * estimate.gap;
-        self.mean += n * estimate.mean;
-        self.factorial += n * estimate.factorial;
     }
 
-    fn seen(&self, masses: &[DistanceMass], expected: &ExpectedStack, accesses: f64) -> Option<Seen> {
+    /// Of other accesses.
+    pub fn add(&mut self, other: &Self) {
+        let epochs = self.epochs + other.epochs;
+        *self = Self { epochs, ..self.join(other) };
+    }
+
+    /// Of the same accesses, at longer distances.
+    fn join(&self, other: &Self) -> Self {
+        if self.samples == 0.0 {
+            return *other;
+        }
+        Self {
+            samples: self.samples + other.samples,
+            counted: self.counted + other.counted,
+            awaited: self.awaited + other.awaited,
+            mean: self.mean + other.mean,
+            first: self.first + other.first,
+            square: self.square + other.square,
+            second: self.second + other.second,
+            covered: self.covered + other.covered,
+            at: self.at + other.at,
+            epochs: self.epochs.min(other.epochs),
+        }
+    }
+
+    fn seen(&self) -> Option<Seen> {
         if self.samples == 0.0 {
             return None;
         }
-        let n = self.samples;
-        let (gap, mean, factorial) = (self.gap / n, self.mean / n, self.factorial / n);
-        let Accesses { at, first, second, probability } = self.accesses(masses, expected);
-        // The counts behind the mean, and those expected without deviation.
-        let (counted, awaited) = (n * mean / gap, n * first / gap);
-        let ratio = (counted + PRIOR) / (awaited + PRIOR);
-        let covered = (self.gap / (accesses * probability)).min(1.0); // 1 if there are no others
-        let ratio = 1.0 + covered * (ratio - 1.0);
+        let covered = self.covered / self.samples;
+        let ratio = 1.0 + covered * ((self.counted + PRIOR) / (self.awaited + PRIOR) - 1.0);
         // E[x^2] / E[x]^2 - 1 of x = stack distance / expected one.
-        let relative = ((factorial + mean) / second) / (mean / first).powi(2) - 1.0;
+        let relative = (self.square / self.second) / (self.mean / self.first).powi(2) - 1.0;
         let relative = if relative.is_finite() { covered * relative.max(0.0) } else { 0.0 };
         // Epochs that overlap share their samples: so many do not.
-        let apart = n.min(accesses / (self.longest as f64 + 1.0)).max(1.0);
-        let count = (first / gap).max(f64::MIN_POSITIVE);
+        let apart = self.samples.min(self.epochs).max(1.0);
+        let count = (self.awaited / self.samples).max(f64::MIN_POSITIVE);
         let share = covered * covered; // of the variance
         let ratios = (1.0 / count + relative.min(WIDEST)) / apart;
         let scatters = (2.0 / count + 4.0 * relative) / (count * apart);
         Some(Seen {
-            at,
+            at: self.at / self.samples,
+            awaited: self.awaited,
             // Rounding can leave nothing of a ratio; counts of 64 bits have none below e^-100.
             log_ratio: Measured { value: ratio.ln().max(-100.0), noise: share * ratios },
             relative: Measured { value: relative, noise: share * scatters },
         })
     }
+}
 
-    /// The profile's accesses in the group.
-    fn accesses(&self, masses: &[DistanceMass], expected: &ExpectedStack) -> Accesses {
-        let start = masses.partition_point(|mass| mass.high < self.shortest);
-        let mut sums = Accesses::default();
-        for mass in masses[start..].iter().take_while(|mass| mass.low <= self.longest) {
-            let distance = mass.middle().clamp(self.shortest, self.longest);
+/// A profile's accesses with similar reuse distances.
+#[derive(Clone, Copy, Debug, Default)]
+struct Accesses {
+    at: f64,          // mean place
+    first: f64,       // mean of the expected stack distance
+    second: f64,      // mean of its square
+    probability: f64, // their share
+}
+
+impl Accesses {
+    fn of(shortest: u64, longest: u64, masses: &[DistanceMass], expected: &ExpectedStack) -> Self {
+        let start = masses.partition_point(|mass| mass.high < shortest);
+        let mut sums = Self::default();
+        for mass in masses[start..].iter().take_while(|mass| mass.low <= longest) {
+            let distance = mass.middle().clamp(shortest, longest);
             let stack = expected.at(mass.middle());
             sums.probability += mass.probability;
             sums.at += mass.probability * place(ReuseDistance(distance));
@@ -256,20 +365,11 @@ impl Group {
         let weight = sums.probability;
         if weight > 0.0 {
             let (at, first, second) = (sums.at / weight, sums.first / weight, sums.second / weight);
-            return Accesses { at, first, second, probability: weight };
+            return Self { at, first, second, probability: weight };
         }
         // Samples that the profile counts elsewhere.
-        let middle = self.shortest + (self.longest - self.shortest) / 2;
+        let middle = shortest + (longest - shortest) / 2;
         let stack = expected.at(middle);
-        Accesses { at: place(ReuseDistance(middle)), first: stack, second: stack * stack, probability: 0.0 }
+        Self { at: place(ReuseDistance(middle)), first: stack, second: stack * stack, probability: 0.0 }
     }
-}
-
-/// Accesses with the reuse distances of a group.
-#[derive(Clone, Copy, Debug, Default)]
-struct Accesses {
-    at: f64,          // mean place
-    first: f64,       // mean of the expected stack distance
-    second: f64,      // mean of its square
-    probability: f64, // their share
 }

@@ -9,6 +9,7 @@ mod model;
 mod normal;
 #[cfg(feature = "online")]
 mod online;
+mod pooled;
 mod prepared;
 
 pub use error::Error;
@@ -17,6 +18,7 @@ pub use model::StatStack;
 #[cfg(feature = "online")]
 #[cfg_attr(docsrs, doc(cfg(feature = "online")))]
 pub use online::{OnlineCurve, OnlineOptions};
+pub use pooled::PooledCorrection;
 #[doc(no_inline)]
 pub use reuse_sampler::{
     CacheLines, CacheModel, Clock, Error as GroupingError, Evaluator, LineSize, MissRatioCurve, Outcome,

@@ -9,7 +9,7 @@ use reuse_sampler::{
 };
 
 use crate::Error;
-use crate::correction::{Correction, Spread};
+use crate::correction::{self, Correction, Evidence, Knot, Spread};
 use crate::expected::ExpectedStack;
 use crate::normal;
 use crate::prepared::Prepared;
@@ -38,6 +38,7 @@ use crate::prepared::Prepared;
 /// | constructor | sum | deviations |
 /// |---|---|---|
 /// | [`fit`](Self::fit) | P(D >= j) | where known |
+/// | [`PooledCorrection::fit`](crate::PooledCorrection::fit) | P(D >= j) | where known, of the window or of the run |
 /// | [`fit_distances`](Self::fit_distances) | P(D >= j) | left out |
 /// | [`fit_published`](Self::fit_published) | P(D > j) | left out: the paper's model |
 ///
@@ -216,8 +217,23 @@ impl StatStack {
         Self::with(profile, Law::Published)
     }
 
+    /// As [`fit`](Self::fit), with these deviations where the samples do not show others.
+    pub(crate) fn fit_expecting(profile: &ReuseProfile, usual: &[Knot]) -> Result<Self, Error> {
+        let mut model = Self::unfitted(profile.line_size(), profile.scope(), Law::Corrected);
+        model.correction.expect(usual);
+        model.refit(profile)?;
+        Ok(model)
+    }
+
+    /// What the overlaps of the profile that it was fitted to show, as [`correction::evidence`].
+    pub(crate) fn evidence<'a>(
+        &'a self,
+        profile: &'a ReuseProfile,
+    ) -> impl Iterator<Item = (u64, Evidence)> + 'a {
+        correction::evidence(profile, self.distribution.masses(), &self.expected)
+    }
+
     fn with(profile: &ReuseProfile, law: Law) -> Result<Self, Error> {
-        check(profile)?;
         let mut model = Self::unfitted(profile.line_size(), profile.scope(), law);
         model.refit(profile)?;
         Ok(model)

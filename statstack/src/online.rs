@@ -11,7 +11,7 @@ use reuse_sampler::{
     ReuseOverlap, ReuseProfile, WindowIndex, merge_alike,
 };
 
-use crate::{Error, StatStack};
+use crate::{Error, PooledCorrection};
 
 /// Parts into which the run is divided, at most; full, neighbours are joined. Even.
 const PARTS: usize = 12;
@@ -289,7 +289,9 @@ fn model(parts: &[ReuseProfile], sizes: &[CacheLines]) -> Result<MissRatioCurve,
     if parts.iter().all(ReuseProfile::is_empty) {
         return Err(Error::EmptyProfile);
     }
-    Ok(Grouped::fit(&merge_alike(parts)?, StatStack::fit)?.curve(sizes))
+    let parts = merge_alike(parts)?;
+    let pooled = PooledCorrection::of(&parts)?;
+    Ok(Grouped::fit(&parts, |part| pooled.fit(part))?.curve(sizes))
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).

@@ -7,7 +7,7 @@ use reuse_sampler::{
     AccessCount, Bootstrap, CacheLines, CacheModel, Interval, Redraw, ReuseProfile, Stratum,
 };
 use statcache::StatCache;
-use statstack::StatStack;
+use statstack::PooledCorrection;
 
 use super::{GuidedRun, PhaseRecord, WindowRecord};
 use crate::cli::Failure;
@@ -112,9 +112,10 @@ impl RunCurves {
     /// Models every phase of `run` at `sizes`.
     pub fn fit(run: &GuidedRun, replacement: Replacement, sizes: &[CacheLines]) -> Self {
         let mut phases = BTreeMap::new();
+        let pooled = pooled(run);
         for record in &run.phases {
             let described = run.described_by(record.phase);
-            let curve = described.and_then(|by| curve(&by.profile, replacement, sizes));
+            let curve = described.and_then(|by| curve(&by.profile, replacement, &pooled, sizes));
             if let Some(curve) = curve {
                 phases.insert(record.phase, curve);
             }
@@ -183,7 +184,10 @@ impl RunCurves {
             return Ok(());
         }
         let drawn = match replacement {
-            Replacement::Lru => bootstrap.stratified(&strata, StatStack::fit, &self.sizes)?,
+            Replacement::Lru => {
+                let pooled = pooled(run);
+                bootstrap.stratified(&strata, |profile| pooled.fit(profile), &self.sizes)?
+            }
             Replacement::Random => bootstrap.stratified(&strata, StatCache::fit, &self.sizes)?,
         };
         let parts: Vec<_> = phases.iter().zip(&strata).zip(&drawn.parts).collect();
@@ -338,11 +342,21 @@ fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
     if total > 0.0 { other / total } else { 0.0 }
 }
 
+/// What the phases of `run` have in common; nothing if their profiles cannot be modelled, which fitting them says.
+fn pooled(run: &GuidedRun) -> PooledCorrection {
+    PooledCorrection::of(run.phases.iter().map(|record| &record.profile)).unwrap_or_default()
+}
+
 /// The curve of one profile; `None` for a profile without a sample.
-fn curve(profile: &ReuseProfile, replacement: Replacement, sizes: &[CacheLines]) -> Option<PhaseCurve> {
+fn curve(
+    profile: &ReuseProfile,
+    replacement: Replacement,
+    pooled: &PooledCorrection,
+    sizes: &[CacheLines],
+) -> Option<PhaseCurve> {
     match replacement {
         Replacement::Lru => {
-            let model = StatStack::fit(profile).ok()?;
+            let model = pooled.fit(profile).ok()?;
             Some(points(&model, sizes, |size| model.miss_ratio_bounds(size)))
         }
         Replacement::Random => {

@@ -20,6 +20,9 @@ pub(super) struct Saved {
     sum: Law,
     distribution: ReuseDistribution,
     deviations: Vec<Knot>,
+    /// What refits draw them towards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    usual: Vec<Knot>,
 }
 
 /// Whether it need not be written: what is read without a scope is private.
@@ -36,6 +39,7 @@ impl From<StatStack> for Saved {
             scope: model.scope,
             sum: model.asked,
             deviations: model.correction.knots().to_vec(),
+            usual: model.correction.usual().to_vec(),
             distribution: model.distribution,
         }
     }
@@ -45,7 +49,7 @@ impl TryFrom<Saved> for StatStack {
     type Error = Error;
 
     fn try_from(saved: Saved) -> Result<Self, Error> {
-        let Saved { version, line_size, scope, sum, distribution, deviations } = saved;
+        let Saved { version, line_size, scope, sum, distribution, deviations, usual } = saved;
         if version != VERSION {
             return Err(Error::FormatVersion { found: version, known: VERSION });
         }
@@ -53,11 +57,12 @@ impl TryFrom<Saved> for StatStack {
             return Err(Error::EmptyProfile);
         }
         let is_corrected = !deviations.is_empty();
-        if is_corrected && sum != Law::Corrected {
-            let what = format!("{} deviations of a model without a correction", deviations.len());
+        if sum != Law::Corrected && (is_corrected || !usual.is_empty()) {
+            let number = deviations.len() + usual.len();
+            let what = format!("{number} deviations of a model without a correction");
             return Err(Error::Damaged { what });
         }
-        let correction = Correction::of_knots(deviations).map_err(|what| Error::Damaged { what })?;
+        let correction = Correction::of_knots(deviations, usual).map_err(|what| Error::Damaged { what })?;
         let mut model = Self { distribution, correction, ..Self::unfitted(line_size, scope, sum) };
         model.sum_up();
         if is_corrected {

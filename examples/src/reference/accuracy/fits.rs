@@ -5,7 +5,7 @@ use reuse_sampler::{
     Bootstrap, CacheLines, CacheModel, Error, Grouped, Interval, ReuseProfile, Stratum, merge_alike,
 };
 use statcache::StatCache;
-use statstack::StatStack;
+use statstack::{PooledCorrection, StatStack};
 
 /// The samples of a run.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Fit {
 /// Those of the models: a run without samples.
 pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Failure> {
     let lru = [
-        ("StatStack", StatStack::fit as fn(&ReuseProfile) -> _),
+        ("StatStack, each by itself", StatStack::fit as fn(&ReuseProfile) -> _),
         ("StatStack, distances alone", StatStack::fit_distances),
         ("StatStack, published", StatStack::fit_published),
     ];
@@ -45,13 +45,13 @@ pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Failure
         ("StatCache", StatCache::fit as fn(&ReuseProfile) -> _),
         ("StatCache, from empty", StatCache::fit_from_empty),
     ];
-    let mut fits = Vec::new();
+    let mut fits = Vec::from(grouped("StatStack", false, pooled, samples, sizes)?);
     for (model, fit) in lru {
-        fits.extend(grouped(model, false, fit, samples, sizes)?);
+        fits.extend(grouped(model, false, |groups| Grouped::fit(groups, fit), samples, sizes)?);
     }
     for (model, fit) in random {
         // Only a run begins with an empty cache.
-        let all = grouped(model, true, fit, samples, sizes)?;
+        let all = grouped(model, true, |groups| Grouped::fit(groups, fit), samples, sizes)?;
         fits.extend(all.into_iter().filter(|fit| model == "StatCache" || fit.grouping == "run"));
     }
     let in_time = StatCache::fit_in_time(&samples.windows)?;
@@ -60,19 +60,25 @@ pub fn fits(samples: &Samples, sizes: &[CacheLines]) -> Result<Vec<Fit>, Failure
     Ok(fits)
 }
 
+/// The windows, or phases, of a run modelled apart, with what they have in common.
+pub fn pooled(groups: &[ReuseProfile]) -> Result<Grouped<StatStack>, statstack::Error> {
+    let pooled = PooledCorrection::of(groups)?;
+    Grouped::fit(groups, |profile| pooled.fit(profile))
+}
+
 fn grouped<M: CacheModel, E: From<Error> + std::error::Error + 'static>(
     model: &'static str,
     random: bool,
-    fit: fn(&ReuseProfile) -> Result<M, E>,
+    fit: impl Fn(&[ReuseProfile]) -> Result<Grouped<M>, E>,
     samples: &Samples,
     sizes: &[CacheLines],
 ) -> Result<[Fit; 4], E> {
     let ratios =
         |model: &dyn CacheModel| model.curve(sizes).points.into_iter().map(|point| point.1).collect();
-    let windows = Grouped::fit(&samples.windows, fit)?;
-    let alike = Grouped::fit(&merge_alike(&samples.windows)?, fit)?;
-    let phases = Grouped::fit(&samples.phases, fit)?;
-    let whole = fit(&samples.whole)?;
+    let windows = fit(&samples.windows)?;
+    let alike = fit(&merge_alike(&samples.windows)?)?;
+    let phases = fit(&samples.phases)?;
+    let whole = fit(std::slice::from_ref(&samples.whole))?;
     Ok([
         Fit { model, grouping: "windows", random, ratios: ratios(&windows) },
         Fit { model, grouping: "merged windows", random, ratios: ratios(&alike) },
@@ -95,5 +101,7 @@ pub fn intervals(
     let random = bootstrap.stratified(&strata, StatCache::fit, sizes)?.average;
     let in_time = StatCache::fit_in_time(&samples.windows)?;
     let in_time = bootstrap.around(&in_time, &random);
-    Ok([bootstrap.stratified(&strata, StatStack::fit, sizes)?.average, random, in_time])
+    let pooled = PooledCorrection::of(&parts)?;
+    let lru = bootstrap.stratified(&strata, |profile| pooled.fit(profile), sizes)?.average;
+    Ok([lru, random, in_time])
 }

@@ -3,8 +3,8 @@
 use reuse_sampler::{CacheModel, Grouped, Line, LineSize, SetAssociative};
 use serde::Serialize;
 use statcache::StatCache;
-use statstack::StatStack;
 
+use super::fits::pooled;
 use super::{Samples, Settings};
 use crate::cli::Failure;
 use crate::machines::chip::{Cache, Geometry, Policy};
@@ -29,7 +29,7 @@ pub struct Sets {
 /// # Errors
 /// Those of the models and of impossible geometries.
 pub fn sets(lines: &[Line], samples: &Samples, settings: &Settings, ways: u32) -> Result<Vec<Sets>, Failure> {
-    let lru = Grouped::fit(&samples.windows, StatStack::fit)?;
+    let lru = pooled(&samples.windows)?;
     let random = Grouped::fit(&samples.windows, StatCache::fit)?;
     let ratios =
         |model: &dyn CacheModel| model.curve(&settings.sizes).points.into_iter().map(|p| p.1).collect();

@@ -10,7 +10,7 @@ use reuse_sampler::{
     ReuseProfile, Sampler, SamplerError, SetAssociative, Stratum, ThreadId, Window, WindowPlan, merge_alike,
 };
 use statcache::StatCache;
-use statstack::StatStack;
+use statstack::{PooledCorrection, StatStack};
 
 use super::args::{Hierarchy, Model};
 use super::bursts::{Bursts, Part, sampled};
@@ -154,10 +154,15 @@ pub fn fit(
         // Random replacement is the same in sets: see `SetAssociative`.
         (Model::Statcache, _) if in_time => curve_in_time(parts, settings)?,
         (Model::Statcache, _) => curve(parts, StatCache::fit, StatCache::fit, settings)?,
-        (_, None) => curve(parts, StatStack::fit, StatStack::fit, settings)?,
+        (_, None) => {
+            let pooled = pooled(parts)?;
+            let fit = |part: &ReuseProfile| pooled.fit(part);
+            curve(parts, fit, fit, settings)?
+        }
         (_, Some(ways)) => {
+            let pooled = pooled(parts)?;
             let in_sets = |model: Result<StatStack, statstack::Error>| Ok(SetAssociative::new(model?, ways)?);
-            let fit = |part: &ReuseProfile| -> Result<_, statstack::Error> { in_sets(StatStack::fit(part)) };
+            let fit = |part: &ReuseProfile| -> Result<_, statstack::Error> { in_sets(pooled.fit(part)) };
             // 128 sizes are asked of each model: only without a correction is that quick enough to be done 2,000 times.
             let redrawn = |part: &ReuseProfile| -> Result<_, statstack::Error> {
                 in_sets(StatStack::fit_distances(part))
@@ -179,6 +184,11 @@ pub fn fit(
         incomplete,
         ..Measured::default()
     })
+}
+
+/// What the parts have in common.
+fn pooled(parts: &[Part]) -> Result<PooledCorrection, statstack::Error> {
+    PooledCorrection::of(parts.iter().map(|part| &part.profile))
 }
 
 impl Fit<'_> {
