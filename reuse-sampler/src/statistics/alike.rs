@@ -21,7 +21,8 @@ const FEWEST: u64 = 50;
 /// accesses of windows without samples count to the window before, or to the first one that has some.
 ///
 /// The caller supplies consecutive windows in order; 64 are enough. Fit one model to each profile that is returned, and
-/// combine them with [`Grouped::fit`](crate::Grouped::fit): that is the default for StatStack and StatCache.
+/// combine them with [`Grouped::fit`](crate::Grouped::fit): that is the default for StatStack (with
+/// `statstack::PooledCorrection`) and StatCache.
 ///
 /// # Formula
 /// With n samples in a window, of which n_k fall into octave k of the distance and b octaves are occupied, a window
