@@ -245,15 +245,15 @@ fn believed(measured: Measured, prior_variance: f64, share: f64) -> f64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     samples: f64,
-    counted: f64, // lines, and as many as without deviation
-    awaited: f64,
-    mean: f64, // of stack distances, and of what is expected
-    first: f64,
-    square: f64, // of the same, squared
-    second: f64,
-    covered: f64, // the share of its accesses that it was measured on
-    at: f64,
-    epochs: f64, // that do not lie over each other
+    counted: f64, // lines
+    awaited: f64, // lines that would be counted without deviation
+    mean: f64,    // stack distances
+    square: f64,  // of those
+    first: f64,   // expected stack distances
+    second: f64,  // squares of those
+    covered: f64, // shares of accesses of this distance that were measured
+    at: f64,      // as in `Knot`
+    epochs: f64,  // no sum of samples: reuses of this distance that fit into the accesses one after the other
 }
 
 /// What `profile` shows, and from which distance on, ascending; `masses` are its distances.
@@ -282,8 +282,8 @@ impl Evidence {
             counted: n * mean / gap,
             awaited: n * first / gap,
             mean: n * mean,
-            first: n * first,
             square: n * (factorial + mean),
+            first: n * first,
             second: n * second,
             covered: n * (n * gap / (accesses * probability)).min(1.0), // 1 if there are no others
             at: n * at,
@@ -307,8 +307,8 @@ impl Evidence {
             counted: self.counted + other.counted,
             awaited: self.awaited + other.awaited,
             mean: self.mean + other.mean,
-            first: self.first + other.first,
             square: self.square + other.square,
+            first: self.first + other.first,
             second: self.second + other.second,
             covered: self.covered + other.covered,
             at: self.at + other.at,
