@@ -8,7 +8,7 @@ use reuse_sampler::file::PhaseProfile;
 use reuse_sampler::{CacheLines, CacheModel, Grouped, ReuseProfile};
 use serde_json::Value;
 use statcache::StatCache;
-use statstack::StatStack;
+use statstack::PooledCorrection;
 
 fn curve(model: impl CacheModel) -> [f64; 3] {
     [64, 512, 16_384].map(|lines| model.miss_ratio(CacheLines(lines)))
@@ -53,7 +53,10 @@ fn profiles_give_the_curve_back() {
         let ratios = match (object["model"].as_str(), object.get("in_time").and_then(Value::as_bool)) {
             (Some("statcache"), Some(true)) => curve(StatCache::fit_in_time(&all).unwrap()),
             (Some("statcache"), _) => curve(Grouped::fit(profiles(), StatCache::fit).unwrap()),
-            _ => curve(Grouped::fit(profiles(), StatStack::fit).unwrap()),
+            _ => {
+                let pooled = PooledCorrection::of(profiles()).unwrap();
+                curve(Grouped::fit(profiles(), |profile| pooled.fit(profile)).unwrap())
+            }
         };
         for (point, ratio) in object["points"].as_array().unwrap().iter().zip(ratios) {
             let printed = point["miss_ratio"].as_f64().unwrap();
