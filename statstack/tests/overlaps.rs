@@ -4,27 +4,10 @@
 
 mod common;
 
-use common::{AnyProfile, Random, bursts, overlap, overlaps, profile_of};
+use common::{AnyProfile, Random, bursts, exact, overlap, overlaps, profile_of};
 use quickcheck::{TestResult, quickcheck};
 use reuse_sampler::{CacheLines, CacheModel, ReuseProfile, laws};
 use statstack::StatStack;
-
-/// Miss ratio of LRU caches by a list with the line touched last in front.
-fn exact(lines: &[u64], sizes: &[u64]) -> Vec<f64> {
-    let mut list: Vec<u64> = Vec::new();
-    let mut misses = vec![0; sizes.len()];
-    for &line in lines {
-        let depth = list.iter().position(|&other| other == line);
-        for (size, misses) in sizes.iter().zip(&mut misses) {
-            *misses += u64::from(depth.is_none_or(|depth| depth as u64 >= *size));
-        }
-        if let Some(depth) = depth {
-            list.remove(depth);
-        }
-        list.insert(0, line);
-    }
-    misses.into_iter().map(|misses| misses as f64 / lines.len() as f64).collect()
-}
 
 #[test]
 fn bursts_are_modelled_better_than_by_distances_alone() {

@@ -4,9 +4,7 @@
 
 mod common;
 
-use std::collections::HashMap;
-
-use common::{AnyProfile, Random, bursts, overlap};
+use common::{AnyProfile, Random, bursts, exact, next_touches, overlap};
 use quickcheck::quickcheck;
 use reuse_sampler::{
     CacheLines, CacheModel, Clock, Error as GroupingError, Grouped, LineSize, Outcome, ReuseDistance,
@@ -18,11 +16,7 @@ const SIZES: [u64; 9] = [8, 16, 32, 64, 100, 150, 200, 250, 300];
 
 /// Windows of equal length, one access in `one_in` sampled, and the exact miss ratios.
 fn sampled(lines: &[u64], windows: usize, one_in: u64, random: &mut Random) -> (Vec<ReuseProfile>, Vec<f64>) {
-    let mut next = vec![usize::MAX; lines.len()];
-    let mut seen: HashMap<u64, usize> = HashMap::new();
-    for (at, &line) in lines.iter().enumerate().rev() {
-        next[at] = seen.insert(line, at).unwrap_or(usize::MAX);
-    }
+    let next = next_touches(lines);
     let length = lines.len().div_ceil(windows);
     let mut profiles = vec![ReuseProfile::new(LineSize::B64); windows];
     let markers: Vec<usize> = (0..lines.len()).filter(|_| random.below(one_in) == 0).collect();
@@ -41,18 +35,7 @@ fn sampled(lines: &[u64], windows: usize, one_in: u64, random: &mut Random) -> (
     for profile in &mut profiles {
         profile.add_accesses(length as u64);
     }
-    let (mut list, mut misses): (Vec<u64>, Vec<u64>) = (Vec::new(), vec![0; SIZES.len()]);
-    for line in lines {
-        let depth = list.iter().position(|other| other == line);
-        for (size, misses) in SIZES.iter().zip(&mut misses) {
-            *misses += u64::from(depth.is_none_or(|depth| depth as u64 >= *size));
-        }
-        if let Some(depth) = depth {
-            list.remove(depth);
-        }
-        list.insert(0, *line);
-    }
-    (profiles, misses.into_iter().map(|misses| misses as f64 / lines.len() as f64).collect())
+    (profiles, exact(lines, &SIZES))
 }
 
 fn error(model: &impl CacheModel, truth: &[f64]) -> f64 {

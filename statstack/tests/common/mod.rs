@@ -54,14 +54,37 @@ impl quickcheck::Arbitrary for AnyProfile {
     }
 }
 
-/// Overlaps by definition, of markers chosen with probability 1/`one_in`: for each, how many of the later
-/// ones are not touched again before it ends.
-pub fn overlaps(lines: &[u64], one_in: u64, random: &mut Random) -> Vec<ReuseOverlap> {
+/// Miss ratio of LRU caches by a list with the line touched last in front.
+pub fn exact(lines: &[u64], sizes: &[u64]) -> Vec<f64> {
+    let mut list: Vec<u64> = Vec::new();
+    let mut misses = vec![0; sizes.len()];
+    for &line in lines {
+        let depth = list.iter().position(|&other| other == line);
+        for (size, misses) in sizes.iter().zip(&mut misses) {
+            *misses += u64::from(depth.is_none_or(|depth| depth as u64 >= *size));
+        }
+        if let Some(depth) = depth {
+            list.remove(depth);
+        }
+        list.insert(0, line);
+    }
+    misses.into_iter().map(|misses| misses as f64 / lines.len() as f64).collect()
+}
+
+/// When each access's line is touched next; usize::MAX if it is not.
+pub fn next_touches(lines: &[u64]) -> Vec<usize> {
     let mut next = vec![usize::MAX; lines.len()];
     let mut seen: HashMap<u64, usize> = HashMap::new();
     for (at, &line) in lines.iter().enumerate().rev() {
         next[at] = seen.insert(line, at).unwrap_or(usize::MAX);
     }
+    next
+}
+
+/// Overlaps by definition, of markers chosen with probability 1/`one_in`: for each, how many of the later
+/// ones are not touched again before it ends.
+pub fn overlaps(lines: &[u64], one_in: u64, random: &mut Random) -> Vec<ReuseOverlap> {
+    let next = next_touches(lines);
     let markers: Vec<usize> = (0..lines.len()).filter(|_| random.below(one_in) == 0).collect();
     let mut overlaps = Vec::new();
     for (k, &marker) in markers.iter().enumerate().filter(|(_, marker)| next[**marker] != usize::MAX) {
