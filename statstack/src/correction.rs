@@ -248,7 +248,7 @@ pub struct Evidence {
     counted: f64, // lines
     awaited: f64, // lines that would be counted without deviation
     mean: f64,    // stack distances
-    square: f64,  // of those
+    square: f64,  // squares of those
     first: f64,   // expected stack distances
     second: f64,  // squares of those
     covered: f64, // shares of accesses of this distance that were measured
