@@ -164,7 +164,7 @@ const APPLYING: &str = "POWER_FREQUENCY_APPLIES_BELOW";
 #[test]
 fn applying_process() {
     let Ok(root) = std::env::var(APPLYING) else { return };
-    let words = ["--apply", "--system", &root, "--workload", "mixed", "--scale", "30", "--frequencies"];
+    let words = ["--apply", "--system", &root, "--workload", "mixed", "--scale", "6", "--frequencies"];
     run_pipeline(&[&words[..], &["1.6,2.13,2.67"]].concat(), run);
 }
 
