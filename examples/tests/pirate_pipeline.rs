@@ -19,6 +19,7 @@ use reuse_sampler::reference::ExactLru;
 use reuse_sampler::replay::{Event, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::{Access, CacheLines, Line, LineSize, ReusePlan, ReuseProfile, Sampler, WindowPlan};
 use serde_json::{Value, json};
+use statstack::StatStack;
 
 fn run_with(arguments: &[&str], interrupted: bool) -> Ended {
     let interrupted = Arc::new(AtomicBool::new(interrupted));
@@ -264,7 +265,7 @@ fn a_modelled_curve_is_near_the_simulated_one() {
         profile.record_window(&window).unwrap();
     }
     let sizes: Vec<u64> = (2..=16).map(|ways| ways * (8 << 10)).collect();
-    let curve = modelled_curve(&settings, &profile, 0.4, 1.0, &sizes).unwrap();
+    let curve = modelled_curve(&settings, &StatStack::fit(&profile).unwrap(), 0.4, 1.0, &sizes).unwrap();
     for (point, ways) in curve.points().iter().zip(2..) {
         let target = examples::machines::chip::CoreSettings::new(program.player().unwrap());
         let truth = alone_with_ways(&settings, ways, target, 0, 400_000).unwrap();

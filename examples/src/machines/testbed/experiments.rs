@@ -28,9 +28,6 @@ pub enum ExperimentError {
     /// The pirate.
     #[error(transparent)]
     Pirate(#[from] PirateError),
-    /// `StatStack`.
-    #[error(transparent)]
-    Model(#[from] statstack::Error),
 }
 
 /// A curve measured by a pirate beside the truth.

@@ -1,34 +1,31 @@
 //! The curve without a pirate: from a reuse profile by StatStack and a model of time, for people who have no
 //! machine to measure on and want to go on to co-run predictions all the same.
 
-use cache_pirate::{CacheCurve, CurvePoint, SharedCache, Trust};
-use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
-use statstack::StatStack;
+use cache_pirate::{CacheCurve, CurvePoint, PirateError, SharedCache, Trust};
+use reuse_sampler::{CacheLines, CacheModel};
 
-use super::experiments::ExperimentError;
 use crate::machines::chip::{ChipSettings, Latencies};
 
-/// Builds the curve of a program with the given reuse profile and `mix` accesses per instruction on the chip's
-/// in-order core of `base_cpi`, at the given sizes in bytes (ascending).
+/// Builds the curve of a program with `mix` accesses per instruction on the chip's in-order core of `base_cpi`, at the given
+/// sizes in bytes (ascending).
 ///
 /// # Formula
-/// With `m1` and `m` the miss ratios that StatStack gives for the private cache and for `c` bytes of the shared
+/// With `m1` and `m` the miss ratios that `model` gives for the private cache and for `c` bytes of the shared
 /// one (never above `m1`): `CPI(c) = base + mix * ((1 - m1) * l1 + (m1 - m) * shared + m * memory)`.
 ///
 /// # Errors
-/// [`ExperimentError`] if the profile has no samples, or a size is out of range.
+/// [`PirateError`] if a size is out of range.
 ///
 /// # Accuracy
-/// That of StatStack, which knows full associativity only, times what a miss costs. No bandwidth limit, no
+/// That of the model, which mostly knows full associativity only, times what a miss costs. No bandwidth limit, no
 /// prefetching, no inclusion: fetches are misses.
 pub fn modelled_curve(
     settings: &ChipSettings,
-    profile: &ReuseProfile,
+    model: &impl CacheModel,
     mix: f64,
     base_cpi: f64,
     sizes: &[u64],
-) -> Result<CacheCurve, ExperimentError> {
-    let model = StatStack::fit(profile)?;
+) -> Result<CacheCurve, PirateError> {
     let Latencies { l1, shared, memory, .. } = settings.latencies;
     let line_size = settings.line_size();
     let beyond = model.miss_ratio(settings.l1.geometry.lines());
@@ -56,5 +53,5 @@ pub fn modelled_curve(
             trust: Trust::Trusted,
         }
     });
-    Ok(CacheCurve::from_points(cache, points.collect())?)
+    CacheCurve::from_points(cache, points.collect())
 }

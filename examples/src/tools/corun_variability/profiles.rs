@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cachesharing::file::{ProgramFile, WindowRecord};
 use cachesharing::{Program, SharedCache, Window};
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledWindow, Scope};
+use statstack::PooledCorrection;
 
 use super::args::{Model, PredictArgs};
 use super::ground::Ground;
@@ -251,6 +252,8 @@ pub(super) fn modelled_program(
     for (phase, number) in profile.phases.iter().zip(0..) {
         numbers.insert(&phase.phase, number);
     }
+    let pooled =
+        PooledCorrection::of(profile.phases.iter().map(|phase| &phase.profile)).map_err(Failure::run)?;
     for described in profile.described_phases()? {
         let name = &described.phase.phase;
         let Some(mix) = described.accesses_per_instruction.or((!counted).then_some(1.0)) else {
@@ -265,7 +268,8 @@ pub(super) fn modelled_program(
                 MIXES.end()
             )));
         }
-        let curve = modelled(ground, described.profile, mix, &sizes)?;
+        let model = pooled.fit(described.profile).map_err(Failure::run)?;
+        let curve = modelled(ground, &model, mix, &sizes)?;
         curves.push((numbers[&**name], with_estimated_times(ground, curve, described.profile)?));
     }
     if !counted {

@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use cachesharing::{CacheCurve, CurvePoint, ReuseTimes};
 use reuse_sampler::{LineSize, Outcome, ReuseDistance, ReuseProfile};
+use statstack::StatStack;
 
 use super::Ground;
 use super::solo::SoloWindow;
@@ -19,25 +20,26 @@ pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<Sol
     let windows = ground.windows(played).zip(profiles(ground, played));
     windows
         .map(|(accesses, profile)| {
-            let curve = modelled(ground, &profile, played.mix, &sizes)?;
+            let curve =
+                modelled(ground, &StatStack::fit(&profile).map_err(Failure::run)?, played.mix, &sizes)?;
             Ok((accesses as f64 / played.mix, with_estimated_times(ground, curve, &profile)?))
         })
         .collect()
 }
 
-/// The curve that StatStack gives a profile at the given sizes.
+/// The curve that StatStack gives at the given sizes.
 pub(super) fn modelled(
     ground: &Ground,
-    profile: &ReuseProfile,
+    model: &StatStack,
     mix: f64,
     sizes: &[u64],
 ) -> Result<CacheCurve, Failure> {
-    let curve = modelled_curve(&ground.settings, profile, mix, ground.base_cpi(), sizes)?;
+    let curve = modelled_curve(&ground.settings, model, mix, ground.base_cpi(), sizes)?;
     let points = curve.points().iter().filter_map(|p| {
         let (miss_ratio, fetch_ratio) = (p.miss_ratio?, p.fetch_ratio?);
         Some(CurvePoint { bytes: p.bytes, cpi: p.cpi, miss_ratio, fetch_ratio, hit_rate: p.hit_rate })
     });
-    CacheCurve::new(points.collect(), mix, profile.line_size().bytes()).map_err(Failure::run)
+    CacheCurve::new(points.collect(), mix, ground.settings.line_size().bytes()).map_err(Failure::run)
 }
 
 /// The same curve with the reuse times that a profile leads to expect, where they are asked for.

@@ -13,7 +13,7 @@ use powersleuth::power::{PowerModel, TrainingSet};
 use powersleuth::{Cycles, Error, Hertz, Watts};
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{CacheLines, CacheModel, ReuseProfile};
-use statstack::StatStack;
+use statstack::PooledCorrection;
 
 use super::calibrate::{Calibration, MACHINE, OBSERVATION};
 use super::study::CodeOf;
@@ -59,9 +59,14 @@ impl Traffic {
         }
     }
 
-    /// Of a phase, by its reuse profile and its accesses per instruction; `None` if either is missing.
-    pub fn modelled(profile: &ReuseProfile, accesses_per_instruction: Option<f64>) -> Option<Self> {
-        let model = StatStack::fit(profile).ok()?;
+    /// Of a phase, by its reuse profile, what the phases of the run have in common and its accesses per instruction; `None` if
+    /// either the first or the last is missing.
+    fn modelled(
+        profile: &ReuseProfile,
+        pooled: &PooledCorrection,
+        accesses_per_instruction: Option<f64>,
+    ) -> Option<Self> {
+        let model = pooled.fit(profile).ok()?;
         let accesses = accesses_per_instruction?;
         let mut misses = LEVELS.map(|size| accesses * model.miss_ratio(size));
         // An outer level sees what misses the inner ones.
@@ -142,9 +147,10 @@ impl TrafficModel {
         run: &GuidedRun,
         frequencies: &[Hertz],
     ) -> Result<(Analysis<PhaseId>, CodeOf), Error> {
+        let pooled = pooled(run.phases.iter().map(|phase| &phase.profile));
         let modelled = |phase: &PhaseRecord| {
             let described_by = run.described_by(phase.phase)?;
-            Traffic::modelled(&described_by.profile, phase.mix().or(described_by.mix()))
+            Traffic::modelled(&described_by.profile, &pooled, phase.mix().or(described_by.mix()))
         };
         let traffic: Vec<Option<Traffic>> = run.phases.iter().map(modelled).collect();
         let windows = run.windows.iter().map(|window| (window.phase, window.instructions));
@@ -162,10 +168,11 @@ impl TrafficModel {
         run: &PhaseProfile,
         frequencies: &[Hertz],
     ) -> Result<Analysis<PhaseId>, Error> {
+        let pooled = pooled(run.phases.iter().map(|phase| &phase.profile));
         let modelled = |phase: &ProfiledPhase| {
             let described_by = run.described_by(phase)?;
             let mix = phase.accesses_per_instruction.or(described_by.accesses_per_instruction);
-            Traffic::modelled(&described_by.profile, mix)
+            Traffic::modelled(&described_by.profile, &pooled, mix)
         };
         let traffic: Vec<Option<Traffic>> = run.phases.iter().map(modelled).collect();
         let places: HashMap<&str, PhaseId> =
@@ -192,6 +199,11 @@ impl TrafficModel {
         }
         Analysis::predict(&profile, &StallBased::exact_stalls(), &self.power, frequencies)
     }
+}
+
+/// What phases have in common; nothing if they cannot be modelled, which leaves them out.
+fn pooled<'a>(profiles: impl Iterator<Item = &'a ReuseProfile>) -> PooledCorrection {
+    PooledCorrection::of(profiles).unwrap_or_default()
 }
 
 /// Weights that bring every row's weighted sum closest to 1, by Cramer's rule on the normal equations. One that
