@@ -391,6 +391,13 @@ fn what_cannot_be_modelled_is_named() {
         "{}",
         ended.messages
     );
+    // Two of them agree with each other, and not with the chip.
+    for command in ["predict", "record"] {
+        let ended = run(command, &path, &path, folder.path("out.json").to_str().unwrap());
+        assert_eq!(ended.status, 1, "{command}");
+        let expected = "lines of 128 bytes, and the chip has lines of 64: give --line-size 128";
+        assert!(ended.messages.contains(expected), "{command}: {}", ended.messages);
+    }
     let mut named = example();
     named.phases[1].phase = "compute".to_owned();
     named

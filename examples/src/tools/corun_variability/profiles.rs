@@ -225,6 +225,12 @@ pub(super) fn modelled_program(
     notes: &mut Vec<String>,
 ) -> Result<Program<u64>, Failure> {
     let name = &profile.program;
+    let [recorded, on_chip] = [profile.line_size(), ground.settings.line_size()].map(|size| size.bytes());
+    if recorded != on_chip {
+        return Err(Failure::Run(format!(
+            "recorded in lines of {recorded} bytes, and the chip has lines of {on_chip}: give --line-size {recorded}"
+        )));
+    }
     if profile.incomplete {
         notes.push(format!("the profile of {name} was interrupted: it ends there"));
     }
