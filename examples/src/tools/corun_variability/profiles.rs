@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cachesharing::file::{ProgramFile, WindowRecord};
 use cachesharing::{Program, SharedCache, Window};
+use reuse_sampler::LineSize;
 use reuse_sampler::file::{FileError, PhaseProfile, ProfiledWindow, Scope};
 use statstack::PooledCorrection;
 
@@ -225,7 +226,7 @@ pub(super) fn modelled_program(
     notes: &mut Vec<String>,
 ) -> Result<Program<u64>, Failure> {
     let name = &profile.program;
-    let [recorded, on_chip] = [profile.line_size(), ground.settings.line_size()].map(|size| size.bytes());
+    let [recorded, on_chip] = [profile.line_size(), ground.settings.line_size()].map(LineSize::bytes);
     if recorded != on_chip {
         return Err(Failure::Run(format!(
             "recorded in lines of {recorded} bytes, and the chip has lines of {on_chip}: give --line-size {recorded}"
