@@ -78,10 +78,6 @@ fn judge(what: &str, bad: &str, folder: &Folder, refused_by: &[&str]) -> Vec<Str
     let out = folder.path("out.json");
     let mut problems = Vec::new();
     for command in COMMANDS {
-        // Fitting the clock's models takes seconds; a section of others' one it does not read.
-        if command == "frequency" && what.starts_with("/sections/miss_ratios/") {
-            continue;
-        }
         let ended = catch_unwind(|| run(command, bad, &good, out.to_str().unwrap()));
         let problem = match ended {
             Err(_) => "panics".to_owned(),
