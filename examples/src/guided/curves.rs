@@ -343,7 +343,7 @@ fn unlike(run: &GuidedRun, weights: &BTreeMap<PhaseId, f64>) -> f64 {
 }
 
 /// What the phases of `run` have in common; nothing if their profiles cannot be modelled, which fitting them says.
-fn pooled(run: &GuidedRun) -> PooledCorrection {
+pub fn pooled(run: &GuidedRun) -> PooledCorrection {
     PooledCorrection::of(run.phases.iter().map(|record| &record.profile)).unwrap_or_default()
 }
 

@@ -13,6 +13,6 @@ mod run;
 pub use batches::Batches;
 pub use cdf::cdf_error;
 pub use course::{AddressHasher, CodeCounts, Course, CoursePhases};
-pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves, beside, lending_margin};
+pub use curves::{CurvePoint, PhaseCurve, Replacement, RunCurves, beside, lending_margin, pooled};
 pub use driver::{GuidedOptions, PhaseGuide, Progress, run_guided};
 pub use run::{GuidedRun, PhaseRecord, WindowRecord};

@@ -1,4 +1,4 @@
-//! The curve without a pirate: from a reuse profile by StatStack and a model of time, for people who have no
+//! The curve without a pirate: from a cache model and a model of time, for people who have no
 //! machine to measure on and want to go on to co-run predictions all the same.
 
 use cache_pirate::{CacheCurve, CurvePoint, PirateError, SharedCache, Trust};
@@ -17,8 +17,7 @@ use crate::machines::chip::{ChipSettings, Latencies};
 /// [`PirateError`] if a size is out of range.
 ///
 /// # Accuracy
-/// That of the model, which mostly knows full associativity only, times what a miss costs. No bandwidth limit, no
-/// prefetching, no inclusion: fetches are misses.
+/// That of the model, times what a miss costs. No bandwidth limit, no prefetching, no inclusion: fetches are misses.
 pub fn modelled_curve(
     settings: &ChipSettings,
     model: &impl CacheModel,

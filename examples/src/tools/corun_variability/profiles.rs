@@ -259,8 +259,7 @@ pub(super) fn modelled_program(
     for (phase, number) in profile.phases.iter().zip(0..) {
         numbers.insert(&phase.phase, number);
     }
-    let pooled =
-        PooledCorrection::of(profile.phases.iter().map(|phase| &phase.profile)).map_err(Failure::run)?;
+    let pooled = PooledCorrection::of(profile.phases.iter().map(|phase| &phase.profile))?;
     for described in profile.described_phases()? {
         let name = &described.phase.phase;
         let Some(mix) = described.accesses_per_instruction.or((!counted).then_some(1.0)) else {
@@ -275,8 +274,7 @@ pub(super) fn modelled_program(
                 MIXES.end()
             )));
         }
-        let model = pooled.fit(described.profile).map_err(Failure::run)?;
-        let curve = modelled(ground, &model, mix, &sizes)?;
+        let curve = modelled(ground, &pooled.fit(described.profile)?, mix, &sizes)?;
         curves.push((numbers[&**name], with_estimated_times(ground, curve, described.profile)?));
     }
     if !counted {

@@ -20,8 +20,7 @@ pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<Sol
     let windows = ground.windows(played).zip(profiles(ground, played));
     windows
         .map(|(accesses, profile)| {
-            let curve =
-                modelled(ground, &StatStack::fit(&profile).map_err(Failure::run)?, played.mix, &sizes)?;
+            let curve = modelled(ground, &StatStack::fit(&profile)?, played.mix, &sizes)?;
             Ok((accesses as f64 / played.mix, with_estimated_times(ground, curve, &profile)?))
         })
         .collect()

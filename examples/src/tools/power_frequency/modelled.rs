@@ -17,7 +17,7 @@ use statstack::PooledCorrection;
 
 use super::calibrate::{Calibration, MACHINE, OBSERVATION};
 use super::study::CodeOf;
-use crate::guided::{GuidedRun, PhaseRecord};
+use crate::guided::{GuidedRun, PhaseRecord, pooled};
 use crate::machines::ooo::{CoreSettings, Interval, PowerTruth};
 use phase_detect::PhaseId;
 
@@ -147,7 +147,7 @@ impl TrafficModel {
         run: &GuidedRun,
         frequencies: &[Hertz],
     ) -> Result<(Analysis<PhaseId>, CodeOf), Error> {
-        let pooled = pooled(run.phases.iter().map(|phase| &phase.profile));
+        let pooled = pooled(run);
         let modelled = |phase: &PhaseRecord| {
             let described_by = run.described_by(phase.phase)?;
             Traffic::modelled(&described_by.profile, &pooled, phase.mix().or(described_by.mix()))
@@ -168,7 +168,8 @@ impl TrafficModel {
         run: &PhaseProfile,
         frequencies: &[Hertz],
     ) -> Result<Analysis<PhaseId>, Error> {
-        let pooled = pooled(run.phases.iter().map(|phase| &phase.profile));
+        let profiles = run.phases.iter().map(|phase| &phase.profile);
+        let pooled = PooledCorrection::of(profiles).unwrap_or_default(); // what cannot be modelled is left out below
         let modelled = |phase: &ProfiledPhase| {
             let described_by = run.described_by(phase)?;
             let mix = phase.accesses_per_instruction.or(described_by.accesses_per_instruction);
@@ -199,11 +200,6 @@ impl TrafficModel {
         }
         Analysis::predict(&profile, &StallBased::exact_stalls(), &self.power, frequencies)
     }
-}
-
-/// What phases have in common; nothing if they cannot be modelled, which leaves them out.
-fn pooled<'a>(profiles: impl Iterator<Item = &'a ReuseProfile>) -> PooledCorrection {
-    PooledCorrection::of(profiles).unwrap_or_default()
 }
 
 /// Weights that bring every row's weighted sum closest to 1, by Cramer's rule on the normal equations. One that
