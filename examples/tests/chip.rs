@@ -5,7 +5,7 @@ use std::sync::Arc;
 use examples::machines::chip::corun::{self, Until};
 use examples::machines::chip::{
     Activity, CacheSettings, Chip, ChipError, ChipSettings, CoreSettings, CoreTiming, Driven, Event, Frames,
-    Inclusion, Latencies, Player, Policy, PrefetcherSettings, Program, Recording, Reference,
+    Inclusion, Latencies, Player, Policy, PrefetcherSettings, PrivateCaches, Program, Recording, Reference,
 };
 use quickcheck::{QuickCheck, TestResult};
 use reuse_sampler::{Access, AccessKind, LineSize};
@@ -50,6 +50,49 @@ fn two_programs_by_hand() {
     assert_eq!((chip.time(0), chip.time(1)), (396.0, 267.0));
     assert_eq!((chip.occupancy(0).0, chip.occupancy(1).0), (2, 2));
     assert_eq!((chip.counters(0).shared_misses, chip.counters(1).shared_misses), (3, 2));
+}
+
+#[test]
+fn a_program_played_stretch_by_stretch_counts_the_same() {
+    let lru = |bytes| CacheSettings::lru(bytes, 4, LineSize::B64).unwrap();
+    let (l2, shared) = (lru(1024), lru(2048));
+    let plain = ChipSettings { shared, ..tiny() };
+    let mut state = 5_u64;
+    // Near lines more often than far ones, so that every level serves some.
+    let references: Vec<Reference> = (0..20_000)
+        .map(|number| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let line = (state >> 40) % (1 << (state >> 61));
+            let kind = if number % 3 == 0 { AccessKind::Store } else { AccessKind::Load };
+            Reference { line, kind, instructions: (number % 5) as f64, dependent: false }
+        })
+        .collect();
+    for settings in [
+        plain.clone(),
+        ChipSettings { l2: Some(l2), ..plain.clone() },
+        ChipSettings { lines_per_cycle: Some(1.0 / 256.0), l2: Some(l2), ..plain.clone() },
+        ChipSettings { shared: shared.with_policy(Policy::Srrip), ..plain.clone() },
+    ] {
+        let chip = || Chip::new(&settings, vec![CoreSettings::new(Driven)]).unwrap();
+        let (mut expected, mut played) = (chip(), chip());
+        let mut private = PrivateCaches::new(&settings);
+        assert!(PrivateCaches::stand_alone(&settings, CoreTiming::default()));
+        // In parts, of which each ends with a stretch that may not go beyond the private caches.
+        for part in references.chunks(777) {
+            part.iter().for_each(|&reference| expected.reference(0, reference));
+            private.play(part, |stretch| played.stretch(0, &stretch));
+            assert_eq!(played.counters(0), expected.counters(0));
+            assert_eq!(played.occupancy(0), expected.occupancy(0));
+        }
+        let counted = played.counters(0);
+        assert!(counted.shared_misses > 100 && counted.shared_accesses - counted.shared_misses > 100);
+        assert!(settings.l2.is_none() || counted.l1_misses > counted.shared_accesses + 100);
+        assert!(settings.lines_per_cycle.is_none() || counted.bandwidth_stall > 0.0);
+    }
+    let ooo = CoreTiming::OutOfOrder { base_cpi: 0.25, reorder_buffer: 128, outstanding: 10 };
+    assert!(!PrivateCaches::stand_alone(&plain, ooo));
+    let inclusive = ChipSettings { inclusion: Inclusion::Inclusive, ..plain };
+    assert!(!PrivateCaches::stand_alone(&inclusive, CoreTiming::default()));
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub struct Cache {
     index_mask: u64, // bits of a tag that are the line number
     // LRU and FIFO: by age, youngest first, empty slots last. The others: by way.
     tags: Vec<u64>,
+    by_age: bool,
     ways: Vec<u8>, // which way each of the tags by age is in, once that matters; empty before
     state: State,
 }
@@ -58,6 +59,7 @@ impl Cache {
             geometry,
             index_mask: u64::MAX >> geometry.line_size().shift(),
             tags: vec![EMPTY; geometry.lines().0 as usize],
+            by_age: matches!(state, State::Lru | State::Fifo),
             ways: Vec::new(),
             state,
         }
@@ -72,33 +74,33 @@ impl Cache {
     #[inline]
     pub fn touch(&mut self, tag: u64) -> bool {
         let index = self.set_of(tag);
+        // Nothing changes where the youngest of a set is touched.
+        if self.by_age && self.tags[index * self.geometry.ways() as usize] == tag {
+            return true;
+        }
+        self.touch_any(index, tag)
+    }
+
+    /// The same for any line of set number `index`.
+    fn touch_any(&mut self, index: usize, tag: u64) -> bool {
         let ways = self.geometry.ways() as usize;
         let set = &mut self.tags[index * ways..(index + 1) * ways];
+        let Some(way) = set.iter().position(|&t| t == tag) else { return false };
         match &mut self.state {
-            State::Lru if !self.ways.is_empty() => {
-                let Some(at) = set.iter().position(|&t| t == tag) else { return false };
-                set[..=at].rotate_right(1);
-                self.ways[index * ways..=index * ways + at].rotate_right(1);
-                true
+            State::Lru => {
+                to_front(set, way, tag);
+                if let Some(numbers) = self.ways.get_mut(index * ways..=index * ways + way) {
+                    numbers.rotate_right(1);
+                }
             }
-            State::Lru => to_front_if_present(set, tag),
-            State::Fifo | State::Random { .. } => set.contains(&tag),
+            State::Fifo | State::Random { .. } => {}
             State::Nehalem { accessed, full, spare_touched } => {
-                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
                 mark(&mut accessed[index], way, *full, *spare_touched);
-                true
             }
-            State::Srrip { ages } => {
-                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
-                ages[index * ways + way] = 0;
-                true
-            }
-            State::TreePlru { nodes } => {
-                let Some(way) = set.iter().position(|&t| t == tag) else { return false };
-                point_away(&mut nodes[index], way, ways);
-                true
-            }
+            State::Srrip { ages } => ages[index * ways + way] = 0,
+            State::TreePlru { nodes } => point_away(&mut nodes[index], way, ways),
         }
+        true
     }
 
     /// Brings in `tag`, which must not be here, and returns the tag that leaves for it, if the set was full.
@@ -208,21 +210,13 @@ impl Cache {
     }
 }
 
-/// Moves `tag` to the front in one pass: each slot takes what was before it until the tag turns up. Leaves the
-/// set as it was if the tag is not there.
+/// Puts `tag`, which is at `way`, before those that are younger.
 #[inline]
-fn to_front_if_present(set: &mut [u64], tag: u64) -> bool {
-    if set[0] == tag {
-        return true;
+fn to_front(set: &mut [u64], way: usize, tag: u64) {
+    for slot in (1..=way).rev() {
+        set[slot] = set[slot - 1];
     }
-    match set.iter().position(|&t| t == tag) {
-        Some(way) => {
-            set.copy_within(0..way, 1);
-            set[0] = tag;
-            true
-        }
-        None => false,
-    }
+    set[0] = tag;
 }
 
 /// Sets the accessed bit of `way`; when none is left unset, clears the others (or all).

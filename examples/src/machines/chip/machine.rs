@@ -7,6 +7,7 @@ use super::config::{ChipSettings, Frames, Inclusion};
 use super::core::{Activity, Core, CoreSettings};
 use super::counters::Counters;
 use super::owner::Owners;
+use super::private::Stretch;
 use super::program::{Program, Reference};
 use super::{ChipError, Latencies};
 
@@ -129,6 +130,27 @@ impl<P: Program> Chip<P> {
     /// of their own, whose order is fixed.
     pub fn reference(&mut self, core: usize, reference: Reference) {
         execute(&mut self.cores, &mut self.shared, core, reference);
+    }
+
+    /// Makes the references of `stretch` on behalf of `core` at its present time, leaving its private caches as they
+    /// are: what they serve is known. Only where [`PrivateCaches::stand_alone`](super::PrivateCaches::stand_alone).
+    pub fn stretch(&mut self, core: usize, stretch: &Stretch) {
+        let Latencies { l1, l2, .. } = self.shared.latencies;
+        let Core { clock, counters, .. } = &mut self.cores[core];
+        counters.accesses += stretch.accesses;
+        counters.stores += stretch.stores;
+        counters.l1_misses += stretch.l1_misses;
+        counters.instructions += stretch.instructions;
+        let from_l2 = stretch.l1_misses - u64::from(stretch.beyond.is_some());
+        clock.issue(stretch.instructions, false);
+        clock.complete(clock.now, (stretch.accesses - stretch.l1_misses) as f64 * l1, true);
+        clock.complete(clock.now, from_l2 as f64 * l2, false);
+        if let Some(line) = stretch.beyond {
+            let issued = clock.now;
+            let tag = self.shared.owners.tag(core, line);
+            let latency = from_shared(&mut self.cores, &mut self.shared, core, tag, issued);
+            self.cores[core].clock.complete(issued, latency, false);
+        }
     }
 
     /// Takes a line of `core`'s program out of all caches, as the instruction for it does. Costs no time.
@@ -295,21 +317,7 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
             return shared.latencies.l2; // with a second level, the first one's victims are forgotten
         }
     }
-    core.counters.shared_accesses += 1;
-    let hit = shared.cache.touch(tag);
-    let mut latency = shared.latencies.shared;
-    if !hit {
-        core.counters.shared_misses += 1;
-        let wait = shared.occupy_channel(issued);
-        core.counters.bandwidth_stall += wait;
-        latency = shared.latencies.memory + wait;
-        if shared.inclusion != Inclusion::Victim {
-            fetch(cores, shared, index, tag);
-        }
-    } else if shared.inclusion == Inclusion::Victim {
-        core.lines -= 1;
-        shared.cache.remove(tag);
-    }
+    let latency = from_shared(cores, shared, index, tag, issued);
     // After the shared cache, whose victim may have left room here; before the prefetches, whose victims
     // must be found here.
     let core = &mut cores[index];
@@ -325,6 +333,32 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
     }
     prefetch(cores, shared, index, tag, issued);
     latency
+}
+
+/// Serves an access that missed all private levels from the shared cache, or from memory; answers its latency.
+fn from_shared<P>(
+    cores: &mut [Core<P>],
+    shared: &mut SharedSide,
+    index: usize,
+    tag: u64,
+    issued: f64,
+) -> f64 {
+    let core = &mut cores[index];
+    core.counters.shared_accesses += 1;
+    if shared.cache.touch(tag) {
+        if shared.inclusion == Inclusion::Victim {
+            core.lines -= 1;
+            shared.cache.remove(tag);
+        }
+        return shared.latencies.shared;
+    }
+    core.counters.shared_misses += 1;
+    let wait = shared.occupy_channel(issued);
+    core.counters.bandwidth_stall += wait;
+    if shared.inclusion != Inclusion::Victim {
+        fetch(cores, shared, index, tag);
+    }
+    shared.latencies.memory + wait
 }
 
 /// Brings a line into the shared cache and settles what leaves for it.

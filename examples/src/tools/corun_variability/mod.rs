@@ -2,6 +2,7 @@
 //! where programs can be played, beside what happens on the chip.
 
 mod args;
+mod bench;
 mod certainty;
 mod cliffs;
 mod courses;

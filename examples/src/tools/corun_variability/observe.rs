@@ -1,23 +1,24 @@
-//! A running program, measured alone as it runs: every access of it is handed out, and each window is played on a
-//! chip for each size of the shared cache before the next one begins. Nothing is kept but what is measured.
+//! A running program, measured alone as it runs: every access of it is handed out, and each window is measured while the
+//! next one is gathered. Nothing is kept but what is measured.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::sync::mpsc;
 use std::thread;
 
 use cachesharing::CacheCurve;
-use reuse_sampler::ReuseProfile;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
+use reuse_sampler::{LineSize, ReuseProfile};
 
 use super::Ground;
-use super::returns::ReuseWatch;
+use super::bench::Bench;
 use super::reuse::Reuse;
-use super::solo::{SoloWindow, point};
+use super::solo::{SoloWindow, timed};
 use crate::cli::{Failure, Watch};
-use crate::machines::chip::{Chip, CoreSettings, Counters, Driven, Reference};
+use crate::guided::CodeCounts;
+use crate::machines::chip::Reference;
 use crate::report::count;
 use crate::target::{Backend, Outcome};
 use crate::traces::{Merged, Traced};
@@ -43,59 +44,70 @@ pub(super) fn every_access(
     watch: &Watch<'_>,
 ) -> Result<Observed, Failure> {
     let traced = Traced::spawn(command, Side::Data, backend, output_to_stderr)?;
-    let mut bench = Bench::new(ground, threads)?;
-    let mut window = WindowSoFar::default();
-    let mut seen: (Vec<SoloWindow>, Vec<ReuseProfile>, Vec<Option<u64>>) = Default::default();
-    let line_size = ground.settings.line_size();
-    let mut end = |window: &mut WindowSoFar, bench: &mut Bench| -> Result<(), Failure> {
-        // Instructions without a memory access go with the next window.
-        if !window.references.is_empty() {
-            let (measured, profile) = bench.window(&window.references)?;
-            seen.0.push(measured);
-            seen.1.push(profile);
-            seen.2.push(window.hottest());
-            window.references.clear();
-            window.instructions = 0;
-            window.code.clear();
-            let windows = seen.0.len();
-            watch.show_with(|| format!("{windows} windows of {} instructions", count(instructions)));
-        }
-        Ok(())
+    let mut measure = Measure {
+        bench: Bench::new(ground, ground.sizes(), threads)?,
+        reuse: Reuse::default(),
+        line_size: ground.settings.line_size(),
+        seen: Default::default(),
     };
-    let mut before = 0.0; // instructions since the last access
-    let broken = Merged(traced.clone()).drive(|event| {
-        match event {
-            Event::Block { address, instructions: more } => {
-                if window.instructions >= instructions {
-                    if let Err(failure) = end(&mut window, &mut bench) {
-                        return ControlFlow::Break(Some(failure));
+    let (line_size, mut windows) = (measure.line_size, 0);
+    let mut window = WindowSoFar::default();
+    // A window is measured while the next one is gathered.
+    let (driven, measured) = thread::scope(|scope| {
+        let (hand_over, handed_over) = mpsc::sync_channel::<WindowSoFar>(0);
+        let (give_back, given_back) = mpsc::channel();
+        let measuring = scope.spawn(move || {
+            let measured: Result<(), Failure> = handed_over.iter().try_for_each(|mut window| {
+                measure.window(&window)?;
+                window.clear();
+                // Its memory is for the window after the next; there may be none.
+                let _ = give_back.send(window);
+                Ok(())
+            });
+            measured.map(|()| measure.seen)
+        });
+        // Whether the program is to run on. Instructions without a memory access go with the next window.
+        let mut end = |window: &mut WindowSoFar| {
+            if !window.references.is_empty() {
+                let next = given_back.try_recv().unwrap_or_default();
+                if hand_over.send(std::mem::replace(window, next)).is_err() {
+                    return false;
+                }
+                windows += 1;
+                watch.show_with(|| format!("{windows} windows of {} instructions", count(instructions)));
+            }
+            !watch.is_interrupted()
+        };
+        let mut before = 0.0; // instructions since the last access
+        let driven = Merged(traced.clone()).drive(|event| {
+            match event {
+                Event::Block { address, instructions: more } => {
+                    if window.instructions >= instructions && !end(&mut window) {
+                        return ControlFlow::Break(());
                     }
-                    if watch.is_interrupted() {
-                        return ControlFlow::Break(None);
+                    window.instructions += u64::from(more);
+                    before += f64::from(more);
+                    *window.code.entry(address).or_default() += u64::from(more);
+                }
+                Event::Access(access) => {
+                    let (first, last) = line_size.span(&access);
+                    for line in first..=last {
+                        let reference =
+                            Reference { line, kind: access.kind, instructions: before, dependent: false };
+                        window.references.push(reference);
+                        before = 0.0;
                     }
                 }
-                window.instructions += u64::from(more);
-                before += f64::from(more);
-                *window.code.entry(address).or_default() += u64::from(more);
+                _ => {}
             }
-            Event::Access(access) => {
-                let (first, last) = line_size.span(&access);
-                for line in first..=last {
-                    let reference =
-                        Reference { line, kind: access.kind, instructions: before, dependent: false };
-                    window.references.push(reference);
-                    before = 0.0;
-                }
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
+            ControlFlow::Continue(())
+        });
+        end(&mut window);
+        drop(hand_over);
+        (driven, measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    if let Some(Some(failure)) = broken? {
-        return Err(failure);
-    }
-    end(&mut window, &mut bench)?;
-    let (windows, profiles, code) = seen;
+    driven?;
+    let (windows, profiles, code) = measured?;
     Ok(Observed {
         windows,
         profiles,
@@ -106,75 +118,50 @@ pub(super) fn every_access(
     })
 }
 
+/// Of each window: what was measured, its reuse, and the block in which most instructions were executed.
+type Seen = (Vec<SoloWindow>, Vec<ReuseProfile>, Vec<Option<u64>>);
+
+/// What windows are measured with.
+struct Measure {
+    bench: Bench,
+    reuse: Reuse,
+    line_size: LineSize,
+    seen: Seen,
+}
+
+impl Measure {
+    fn window(&mut self, window: &WindowSoFar) -> Result<(), Failure> {
+        let (references, accesses) = (&window.references, window.references.len());
+        let measured = self.bench.window(references.iter().copied(), accesses as u64)?;
+        let mix = accesses as f64 / measured.work;
+        let curve = CacheCurve::new(measured.points, mix, self.line_size.bytes())?;
+        let lines = references.iter().map(|reference| reference.line);
+        self.seen.0.push((measured.work, timed(curve, measured.reuse_times)?));
+        self.seen.1.push(self.reuse.window(self.line_size, lines));
+        self.seen.2.push(window.hottest());
+        Ok(())
+    }
+}
+
 /// A window while it lasts.
 #[derive(Default)]
 struct WindowSoFar {
     references: Vec<Reference>,
     instructions: u64,
-    code: BTreeMap<u64, u64>, // instructions by block
+    code: CodeCounts, // instructions by block
 }
 
 impl WindowSoFar {
+    fn clear(&mut self) {
+        self.references.clear();
+        self.code.clear();
+        self.instructions = 0;
+    }
+
     fn hottest(&self) -> Option<u64> {
-        self.code.iter().max_by_key(|&(_, &instructions)| instructions).map(|(&address, _)| address)
-    }
-}
-
-/// A chip for each size, and what is counted beside them.
-struct Bench {
-    line_bytes: u32,
-    chips: Vec<(u64, Chip<Driven>)>, // bytes of the shared cache
-    threads: usize,
-    times: Option<ReuseWatch>,
-    reuse: Reuse,
-}
-
-impl Bench {
-    fn new(ground: &Ground, threads: NonZeroUsize) -> Result<Self, Failure> {
-        let geometry = ground.settings.shared.geometry;
-        let chip = |bytes: u64| {
-            let mut settings = ground.settings.clone();
-            let ways = bytes * geometry.ways() / geometry.bytes();
-            settings.shared.geometry = geometry.with_ways(ways)?;
-            let core = CoreSettings { timing: ground.timing, ..CoreSettings::new(Driven) };
-            Ok((bytes, Chip::new(&settings, vec![core])?))
-        };
-        let chips = ground.sizes().into_iter().map(chip).collect::<Result<_, Failure>>()?;
-        let times = ground.reuse_times.then(|| ReuseWatch::new(ground)).transpose()?;
-        let line_bytes = ground.settings.line_size().bytes();
-        Ok(Self { line_bytes, chips, threads: threads.get(), times, reuse: Reuse::default() })
-    }
-
-    /// Plays a window of at least one reference.
-    fn window(&mut self, references: &[Reference]) -> Result<(SoloWindow, ReuseProfile), Failure> {
-        let each = self.chips.len().div_ceil(self.threads).max(1);
-        let counted: Vec<Vec<(u64, Counters)>> = thread::scope(|scope| {
-            let play = |chips: &mut [(u64, Chip<Driven>)]| {
-                let one = |(bytes, chip): &mut (u64, Chip<Driven>)| {
-                    let before = chip.counters(0);
-                    for &reference in references {
-                        chip.reference(0, reference);
-                    }
-                    (*bytes, chip.counters(0) - before)
-                };
-                chips.iter_mut().map(one).collect()
-            };
-            let parts: Vec<_> =
-                self.chips.chunks_mut(each).map(|chips| scope.spawn(move || play(chips))).collect();
-            let joined = parts.into_iter().map(thread::ScopedJoinHandle::join);
-            joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
-        // Those up to the last reference, on every chip alike.
-        let work = counted.iter().flatten().next().map_or(0.0, |(_, counters)| counters.instructions);
-        let mix = references.len() as f64 / work;
-        let points = counted.iter().flatten().map(|(bytes, counters)| point(*bytes, counters)).collect();
-        let mut curve = CacheCurve::new(points, mix, self.line_bytes)?;
-        let lines = || references.iter().map(|reference| reference.line);
-        if let Some(times) = &mut self.times {
-            let times = times.window(lines(), references.len())?;
-            curve = curve.with_reuse_times(times)?;
-        }
-        let line_size = reuse_sampler::LineSize::new(self.line_bytes)?;
-        Ok(((work, curve), self.reuse.window(line_size, lines())))
+        self.code
+            .iter()
+            .max_by_key(|&(address, instructions)| (instructions, address))
+            .map(|(&address, _)| address)
     }
 }

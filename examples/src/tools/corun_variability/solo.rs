@@ -7,14 +7,14 @@
 use std::num::NonZeroUsize;
 
 use cache_pirate::{Testbed, Until, Who};
-use cachesharing::{CacheCurve, CurvePoint, Program, Window};
+use cachesharing::{CacheCurve, Program, ReuseTimes, Window};
 use phase_detect::{Clusterer, Pop, PopConfig, Signature};
 
 use super::Ground;
-use super::returns::reuse_times;
+use super::bench::{Bench, Measured, point};
 use super::reuse::by_statstack;
 use crate::cli::Failure;
-use crate::machines::chip::{Chip, Counters};
+use crate::machines::chip::{Counters, Program as _};
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::{PirateCore, SimulatedTestbed};
 use crate::parallel::in_order;
@@ -53,21 +53,53 @@ fn windows(
     curves: Curves,
     threads: NonZeroUsize,
 ) -> Result<Vec<SoloWindow>, Failure> {
-    let cache = ground.settings.shared.geometry.bytes();
-    let mut windows = match curves {
-        Curves::Ways => by_size(ground, played, threads, |bytes| alone(ground, played, bytes))?,
-        Curves::Pirate => {
-            by_size(ground, played, threads, |bytes| beside_pirate(ground, played, cache - bytes))?
+    let windows = match curves {
+        Curves::Ways => {
+            let line = ground.settings.line_size().bytes();
+            let windows = ground.windows(played).zip(alone(ground, played, ground.sizes(), threads)?);
+            let windows = windows.map(|(accesses, Measured { points, reuse_times, .. })| {
+                let curve = CacheCurve::new(points, played.mix, line)?;
+                Ok((accesses as f64 / played.mix, timed(curve, reuse_times)?))
+            });
+            return windows.collect();
         }
+        Curves::Pirate => beside_pirates(ground, played, threads)?,
         Curves::Statstack => by_statstack(ground, played)?,
     };
-    if ground.reuse_times {
-        let all = reuse_times(ground, played)?;
-        for ((_, curve), times) in windows.iter_mut().zip(all) {
-            *curve = curve.clone().with_reuse_times(times)?;
-        }
+    if !ground.reuse_times {
+        return Ok(windows);
     }
-    Ok(windows)
+    let windows = windows.into_iter().zip(alone(ground, played, Vec::new(), threads)?);
+    windows.map(|((work, curve), alone)| Ok((work, timed(curve, alone.reuse_times)?))).collect()
+}
+
+/// A curve with reuse times, if any were counted.
+pub(super) fn timed(curve: CacheCurve, times: Option<ReuseTimes>) -> Result<CacheCurve, Failure> {
+    match times {
+        Some(times) => curve.with_reuse_times(times).map_err(Failure::run),
+        None => Ok(curve),
+    }
+}
+
+/// Measures the windows of `played` alone with caches of these sizes.
+fn alone(
+    ground: &Ground,
+    played: &Recorded,
+    sizes: Vec<u64>,
+    threads: NonZeroUsize,
+) -> Result<Vec<Measured>, Failure> {
+    let warm_up = ground.warm_up(played);
+    let mut player = played.player()?.starting_at(played.recording.references() - warm_up);
+    let mut references = std::iter::from_fn(|| {
+        player.next_reference().or_else(|| {
+            player.restart();
+            player.next_reference()
+        })
+    });
+    let mut bench = Bench::new(ground, sizes, threads)?;
+    bench.warm_up(references.by_ref().take(warm_up as usize))?;
+    let window = |accesses| bench.window(references.by_ref().take(accesses as usize), accesses);
+    ground.windows(played).map(window).collect()
 }
 
 /// What was counted in a window at one size, and whether it can be relied upon.
@@ -76,14 +108,14 @@ struct Counted {
     trusted: bool,
 }
 
-/// Measures each size in a pass of its own and puts the windows together.
-fn by_size(
+/// Measures each size in a pass of its own, beside a pirate that steals the rest, and puts the windows together.
+fn beside_pirates(
     ground: &Ground,
     played: &Recorded,
     threads: NonZeroUsize,
-    measure: impl Fn(u64) -> Result<Vec<Counted>, Failure> + Sync,
 ) -> Result<Vec<SoloWindow>, Failure> {
-    let sizes = ground.sizes();
+    let (sizes, cache) = (ground.sizes(), ground.settings.shared.geometry.bytes());
+    let measure = |size| beside_pirate(ground, played, cache - size);
     let passes = in_order(sizes.len(), threads, &|| false, |i| measure(sizes[i]))?;
     let line = ground.settings.line_size().bytes();
     ground
@@ -98,26 +130,6 @@ fn by_size(
             Ok((accesses as f64 / played.mix, curve))
         })
         .collect()
-}
-
-/// Counts each window of a pass with `bytes` of the shared cache, in whole ways.
-fn alone(ground: &Ground, played: &Recorded, bytes: u64) -> Result<Vec<Counted>, Failure> {
-    let mut settings = ground.settings.clone();
-    let geometry = settings.shared.geometry;
-    let ways = bytes * geometry.ways() / geometry.bytes();
-    settings.shared.geometry = geometry.with_ways(ways)?;
-    let warm_up = ground.warm_up(played);
-    let core = ground.core(played, played.recording.references() - warm_up)?;
-    let mut chip = Chip::new(&settings, vec![core])?;
-    chip.run_alone(0, warm_up);
-    let mut last = chip.counters(0);
-    let count = |accesses| {
-        chip.run_alone(0, accesses);
-        let counters = chip.counters(0) - last;
-        last = chip.counters(0);
-        Counted { counters, trusted: true }
-    };
-    Ok(ground.windows(played).map(count).collect())
 }
 
 /// Counts each window of a pass while a pirate steals `stolen` bytes.
@@ -145,18 +157,6 @@ fn beside_pirate(ground: &Ground, played: &Recorded, stolen: u64) -> Result<Vec<
             Ok(Counted { counters, trusted })
         })
         .collect()
-}
-
-/// A point of a curve from what was counted.
-pub(super) fn point(bytes: u64, counters: &Counters) -> CurvePoint {
-    let hits = counters.shared_accesses - counters.shared_misses;
-    CurvePoint {
-        bytes,
-        cpi: counters.cpi(),
-        miss_ratio: counters.miss_ratio(),
-        fetch_ratio: counters.fetch_ratio(),
-        hit_rate: Some(hits as f64 / counters.cycles),
-    }
 }
 
 /// Puts windows of like speed at every size into one phase.
