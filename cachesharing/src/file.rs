@@ -36,6 +36,9 @@ pub struct ProgramFile {
     /// Bytes of the shared cache it was measured in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
+    /// By which part slowdowns predicted from it may be off, where its curves are less than measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
     /// The curve of the whole run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointRecord>,
@@ -142,7 +145,8 @@ impl ProgramFile {
     /// of each phase, of one unit of work; a file without phases, one phase, 0.
     ///
     /// # Errors
-    /// [`Error::Format`], [`Error::TimeUnit`], and whatever [`CacheCurve::new`] and [`Program::new`] refuse;
+    /// [`Error::Format`], [`Error::TimeUnit`], and whatever [`CacheCurve::new`], [`Program::new`] and
+    /// [`Program::with_uncertainty`] refuse;
     /// [`Error::NoCurve`] where neither window nor phase nor file has points.
     pub fn into_program(self, fallback: &str, untrusted: bool) -> Result<Program<u64>, Error> {
         if self.format != FORMAT || self.version != VERSION {
@@ -211,7 +215,9 @@ impl ProgramFile {
                 Ok(Window { work: record.work, phase, curve })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        Ok(Program::new(name, phases, windows)?.with_units(units))
+        Program::new(name, phases, windows)?
+            .with_units(units)
+            .with_uncertainty(self.uncertainty.unwrap_or(0.0))
     }
 
     /// The file of a program. The curve of the whole run is its phases' average.
@@ -249,6 +255,7 @@ impl ProgramFile {
             line_size: whole.line_size(),
             mix: whole.mix(),
             cache_bytes: None,
+            uncertainty: Some(program.uncertainty()).filter(|&part| part > 0.0),
             points: records(&whole),
             reuse: whole.reuse_times().map(ReuseRecord::of),
             phases: program.phases().iter().map(phase).collect(),

@@ -65,6 +65,7 @@ pub struct Program<P> {
     phases: Vec<(P, CacheCurve)>, // distinct ids
     windows: Vec<PlacedWindow>,   // at least one
     curves: Vec<CacheCurve>,      // of windows
+    uncertainty: f64,             // in [0, 1)
 }
 
 /// A window whose phase and curve are found.
@@ -128,7 +129,7 @@ impl<P: Clone + Eq + Hash> Program<P> {
                 None => Ok((phase, phase_average(number, &placed, &curves, &name)?)),
             })
             .collect::<Result<_, Error>>()?;
-        Ok(Self { name, units: Units::default(), phases, windows: placed, curves })
+        Ok(Self { name, units: Units::default(), phases, windows: placed, curves, uncertainty: 0.0 })
     }
 
     /// A program of one phase that does `work`.
@@ -153,6 +154,26 @@ impl<P> Program<P> {
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
+    }
+
+    /// The same with curves that are less than measured: by which part a slowdown may be off that is predicted from
+    /// them, as found by comparing. Ranges of predictions with the program are wider by as much on either side.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless it is at least 0 and below 1.
+    pub fn with_uncertainty(mut self, part: f64) -> Result<Self, Error> {
+        if !(0.0..1.0).contains(&part) {
+            let remedy = "a part from 0 to below 1";
+            return Err(Error::Value { what: "the uncertainty of a program", value: part, remedy });
+        }
+        self.uncertainty = part;
+        Ok(self)
+    }
+
+    /// By which part a slowdown may be off for its curves: 0 unless [set](Self::with_uncertainty).
+    #[must_use]
+    pub const fn uncertainty(&self) -> f64 {
+        self.uncertainty
     }
 
     /// Its name.

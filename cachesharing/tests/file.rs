@@ -89,8 +89,10 @@ fn what_is_written_is_read_back() {
         Window::measured(1.0, 6, curve(9.0, Some(0.01))),
     ];
     let program = Program::new("p", [(5, curve(3.0, Some(0.02)))], windows).unwrap();
-    let text = serde_json::to_string(&ProgramFile::from_program(&program).unwrap()).unwrap();
-    assert_eq!(read(&text).unwrap(), program);
+    for program in [program.clone().with_uncertainty(0.25).unwrap(), program] {
+        let text = serde_json::to_string(&ProgramFile::from_program(&program).unwrap()).unwrap();
+        assert_eq!(read(&text).unwrap(), program);
+    }
 }
 
 #[test]

@@ -146,6 +146,9 @@ fn two_stable_states_are_a_range_and_a_gentle_curve_is_not() {
     // Together with what the stream inserts meanwhile, the scan fills the cache just about when it comes round.
     let walk = Program::steady("scan", 0, scan(0.3, 0.3, 0.6 * CACHE as f64, CACHE), 2e7).unwrap();
     let table = Program::steady("table", 0, uniform(0.1, 0.3, 2.0 * CACHE as f64, CACHE), 2e7).unwrap();
+    for part in [-0.1, 1.0, f64::NAN] {
+        assert!(table.clone().with_uncertainty(part).is_err(), "{part}");
+    }
     for method in [Method::Window, Method::Phase] {
         for model in [EvictionAge::followed(), EvictionAge::default()] {
             let of = |target: &Program<u64>| {
@@ -157,6 +160,14 @@ fn two_stable_states_are_a_range_and_a_gentle_curve_is_not() {
             let gentle = of(&table);
             assert!(!gentle.flagged && gentle.high <= 1.03 * gentle.slowdown, "{method:?}: {gentle:?}");
             assert!(gentle.low >= 0.97 * gentle.slowdown && gentle.low <= gentle.slowdown, "{gentle:?}");
+            // Curves that are less than measured widen both ends, and flag what is then open.
+            for (part, flagged) in [(0.002, false), (0.08, true)] {
+                let doubted = of(&table.clone().with_uncertainty(part).unwrap());
+                assert_eq!((doubted.slowdown, doubted.flagged), (gentle.slowdown, flagged));
+                assert!((doubted.high / gentle.high - (1.0 + part)).abs() < 1e-9, "{doubted:?} {gentle:?}");
+                assert!(doubted.low <= gentle.low && doubted.low >= (1.0 - part) * gentle.low - 1e-9);
+                assert!(doubted.low >= 0.99, "nobody gains from others: {doubted:?}");
+            }
         }
     }
 }

@@ -180,7 +180,12 @@ fn programs_are_recorded_as_they_run() {
     let merged = folder.path("merged.json").to_str().unwrap().to_owned();
     done(&[&["record", "--merge", &path, "-o", &merged][..], &CHIP].concat());
     code_is_named(&read(&merged));
+    // Ranges say that curves were modelled, whatever file they come from.
+    let opens =
+        |object: &Value| object["high"].as_f64().unwrap() / object["slowdown"].as_f64().unwrap() - 1.0;
+    let from_merged = done(&["predict", &merged, &merged, "--json", "--offsets", "3"]).object();
     let sampled = done(&["predict", &path, &path, "--json", "--offsets", "3"]).object();
+    assert!(opens(&sampled) >= 0.025 && opens(&from_merged) >= 0.025, "{sampled} {from_merged}");
     let mean = |object: &Value| object["predicted"]["mean"].as_f64().unwrap();
     assert!((mean(&sampled) / mean(&exact) - 1.0).abs() < 0.1, "{} {}", mean(&sampled), mean(&exact));
 }

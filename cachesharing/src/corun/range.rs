@@ -21,8 +21,9 @@ pub struct Slowdown {
     pub low: f64,
     /// Highest slowdown likewise.
     pub high: f64,
-    /// Whether the run depends on which program ran first, or on a little more or less of the cache. The number is
-    /// for programs that have run together before, the range for any of them first, once the target has made a pass.
+    /// Whether the run depends on which program ran first, or on a little more or less of the cache, or its programs'
+    /// [curves](crate::Program::with_uncertainty) leave that much open. The number is for programs that have run together
+    /// before, the range for any of them first, once the target has made a pass.
     pub flagged: bool,
     /// Slowdown of a pass that finds none of its data in the cache, because only the others ran before, in a cache a little
     /// smaller: what loading it costs a program that ends after one pass.
@@ -73,20 +74,27 @@ impl Ends {
 }
 
 impl Slowdown {
-    /// That of a run whose time lies between these ends, or in its own range where that is wider.
-    pub(crate) fn of(outcome: &Outcome, ends: Ends) -> Self {
+    /// That of a run whose time lies between these ends, or in its own range where that is wider, predicted from curves
+    /// of this uncertainty.
+    pub(crate) fn of(outcome: &Outcome, ends: Ends, uncertainty: f64) -> Self {
         let (slowdown, alone) = (outcome.slowdown(), outcome.time_alone);
         let low = outcome.low.min(ends.low * outcome.time) / alone;
         let high = outcome.high.max(ends.high * outcome.time) / alone;
-        let first_pass = stretched(slowdown, ends.first_pass * slowdown) * (1.0 + UNFLAGGED);
-        let flagged = is_wide(low, slowdown, high);
-        if flagged {
-            // Nobody gains from others, but for rounding; what is predicted right is within this of the truth.
-            let least = (low * (1.0 - UNFLAGGED)).max(low.min(1.0 - NOTHING));
-            let most = stretched(slowdown, high) * (1.0 + UNFLAGGED);
-            return Self { slowdown, low: least, high: most, flagged, first_pass };
+        let first_pass =
+            stretched(slowdown, ends.first_pass * slowdown) * (1.0 + UNFLAGGED) * (1.0 + uncertainty);
+        let mut flagged = is_wide(low, slowdown, high);
+        // Nobody gains from others, but for rounding.
+        let less = |low: f64, part: f64| (low * (1.0 - part)).max(low.min(1.0 - NOTHING));
+        let (mut low, mut high) = if flagged {
+            // What is predicted right is within this of the truth.
+            (less(low, UNFLAGGED), stretched(slowdown, high) * (1.0 + UNFLAGGED))
+        } else {
+            (low.min(slowdown), high.max(slowdown))
+        };
+        if uncertainty > 0.0 {
+            (low, high) = (less(low, uncertainty), high * (1.0 + uncertainty));
+            flagged |= is_wide(low, slowdown, high);
         }
-        let (low, high) = (low.min(slowdown), high.max(slowdown));
         Self { slowdown, low, high, flagged, first_pass }
     }
 }
@@ -170,7 +178,12 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     pub fn slowdown(&self, offsets: &[f64]) -> Slowdown {
         let outcome = self.outcome(offsets, Until::TargetEnds);
         let ends = self.ends(offsets, &outcome);
-        Slowdown::of(&outcome, ends)
+        Slowdown::of(&outcome, ends, self.uncertainty())
+    }
+
+    /// The largest of the programs'.
+    pub(crate) fn uncertainty(&self) -> f64 {
+        self.programs.iter().map(|program| program.uncertainty()).fold(0.0, f64::max)
     }
 
     /// The ends of the run that came to `outcome` from `offsets`.

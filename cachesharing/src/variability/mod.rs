@@ -134,7 +134,7 @@ where
             _ if is_apart => ends(number),
             _ => next_to(slowdown),
         };
-        Slowdown::of(outcome, ends)
+        Slowdown::of(outcome, ends, run.uncertainty())
     });
     let slowdowns: Vec<f64> = outcomes.iter().map(Outcome::slowdown).collect();
     let distribution = SlowdownDistribution::new(slowdowns.clone())?;

@@ -218,9 +218,11 @@ impl MeasureArgs {
 
 /// Measures a program alone, and writes what is needed to predict it beside others into a phase profile.
 ///
-/// Every access of PROGRAM is observed, or with --sampled a sparse sample of them, at less cost. Traces and embedded programs are played. All are measured on the simulated chip: curves by window and phase,
-/// reuse times, and the chip itself go into the profile, in sections of their own. Curves that cache_pirate measured with
-/// hardware counters are taken as they are. Several runs, and profiles recorded before, become one: their sequence.
+/// Every access of PROGRAM is observed (in about a hundred times its own time), or with --sampled a sparse sample of them
+/// (about ten times). Traces and embedded programs are played. All are measured on the simulated chip: curves by window
+/// and phase, reuse times, and the chip itself go into the profile, in sections of their own. Curves that cache_pirate
+/// measured with hardware counters are taken as they are. Several runs, and profiles recorded before, become one: their
+/// sequence.
 #[derive(Clone, Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools)] // one for each flag
 pub(super) struct RecordArgs {

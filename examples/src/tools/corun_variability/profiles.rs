@@ -13,7 +13,7 @@ use statstack::PooledCorrection;
 
 use super::args::{Model, PredictArgs};
 use super::ground::Ground;
-use super::reuse::{modelled, with_estimated_times};
+use super::reuse::{MODELLED, modelled, with_estimated_times};
 use super::stored::{Machine, Stored};
 use crate::cli::Failure;
 use crate::report::letters;
@@ -294,5 +294,5 @@ pub(super) fn modelled_program(
     if left_out > 0 {
         notes.push(format!("{left_out} windows of {name} have no reuse samples and are left out"));
     }
-    Program::new(&**name, curves, windows).map_err(Failure::run)
+    Ok(Program::new(&**name, curves, windows)?.with_uncertainty(MODELLED)?)
 }

@@ -325,7 +325,7 @@ fn by_phase_only(program: &Program<u64>) -> Result<Program<u64>, Failure> {
     let windows = program.windows().map(|(work, phase, _)| Window::of_phase(work, program.phases()[phase].0));
     let (phases, units) = (program.phases().to_vec(), program.units().clone());
     let lean = Program::new(program.name(), phases, windows)?;
-    Ok(lean.with_units(units))
+    Ok(lean.with_units(units).with_uncertainty(program.uncertainty())?)
 }
 
 /// The reuse of each phase's windows together.
@@ -390,7 +390,8 @@ fn appended(ground: &Ground, sum: Run, run: Run) -> Result<Run, Failure> {
         }
     }
     let curves = all.phases().to_vec();
-    let program = Program::new(name, curves, windows)?.with_units(units);
+    let uncertainty = sum.program.uncertainty().max(run.program.uncertainty());
+    let program = Program::new(name, curves, windows)?.with_units(units).with_uncertainty(uncertainty)?;
     let (mut reuse, mut code): (HashMap<u64, ReuseProfile>, HashMap<u64, Code>) = Default::default();
     for ((number, old), news) in work {
         let Some((&new, _)) = news.iter().max_by(|a, b| a.1.total_cmp(b.1)) else { continue };

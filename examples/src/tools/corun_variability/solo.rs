@@ -12,7 +12,7 @@ use phase_detect::{Clusterer, Pop, PopConfig, Signature};
 
 use super::Ground;
 use super::bench::{Bench, Measured, point};
-use super::reuse::by_statstack;
+use super::reuse::{MODELLED, by_statstack};
 use crate::cli::Failure;
 use crate::machines::chip::{Counters, Program as _};
 use crate::machines::testbed::programs::Recorded;
@@ -43,7 +43,9 @@ pub(super) fn profile(
     curves: Curves,
     threads: NonZeroUsize,
 ) -> Result<Program<u64>, Failure> {
-    phased(ground, &played.name, windows(ground, played, curves, threads)?)
+    let program = phased(ground, &played.name, windows(ground, played, curves, threads)?)?;
+    let uncertainty = if curves == Curves::Statstack { MODELLED } else { 0.0 };
+    program.with_uncertainty(uncertainty).map_err(Failure::run)
 }
 
 /// Measures every window of `played`.
