@@ -186,6 +186,8 @@ fn programs_are_recorded_as_they_run() {
     let from_merged = done(&["predict", &merged, &merged, "--json", "--offsets", "3"]).object();
     let sampled = done(&["predict", &path, &path, "--json", "--offsets", "3"]).object();
     assert!(opens(&sampled) >= 0.025 && opens(&from_merged) >= 0.025, "{sampled} {from_merged}");
+    let printed = done(&["predict", &path, &path, "--offsets", "3"]).out;
+    assert!(printed.contains("Curves were modelled, not measured: slowdowns may be 2.50 % off"), "{printed}");
     let mean = |object: &Value| object["predicted"]["mean"].as_f64().unwrap();
     assert!((mean(&sampled) / mean(&exact) - 1.0).abs() < 0.1, "{} {}", mean(&sampled), mean(&exact));
 }

@@ -48,7 +48,17 @@ pub(super) fn write(
     }
     let ranges = &found.answer.chosen().ranges;
     let (range, flagged) = (found.answer.chosen().range(), ranges.iter().filter(|r| r.flagged).count());
-    if range.flagged {
+    let uncertainty = found.programs.iter().map(|program| program.uncertainty()).fold(0.0, f64::max);
+    if uncertainty > 0.0 {
+        writeln!(
+            out,
+            "Curves were modelled, not measured: slowdowns may be {} off for that. Whichever program ran first, in a cache a \
+             little larger or smaller, the mean lies between {} and {}.",
+            percent(uncertainty),
+            slower(range.low),
+            slower(range.high)
+        )?;
+    } else if range.flagged {
         writeln!(
             out,
             "{flagged} of {} runs depend on which program ran first, or on a little more or less of the cache. The numbers \
@@ -97,7 +107,7 @@ pub(super) fn write(
         if schedule::is_unsure(schedule) {
             writeln!(
                 out,
-                "{} depends on which program ran first, or on a little more or less of the cache",
+                "{} depends on which program ran first, on a little more or less of the cache, or on what modelled curves leave open",
                 schedule::UNSURE
             )?;
         }
