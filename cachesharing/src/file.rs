@@ -36,7 +36,7 @@ pub struct ProgramFile {
     /// Bytes of the shared cache it was measured in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
-    /// By which part slowdowns predicted from it may be off, where its curves are less than measured.
+    /// Relative error that its curves may cause in slowdowns, where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
     /// The curve of the whole run.

@@ -156,8 +156,8 @@ impl<P> Program<P> {
         self
     }
 
-    /// The same with curves that are less than measured: by which part a slowdown may be off that is predicted from
-    /// them, as found by comparing. Ranges of predictions with the program are wider by as much on either side.
+    /// The same, with curves that are modelled or sampled rather than measured: slowdowns predicted from them may be off by
+    /// this relative error. Ranges of predictions with the program are wider by as much on either side.
     ///
     /// # Errors
     /// [`Error::Value`] unless it is at least 0 and below 1.
@@ -170,7 +170,7 @@ impl<P> Program<P> {
         Ok(self)
     }
 
-    /// By which part a slowdown may be off for its curves: 0 unless [set](Self::with_uncertainty).
+    /// The relative error of slowdowns that its curves may cause: 0 unless [set](Self::with_uncertainty).
     #[must_use]
     pub const fn uncertainty(&self) -> f64 {
         self.uncertainty

@@ -82,20 +82,17 @@ impl Slowdown {
         let high = outcome.high.max(ends.high * outcome.time) / alone;
         let first_pass =
             stretched(slowdown, ends.first_pass * slowdown) * (1.0 + UNFLAGGED) * (1.0 + uncertainty);
-        let mut flagged = is_wide(low, slowdown, high);
         // Nobody gains from others, but for rounding.
         let less = |low: f64, part: f64| (low * (1.0 - part)).max(low.min(1.0 - NOTHING));
-        let (mut low, mut high) = if flagged {
+        let wide = is_wide(low, slowdown, high);
+        let (low, high) = if wide {
             // What is predicted right is within this of the truth.
             (less(low, UNFLAGGED), stretched(slowdown, high) * (1.0 + UNFLAGGED))
         } else {
             (low.min(slowdown), high.max(slowdown))
         };
-        if uncertainty > 0.0 {
-            (low, high) = (less(low, uncertainty), high * (1.0 + uncertainty));
-            flagged |= is_wide(low, slowdown, high);
-        }
-        Self { slowdown, low, high, flagged, first_pass }
+        let (low, high) = (less(low, uncertainty), high * (1.0 + uncertainty));
+        Self { slowdown, low, high, flagged: wide || is_wide(low, slowdown, high), first_pass }
     }
 }
 

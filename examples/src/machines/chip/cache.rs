@@ -21,7 +21,6 @@ pub struct Cache {
     index_mask: u64, // bits of a tag that are the line number
     // LRU and FIFO: by age, youngest first, empty slots last. The others: by way.
     tags: Vec<u64>,
-    by_age: bool,
     ways: Vec<u8>, // which way each of the tags by age is in, once that matters; empty before
     state: State,
 }
@@ -59,7 +58,6 @@ impl Cache {
             geometry,
             index_mask: u64::MAX >> geometry.line_size().shift(),
             tags: vec![EMPTY; geometry.lines().0 as usize],
-            by_age: matches!(state, State::Lru | State::Fifo),
             ways: Vec::new(),
             state,
         }
@@ -75,7 +73,7 @@ impl Cache {
     pub fn touch(&mut self, tag: u64) -> bool {
         let index = self.set_of(tag);
         // Nothing changes where the youngest of a set is touched.
-        if self.by_age && self.tags[index * self.geometry.ways() as usize] == tag {
+        if self.is_by_age() && self.tags[index * self.geometry.ways() as usize] == tag {
             return true;
         }
         self.touch_any(index, tag)
@@ -88,7 +86,8 @@ impl Cache {
         let Some(way) = set.iter().position(|&t| t == tag) else { return false };
         match &mut self.state {
             State::Lru => {
-                to_front(set, way, tag);
+                set.copy_within(..way, 1);
+                set[0] = tag;
                 if let Some(numbers) = self.ways.get_mut(index * ways..=index * ways + way) {
                     numbers.rotate_right(1);
                 }
@@ -106,7 +105,7 @@ impl Cache {
     /// Brings in `tag`, which must not be here, and returns the tag that leaves for it, if the set was full.
     #[inline]
     pub fn insert(&mut self, tag: u64) -> Option<u64> {
-        if !self.ways.is_empty() || !matches!(self.state, State::Lru | State::Fifo) {
+        if !self.ways.is_empty() || !self.is_by_age() {
             return self.insert_within(tag, u64::MAX);
         }
         let index = self.set_of(tag);
@@ -123,7 +122,7 @@ impl Cache {
     pub fn insert_within(&mut self, tag: u64, allowed: u64) -> Option<u64> {
         let index = self.set_of(tag);
         let ways = self.geometry.ways() as usize;
-        if self.ways.is_empty() && matches!(self.state, State::Lru | State::Fifo) {
+        if self.ways.is_empty() && self.is_by_age() {
             // Nobody has asked so far, so any numbers will do.
             self.ways = (0..self.tags.len()).map(|slot| (slot % ways) as u8).collect();
         }
@@ -204,19 +203,16 @@ impl Cache {
         self.tags[index * ways..(index + 1) * ways].contains(&tag)
     }
 
+    /// Whether a set's tags lie by age, not by way.
+    #[inline]
+    const fn is_by_age(&self) -> bool {
+        matches!(self.state, State::Lru | State::Fifo)
+    }
+
     #[inline]
     fn set_of(&self, tag: u64) -> usize {
         self.geometry.index().set(tag & self.index_mask, self.geometry.sets()) as usize
     }
-}
-
-/// Puts `tag`, which is at `way`, before those that are younger.
-#[inline]
-fn to_front(set: &mut [u64], way: usize, tag: u64) {
-    for slot in (1..=way).rev() {
-        set[slot] = set[slot - 1];
-    }
-    set[0] = tag;
 }
 
 /// Sets the accessed bit of `way`; when none is left unset, clears the others (or all).

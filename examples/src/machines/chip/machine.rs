@@ -107,25 +107,6 @@ impl<P: Program> Chip<P> {
         }
     }
 
-    /// Runs core `core` alone for `accesses` accesses, restarting its program as needed, as if all others were
-    /// suspended meanwhile and resumed at the end. Returns the number of accesses made: fewer only if the
-    /// program stops.
-    pub fn run_alone(&mut self, core: usize, accesses: u64) -> u64 {
-        let before = self.cores[core].counters.accesses;
-        let limit = before.saturating_add(accesses);
-        while self.cores[core].activity != Activity::Stopped {
-            match self.run_core(core, f64::INFINITY, limit) {
-                Stop::Limit | Stop::Horizon => break,
-                Stop::Ended => {}
-            }
-        }
-        let now = self.cores[core].clock.now;
-        for other in self.cores.iter_mut().filter(|c| c.activity == Activity::Running) {
-            other.skip_to(now);
-        }
-        self.cores[core].counters.accesses - before
-    }
-
     /// Makes one reference on behalf of `core` at its present time: for whoever drives the chip with a stream
     /// of their own, whose order is fixed.
     pub fn reference(&mut self, core: usize, reference: Reference) {

@@ -26,8 +26,8 @@ pub(super) fn by_statstack(ground: &Ground, played: &Recorded) -> Result<Vec<Sol
         .collect()
 }
 
-/// By which part slowdowns predicted from modelled curves may be off: what it takes for the ranges of `gzip`, `sqlite3`,
-/// `xz`, `sort` and `python3`, sampled at 1 in 100, to hold what is predicted from every access (60 pairs on three chips).
+/// Relative error of slowdowns predicted from modelled curves. With it, the ranges of `gzip`, `sqlite3`, `xz`, `sort` and
+/// `python3`, sampled at 1 in 100, contain what is predicted from every access (60 pairs on three chips).
 pub(super) const MODELLED: f64 = 0.025;
 
 /// The curve that StatStack gives at the given sizes.

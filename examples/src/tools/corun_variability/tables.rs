@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cachesharing::{Culprit, SlowdownDistribution};
+use cachesharing::{Culprit, Program, SlowdownDistribution};
 
 use super::args::PredictArgs;
 use super::object::QUANTILES;
@@ -48,11 +48,11 @@ pub(super) fn write(
     }
     let ranges = &found.answer.chosen().ranges;
     let (range, flagged) = (found.answer.chosen().range(), ranges.iter().filter(|r| r.flagged).count());
-    let uncertainty = found.programs.iter().map(|program| program.uncertainty()).fold(0.0, f64::max);
+    let uncertainty = found.programs.iter().map(Program::uncertainty).fold(0.0, f64::max);
     if uncertainty > 0.0 {
         writeln!(
             out,
-            "Curves were modelled, not measured: slowdowns may be {} off for that. Whichever program ran first, in a cache a \
+            "Curves were modelled, not measured: slowdowns may be {} off. Whichever program ran first, in a cache a \
              little larger or smaller, the mean lies between {} and {}.",
             percent(uncertainty),
             slower(range.low),
@@ -113,7 +113,7 @@ pub(super) fn write(
         }
     }
     if let Some(divided) = &found.ways {
-        let names: Vec<&str> = found.programs.iter().map(cachesharing::Program::name).collect();
+        let names: Vec<&str> = found.programs.iter().map(Program::name).collect();
         writeln!(out, "\nWays of the shared cache:")?;
         for line in ways::lines(divided, &names) {
             writeln!(out, "{line}")?;
