@@ -95,6 +95,48 @@ fn one_in_ten_and_the_markers_of_every_access_estimate_them_without_bias() {
     }
 }
 
+/// What windows that represent others show is worth as much as what they counted, not as what they represent.
+#[test]
+fn windows_that_represent_others_count_no_more_samples() {
+    let stream = stream(60_000);
+    let window = profile(&windows(&stream, 60_000, |_| ReusePlan::Sparse(SampleGap::mean(10.0).unwrap())));
+    let merged = |factors: [f64; 2]| {
+        let mut merged = ReuseProfile::new(LineSize::B64);
+        for factor in factors {
+            merged.merge_weighted(&window, factor).unwrap();
+        }
+        merged
+    };
+    // Kish: (1 + 3)^2 / (1 + 9) of two.
+    for (factors, of_two) in [([1.0, 1.0], 2.0), ([32.0, 32.0], 2.0), ([1.0, 3.0], 1.6)] {
+        let merged = merged(factors);
+        for (one, both) in window.stack_estimates().zip(merged.stack_estimates()) {
+            let represented = (factors[0] + factors[1]) / 2.0;
+            assert_eq!((both.samples, both.open), (2 * one.samples, 2 * one.open));
+            assert_eq!((both.gap, both.weight), (one.gap, represented * one.weight));
+            assert!((both.effective / (of_two * one.effective) - 1.0).abs() < 1e-9, "{factors:?} {both:?}");
+            assert!((both.mean - one.mean).abs() <= 1e-9 * one.mean);
+        }
+        // A file from before weights were distinguished is read as if all were equal.
+        #[cfg(feature = "serde")]
+        {
+            let mut file: serde_json::Value = serde_json::to_value(&merged).unwrap();
+            for pair in file["overlaps"].as_array_mut().unwrap() {
+                for key in ["unweighted", "squared"] {
+                    pair[1].as_object_mut().unwrap().remove(key).unwrap();
+                }
+            }
+            let old: ReuseProfile = serde_json::from_value(file).unwrap();
+            for (new, old) in merged.stack_estimates().zip(old.stack_estimates()) {
+                assert_eq!(
+                    (old.gap, old.weight, old.effective),
+                    (new.weight, new.weight, old.samples as f64)
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn samples_during_which_the_rate_changed_do_not_count() {
     let stream = stream(40_000);

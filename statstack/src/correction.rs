@@ -274,8 +274,8 @@ impl Evidence {
         expected: &ExpectedStack,
         accesses: f64,
     ) -> Self {
-        let StackEstimate { shortest, longest, gap, mean, factorial, .. } = *estimate;
-        let (n, longest) = (estimate.samples as f64, longest.0);
+        let StackEstimate { shortest, longest, effective: n, gap, weight, mean, factorial, .. } = *estimate;
+        let (all, longest) = (estimate.samples as f64, longest.0);
         let Accesses { at, first, second, probability } = Accesses::of(shortest.0, longest, masses, expected);
         Self {
             samples: n,
@@ -285,9 +285,9 @@ impl Evidence {
             square: n * (factorial + mean),
             first: n * first,
             second: n * second,
-            covered: n * (n * gap / (accesses * probability)).min(1.0), // 1 if there are no others
+            covered: n * (all * weight / (accesses * probability)).min(1.0), // 1 if there are no others
             at: n * at,
-            epochs: accesses / (longest as f64 + 1.0),
+            epochs: accesses * (n * gap / (all * weight)) / (longest as f64 + 1.0),
         }
     }
 

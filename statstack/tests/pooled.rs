@@ -95,6 +95,35 @@ fn a_loop_keeps_its_cliff() {
     assert!(model.miss_ratio(CacheLines(149)) > 0.99, "{}", model.miss_ratio(CacheLines(149)));
 }
 
+/// Columns are added to one that is used again and again, in a program that else goes through a table at random and works on
+/// what it found. How much of the run the samples of the kernel represent changes nothing.
+#[test]
+fn a_regular_kernel_of_an_irregular_program_keeps_its_cliff() {
+    let column = |of: u64| (0..496).flat_map(move |i| [1_000 + of % 40 * 62 + i / 8, i / 8, i / 8]);
+    let kernel: Vec<u64> = (0..400).flat_map(column).collect();
+    for (seed, represents) in [(1, 1.0), (3, 32.0), (5, 32.0), (11, 32.0)] {
+        let mut random = Random(seed);
+        let find = |at: u64| match at % 2_000 {
+            0..500 => random.below(1_000),
+            500..600 => 1_000 + random.below(3_000),
+            _ => at % 8,
+        };
+        let table: Vec<u64> = (0..600_000_u64).map(find).collect();
+        let (mut windows, _) = sampled(&table, 12, 40, &mut random);
+        let (parts, _) = sampled(&kernel, 12, 20, &mut random);
+        let mut phase = ReuseProfile::new(LineSize::B64);
+        for part in &parts {
+            phase.merge_weighted(part, represents).unwrap();
+        }
+        windows.push(phase);
+        let model = PooledCorrection::of(&windows).unwrap().fit(&windows[12]).unwrap();
+        for (size, misses) in [(64, 2.0), (116, 2.0), (132, 1.0), (300, 1.0)] {
+            let off = 24.0 * model.miss_ratio(CacheLines(size)) - misses;
+            assert!(off.abs() < 0.2, "seed {seed}, {size} lines: {off} of {misses}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let of = |line_size, clock, scope| {

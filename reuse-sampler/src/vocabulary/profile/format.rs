@@ -71,7 +71,7 @@ impl TryFrom<Stored> for ReuseProfile {
                 return Err(Error::MalformedProfile { what: format!("overlaps of bin {bin} {sums:?}") });
             }
             profile.overlaps.resize(bin + 1, Sums::default());
-            profile.overlaps[bin] = sums;
+            profile.overlaps[bin] = sums.completed();
         }
         let weight = profile.total_weight();
         if (stored.samples == 0) != (weight == 0) || stored.samples > weight {

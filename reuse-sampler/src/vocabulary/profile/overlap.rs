@@ -12,18 +12,25 @@ pub(super) struct Sums {
     weight: u64,  // of the samples
     lines: u128,  // n m, weighted
     square: u128, // n (n - 1) m m, weighted
+    #[cfg_attr(feature = "serde", serde(default))]
+    unweighted: u64, // the weight before windows were weighted: accesses from one sample to the next
+    #[cfg_attr(feature = "serde", serde(default))]
+    squared: u128, // the weight, windows weighted by the squares of their factors
 }
 
 impl Sums {
     pub(super) fn record(&mut self, overlap: &ReuseOverlap) {
         let m = u128::from(overlap.weight);
         let scaled = |sum: u64, factor: u128| u128::from(sum).saturating_mul(factor);
+        let weight = overlap.samples.saturating_mul(overlap.weight);
         self.add(&Self {
             samples: overlap.samples,
             open: overlap.open,
-            weight: overlap.samples.saturating_mul(overlap.weight),
+            weight,
             lines: scaled(overlap.open, m * m),
             square: scaled(overlap.pairs, (m * m).saturating_mul(m)),
+            unweighted: weight,
+            squared: u128::from(weight),
         });
     }
 
@@ -33,6 +40,8 @@ impl Sums {
         self.weight = self.weight.saturating_add(other.weight);
         self.lines = self.lines.saturating_add(other.lines);
         self.square = self.square.saturating_add(other.square);
+        self.unweighted = self.unweighted.saturating_add(other.unweighted);
+        self.squared = self.squared.saturating_add(other.squared);
     }
 
     /// Each sample stands for `factor` times as much.
@@ -40,6 +49,14 @@ impl Sums {
         self.weight = (self.weight as f64 * factor) as u64;
         self.lines = (self.lines as f64 * factor) as u128;
         self.square = (self.square as f64 * factor) as u128;
+        self.squared = (self.squared as f64 * factor * factor) as u128;
+    }
+
+    /// As many samples vary as much without weights (Kish's effective number): all of them where one factor weighs all.
+    fn effective(&self) -> f64 {
+        let (samples, weight) = (self.samples as f64, self.weight as f64);
+        let all = self.squared as f64 * self.unweighted as f64;
+        if all > 0.0 { samples * (weight * weight / all).min(1.0) } else { samples }
     }
 
     /// The same sums had another number of open samples been counted: `draw` returns it, given the one that was.
@@ -58,6 +75,15 @@ impl Sums {
         }
     }
 
+    /// Of a file that was written before there were `unweighted` and `squared`: as if no window had been weighted.
+    #[cfg(feature = "serde")]
+    pub(super) const fn completed(self) -> Self {
+        match self.unweighted {
+            0 => Self { unweighted: self.weight, squared: self.weight as u128, ..self },
+            _ => self,
+        }
+    }
+
     #[cfg(feature = "serde")]
     pub(super) const fn is_empty(&self) -> bool {
         self.samples == 0
@@ -67,13 +93,15 @@ impl Sums {
     pub(super) fn estimate(&self, bin: usize) -> Option<StackEstimate> {
         let (shortest, longest) = bins::coarse_bounds(bin as u32)?;
         (self.weight > 0).then(|| {
-            let weight = self.weight as f64;
+            let (weight, samples) = (self.weight as f64, self.samples as f64);
             StackEstimate {
                 shortest: ReuseDistance(shortest),
                 longest: ReuseDistance(longest),
                 samples: self.samples,
+                effective: self.effective(),
                 open: self.open,
-                gap: weight / self.samples as f64,
+                gap: self.unweighted as f64 / samples,
+                weight: weight / samples,
                 mean: self.lines as f64 / weight,
                 factorial: self.square as f64 / weight,
             }
@@ -92,10 +120,14 @@ pub struct StackEstimate {
     pub longest: ReuseDistance,
     /// Number of samples.
     pub samples: u64,
+    /// Number of samples of equal weight that would vary as much: fewer where windows represent different numbers of others.
+    pub effective: f64,
     /// Number of samples counted during all of them: the estimates' precision.
     pub open: u64,
     /// Mean number of accesses from one sample to the next: a line more is counted once in so many times.
     pub gap: f64,
+    /// Mean number of accesses that a sample represents: `gap`, or more where its window represents others, too.
+    pub weight: f64,
     /// Unbiased estimate of the mean of s.
     pub mean: f64,
     /// Unbiased estimate of the mean of s (s - 1).
