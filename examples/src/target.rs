@@ -292,13 +292,13 @@ impl Target {
     }
 
     /// A program with its arguments whose threads share one cache: the emulator hands out every access, and windows,
-    /// distances and samples are those of the process. Its children run unobserved.
+    /// distances and samples are those of all processes.
     ///
     /// # Errors
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
     pub fn shared(command: &[OsString], backend: Backend, options: &AutoOptions) -> Result<Self, Failure> {
         backend.traces("--scope shared")?;
-        let traced = Traced::spawn(command, Side::Data, backend, options.output_to_stderr)?;
+        let traced = Traced::spawn(command, Side::Data, backend, options.children, options.output_to_stderr)?;
         let sampler = ReplaySampler::new(Merged(traced.clone()), replay(options))?;
         Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
     }
@@ -389,7 +389,8 @@ impl Target {
     /// The processes of a program, where what observes it follows them.
     pub fn processes(&self) -> Vec<ProcessRow> {
         match &self.kind {
-            Kind::Embedded(_) | Kind::Shared(..) => Vec::new(),
+            Kind::Embedded(_) => Vec::new(),
+            Kind::Shared(_, traced) => traced.processes(),
             Kind::Program(sampler) => sampler.processes().into_iter().map(ProcessRow::from).collect(),
         }
     }

@@ -105,12 +105,42 @@ fn a_program_that_runs_on_unobserved_was_observed_in_part() {
 /// Miss ratios in percent at 2.25 MiB and 16 MiB, and what was said.
 #[test]
 fn what_an_exact_curve_leaves_out_is_in_its_json() {
-    for sampled in [false, true] {
-        let model = if sampled { "statstack" } else { "exact-lru" };
-        let report = last(&curve(&["--backend", "dbi", "--quiet", "--model", model], &PIPELINE));
+    for (flags, left_out) in [(["--model", "exact-lru"], false), (["--children", "ignore"], true)] {
+        let flags = [["--backend", "dbi"], ["--model", "exact-lru"], flags].concat();
+        let report = last(&curve(if left_out { &flags } else { &flags[..4] }, &PIPELINE));
         let notes: Vec<&str> = report["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let said = notes.iter().any(|note| note.contains("child process(es) ran unobserved"));
-        assert_eq!(said, !sampled, "{notes:?}");
+        assert_eq!(said, left_out, "{notes:?}");
+        assert_eq!(report["processes"].as_array().unwrap().len() > 1, !left_out, "{report}");
+    }
+}
+
+/// Two processes, one after the other, miss what each misses alone: they have no memory in common.
+#[test]
+fn an_exact_curve_is_that_of_all_processes() {
+    let exact = |flags: &[&str], command: &str| {
+        let all = ["--backend", "dbi", "--model", "exact-lru", "--sizes", "1KiB,4KiB,32KiB,16MiB"];
+        let report = last(&curve(&[&all, flags].concat(), &["--", "sh", "-c", command]));
+        let number = |value: &Value| value.as_f64().unwrap();
+        let accesses = number(&report["accesses"]);
+        let misses: Vec<f64> =
+            (0..4).map(|at| accesses * number(&report["points"][at]["miss_ratio"])).collect();
+        let rows = report["processes"].as_array().unwrap();
+        let of_rows: f64 = rows.iter().map(|row| number(&row["accesses"])).sum();
+        assert!((of_rows / accesses - 1.0).abs() < 1e-9, "{of_rows} of {accesses}");
+        (accesses, misses, rows.len())
+    };
+    for scope in ["shared", "private"] {
+        let flags = ["--scope", scope];
+        let none = exact(&flags, "exit 0");
+        let one = exact(&flags, "seq 60000 >/dev/null; exit 0");
+        let two = exact(&flags, "seq 60000 >/dev/null; seq 60000 >/dev/null; exit 0");
+        assert_eq!((none.2, one.2, two.2), (1, 2, 3));
+        assert!(((two.0 - none.0) / (one.0 - none.0) - 2.0).abs() < 0.01, "{none:?} {one:?} {two:?}");
+        for size in 0..4 {
+            let twice = (two.1[size] - none.1[size]) / (one.1[size] - none.1[size]);
+            assert!((twice - 2.0).abs() < 0.1, "{scope}, size {size}: {none:?} {one:?} {two:?}");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use reuse_sampler::Children;
 use reuse_sampler::auto::{self, AutoOptions, AutoTrace};
 use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::trace::Side;
@@ -13,7 +14,8 @@ use crate::target::{Backend, words};
 /// each other are seen to do so.
 pub const STRETCH: u32 = 256;
 
-/// Starts a command: loads and stores with the instructions that make them, or the fetches of instructions.
+/// Starts a command: loads and stores with the instructions that make them, or the fetches of instructions. Only translation
+/// follows children, and only their loads and stores.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a command without words, [`Failure::Run`] if it cannot be run.
@@ -21,6 +23,7 @@ pub fn trace_program(
     command: &[impl AsRef<OsStr>],
     side: Side,
     backend: Backend,
+    children: Children,
     output_to_stderr: bool,
 ) -> Result<AutoTrace, Failure> {
     let (program, arguments) = words(command)?;
@@ -28,6 +31,7 @@ pub fn trace_program(
         Side::Data => {
             let mut options = AutoOptions::default();
             options.output_to_stderr = output_to_stderr;
+            options.children = children;
             options.backend = if backend == Backend::Auto { Backend::Exact } else { backend }.into();
             auto::trace(program, arguments, &options, STRETCH)
         }

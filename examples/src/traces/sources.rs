@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use reuse_sampler::LineSize;
 use reuse_sampler::replay::EventSource;
 use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
+use reuse_sampler::{Children, LineSize};
 
 use super::{TraceFile, format_of, name_of, notes_on, trace_program};
 use crate::cli::{Failure, Watch, trace_formats};
@@ -176,7 +176,13 @@ impl Source {
                 }
             }
             Self::Program(command) => {
-                let mut trace = trace_program(command, Side::Data, Backend::Exact, limits.output_to_stderr)?;
+                let mut trace = trace_program(
+                    command,
+                    Side::Data,
+                    Backend::Exact,
+                    Children::Ignore,
+                    limits.output_to_stderr,
+                )?;
                 let stopped = drive(&mut trace, &name, sink, limits)?;
                 Ok(RunEnd { stopped, notes: notes_on(&trace) })
             }

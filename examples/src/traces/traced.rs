@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::rc::Rc;
 
-use reuse_sampler::SamplerError;
 use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
+use reuse_sampler::{Children, SamplerError};
 
 use super::trace_program;
 use crate::cli::Failure;
+use crate::report::ProcessRow;
 use crate::target::{Backend, Outcome, ended_early, named};
 
 /// The running program: one copy is replayed, the other asked how it went.
@@ -26,9 +27,10 @@ impl Traced {
         command: &[OsString],
         side: Side,
         backend: Backend,
+        children: Children,
         output_to_stderr: bool,
     ) -> Result<Self, Failure> {
-        let trace = trace_program(command, side, backend, output_to_stderr)?;
+        let trace = trace_program(command, side, backend, children, output_to_stderr)?;
         Ok(Self(Rc::new(RefCell::new(trace))))
     }
 
@@ -56,6 +58,11 @@ impl Traced {
     /// What the user should know about the run.
     pub fn notes(&self) -> Vec<String> {
         self.0.borrow().warnings().to_vec()
+    }
+
+    /// The program and its children. Complete once all events were returned.
+    pub fn processes(&self) -> Vec<ProcessRow> {
+        self.0.borrow().processes().into_iter().map(ProcessRow::from).collect()
     }
 
     /// Whether it was killed, or ran on unobserved. Known once all events were returned.

@@ -12,7 +12,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use reuse_sampler::dbi::{DbiOptions, DbiTrace};
 use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{AccessKind, Arrivals, ReusePlan, SampleGap, TargetExit};
+use reuse_sampler::{AccessKind, Arrivals, Children, ReusePlan, SampleGap, TargetExit};
 
 use crate::run::{Run, compile, folder, lines, run};
 
@@ -369,6 +369,38 @@ fn traces_have_what_windows_count() {
         assert_eq!(trace.warnings(), [""; 0]);
     }
     fs::remove_dir_all(folder).unwrap();
+}
+
+/// A process and its child, which executes another program: each has addresses of its own.
+#[test]
+fn traces_follow_children() {
+    for children in [Children::Follow, Children::Ignore] {
+        let mut options = DbiOptions::default();
+        options.children = children;
+        let mut trace = DbiTrace::spawn("sh", ["-c", "seq 5000 >/dev/null; exit 0"], &options).unwrap();
+        let (mut executed, mut accesses) = (0, BTreeMap::<u64, u64>::new());
+        while let Some(event) = trace.next_event().unwrap() {
+            match event {
+                Event::Block { instructions, .. } => executed += u64::from(instructions),
+                Event::Access(access) => *accesses.entry(access.address >> 48).or_default() += 1,
+                _ => {}
+            }
+        }
+        let processes = trace.processes();
+        let instructions: u64 = processes.iter().map(|process| process.instructions).sum();
+        assert_eq!(executed, instructions, "{processes:?}");
+        if children == Children::Ignore {
+            assert_eq!((processes.len(), accesses.len()), (1, 1));
+            assert!(trace.warnings().iter().any(|what| what.contains("unobserved")), "{:?}", trace.warnings());
+            continue;
+        }
+        assert_eq!(accesses.keys().copied().collect::<Vec<_>>(), [0, 1]);
+        for (process, of_it) in processes.iter().zip(accesses.values()) {
+            // An access counts once for each line there.
+            let lines = process.accesses.get().unwrap();
+            assert!((*of_it..of_it + of_it / 20).contains(&lines), "{of_it} accesses of {process:?}");
+        }
+    }
 }
 
 /// Loads at a vector of indices, or under a mask, near lines' ends or not.

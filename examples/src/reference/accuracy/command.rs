@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Bootstrap, CacheLines, Interval, ReusePlan, SampleGap};
+use reuse_sampler::{Bootstrap, CacheLines, Children, Interval, ReusePlan, SampleGap};
 use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
@@ -200,7 +200,7 @@ fn program(command: &str) -> Result<AutoTrace, Failure> {
             "--command is empty: give a program with its arguments, separated by spaces",
         ));
     }
-    trace_program(&words, Side::Data, Backend::Exact, true)
+    trace_program(&words, Side::Data, Backend::Exact, Children::Ignore, true)
 }
 
 fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> Result<Trace, Failure> {

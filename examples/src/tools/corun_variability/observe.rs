@@ -10,7 +10,7 @@ use std::thread;
 use cachesharing::CacheCurve;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{LineSize, ReuseProfile};
+use reuse_sampler::{Children, LineSize, ReuseProfile};
 
 use super::Ground;
 use super::bench::Bench;
@@ -43,7 +43,7 @@ pub(super) fn every_access(
     threads: NonZeroUsize,
     watch: &Watch<'_>,
 ) -> Result<Observed, Failure> {
-    let traced = Traced::spawn(command, Side::Data, backend, output_to_stderr)?;
+    let traced = Traced::spawn(command, Side::Data, backend, Children::Ignore, output_to_stderr)?;
     let mut measure = Measure {
         bench: Bench::new(ground, ground.sizes(), threads)?,
         reuse: Reuse::default(),

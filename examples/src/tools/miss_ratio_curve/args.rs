@@ -84,8 +84,8 @@ pub struct Args {
     /// If private is given, misses caused by other threads' stores are counted too
     #[arg(long, value_enum)]
     scope: Option<Scope>,
-    /// What to do with processes that PROGRAM starts. Exact models, --scope, --prefetch and --side instruction see the first
-    /// process only
+    /// What to do with processes that PROGRAM starts. --side instruction sees the first process only, and so do exact models,
+    /// --scope and --prefetch with --backend qemu
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
     /// Embedded workload to run without a trace or a program

@@ -15,6 +15,7 @@ use super::spots::{Spots, Tip};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 use crate::report::{Table, bytes, count, named, percent, picture, present, process_table};
+use crate::target::Scope;
 
 /// Rows of hot spots on the terminal; the JSON has more.
 const ROWS: usize = 16;
@@ -220,11 +221,11 @@ impl Report<'_> {
             self.write_spots(spots, out)?;
         }
         if self.run.processes.len() > 1 {
-            write!(
-                out,
-                "\nThe curve is that of a private cache for each thread of these processes:\n{}",
-                process_table(&self.run.processes)
-            )?;
+            let of = match self.settings.scope {
+                Scope::Private => "a private cache for each thread of these processes",
+                Scope::Shared => "one cache that these processes share, each with memory of its own",
+            };
+            write!(out, "\nThe curve is that of {of}:\n{}", process_table(&self.run.processes))?;
         }
         out.flush()
     }

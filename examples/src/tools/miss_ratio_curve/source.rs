@@ -202,6 +202,7 @@ impl<'a> Settings<'a> {
             &self.args.program,
             self.args.side.into(),
             self.args.backend,
+            self.args.children.into(),
             self.args.common.claims_stdout(),
         )?;
         let watch = Watch::new(interrupted);
@@ -219,7 +220,7 @@ impl<'a> Settings<'a> {
             measured,
             interrupted,
             outcome: traced.outcome(),
-            processes: Vec::new(),
+            processes: traced.processes(),
             notes: traced.notes(),
         })
     }

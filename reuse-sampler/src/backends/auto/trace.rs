@@ -29,7 +29,8 @@ enum Source {
 }
 
 /// Starts `program` (found as a shell finds it) with `arguments`, to hand out every block and access: by the `dbi` backend,
-/// else `qemu`. Threads are handed out in stretches of about `stretch` events.
+/// else `qemu`. Threads are handed out in stretches of about `stretch` events, and `dbi` hands out those of children, too, with
+/// addresses of their own (see `DbiTrace`).
 ///
 /// # Errors
 /// As [`spawn`](super::spawn), and [`SamplerError::Unsupported`] where counters are asked for, which do not see every access.

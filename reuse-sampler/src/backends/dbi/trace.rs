@@ -18,14 +18,18 @@ use crate::backends::processes::Images;
 use crate::replay::{Event, EventSource};
 #[cfg(dbi_backend)]
 use crate::{Access, AccessKind};
-use crate::{Children, CodeLocation, ProcessRecord, SamplerError, ThreadId};
+use crate::{CodeLocation, ProcessRecord, SamplerError, ThreadId};
 
 /// A program that runs translated, as a stream of [events](Event): for exact simulation, or to record it once and replay
 /// it often.
 ///
 /// Blocks and accesses are those a [`DbiSampler`](super::DbiSampler) counts, each access with the program counter of its
 /// instruction. Threads run in parallel and are handed out in [stretches](DbiOptions::stretch), so that how they interleave
-/// is not what it was. The program waits while nobody asks for events; dropping the trace kills it. Children run unobserved.
+/// is not what it was. The program waits while nobody asks for events; dropping the trace kills it.
+///
+/// Threads of children follow in the same way. The memory of each process is its own: addresses of the process `n` (0 is the
+/// program, others are in the order of [`processes`](Self::processes)) differ by `n << 48` from what it sees. What processes
+/// have in common, such as the code and data of a parent that neither has changed, is taken to be each one's.
 ///
 /// # Cost
 /// The program writes eight bytes for each block and each access; making events of them takes most of the time.
@@ -46,8 +50,8 @@ pub struct DbiTrace {
 }
 
 impl DbiTrace {
-    /// Starts `program` (found as a shell finds it) with `arguments`. Of the options, the length of a window, the line size,
-    /// the seed and the children mean nothing here. Standard input, output and error are the caller's.
+    /// Starts `program` (found as a shell finds it) with `arguments`. Of the options, the length of a window, the line size and
+    /// the seed mean nothing here. Standard input, output and error are the caller's.
     ///
     /// # Errors
     /// As [`DbiSampler::spawn`](super::DbiSampler::spawn).
@@ -57,8 +61,7 @@ impl DbiTrace {
         options: &DbiOptions,
     ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        let options = DbiOptions { children: Children::Ignore, ..options.clone() };
-        let run = Run::trace(program.as_ref(), &arguments, &options)?;
+        let run = Run::trace(program.as_ref(), &arguments, options)?;
         Ok(Self { run, events: Vec::new(), handed_out: 0 })
     }
 
@@ -86,7 +89,7 @@ impl DbiTrace {
         self.run.operands()
     }
 
-    /// The program, and whether it ran on unobserved before its end. Complete after the end.
+    /// The program and its children, and whether they ran on unobserved before their end. Complete after the end.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRecord> {
         self.run.processes()
@@ -117,13 +120,18 @@ impl EventSource for DbiTrace {
 #[cfg(dbi_backend)]
 const LINE: u64 = 64;
 
+/// Bits of an address that a program can have.
+#[cfg(dbi_backend)]
+const SPACE: u32 = 48;
+
 /// Events that wait to be handed out.
 #[cfg(dbi_backend)]
 #[derive(Debug)]
 pub(super) struct Events {
     waiting: Vec<Event>,
     thread: ThreadId,
-    mark: u64, // of addresses of code
+    mark: u64,  // of addresses of code
+    space: u64, // of addresses of data
     stretch: u64,
     /// Accesses that are not the first of their operands.
     pub further: u64,
@@ -131,6 +139,8 @@ pub(super) struct Events {
     pub unsure: u64,
     /// All that were seen.
     pub accesses: u64,
+    /// Lines that they touched.
+    pub lines: u64,
 }
 
 #[cfg(dbi_backend)]
@@ -141,10 +151,12 @@ impl Events {
             waiting: Vec::new(),
             thread: ThreadId(0),
             mark: 0,
+            space: 0,
             stretch: stretch as u64 * 8,
             further: 0,
             unsure: 0,
             accesses: 0,
+            lines: 0,
         }
     }
 
@@ -153,9 +165,10 @@ impl Events {
         self.stretch
     }
 
-    /// What follows is of this thread, which executes the program of this number.
-    pub(super) fn go_on(&mut self, thread: ThreadId, image: usize) {
+    /// What follows is of this thread of a process, which executes the program of the number `image`.
+    pub(super) fn go_on(&mut self, thread: ThreadId, process: usize, image: usize) {
         self.mark = Images::mark_of(image);
+        self.space = (process as u64) << SPACE;
         if thread != self.thread {
             self.thread = thread;
             self.waiting.push(Event::Thread(thread));
@@ -190,9 +203,12 @@ impl Viewer for Events {
             Reach::Masked => address % LINE + u64::from(operand.bytes) > LINE,
             Reach::Scattered => true,
         });
+        let lines = (address % LINE + u64::from(operand.bytes).max(1)).div_ceil(LINE);
+        let address = address ^ self.space;
         for (kind, made) in [(AccessKind::Load, operand.loads), (AccessKind::Store, operand.stores)] {
             if made {
                 self.accesses += 1;
+                self.lines += lines;
                 self.waiting.push(Event::Access(Access { address, bytes: operand.bytes, kind, pc }));
             }
         }

@@ -45,6 +45,7 @@ struct Followed {
     repeated: Vec<(u64, u64)>, // accesses of repeated string instructions by block, which may come again
     buffer: u64,              // number of the one being written
     rest: u64,                // instructions of the window beyond those that the thread knows of
+    handed_out: u64,          // lines touched by accesses in the window, where those are handed out
 }
 
 impl Followed {
@@ -59,6 +60,7 @@ impl Followed {
             repeated: Vec::new(),
             buffer: 0,
             rest: common.length - common.length.min(STRETCH),
+            handed_out: 0,
         }
     }
 }
@@ -388,8 +390,10 @@ impl Watched {
             return; // nothing is looked at
         }
         if let Some(events) = &mut common.trace {
-            events.go_on(own.id, self.image);
+            events.go_on(own.id, self.number, self.image);
+            let before = events.lines;
             recording::play(words, blocks, &self.observer.cache.forms, events);
+            own.handed_out += events.lines - before;
         } else {
             let shift = common.line_size.shift();
             let mut lines = Lines { tracker: &mut own.tracker, shift, further: 0, unsure: 0 };
@@ -431,6 +435,7 @@ impl Watched {
             End::Interrupt => own.tracker.interrupt(),
         };
         own.open_samples = report.open;
+        let handed_out = std::mem::take(&mut own.handed_out);
         let mut code = summed(std::mem::take(&mut own.counted));
         let mut repeated = summed(std::mem::take(&mut own.repeated));
         let id = own.id;
@@ -438,7 +443,7 @@ impl Watched {
             image.see(self.observer.own().tid, 0, &code);
         }
         let instructions = code.iter().map(|(_, count)| count).sum();
-        let accesses = report.accesses;
+        let accesses = report.accesses + handed_out;
         Images::mark(self.image, code.iter_mut().chain(&mut repeated), &mut report);
         account.add(instructions, (mode != Mode::Off).then_some((instructions, accesses)));
         let mut window = window_from(report, WindowIndex(index), id, common.line_size, mode != Mode::Off);
