@@ -132,9 +132,9 @@ fn an_exact_curve_is_that_of_all_processes() {
     };
     for scope in ["shared", "private"] {
         let flags = ["--scope", scope];
-        let none = exact(&flags, "exit 0");
-        let one = exact(&flags, "seq 60000 >/dev/null; exit 0");
-        let two = exact(&flags, "seq 60000 >/dev/null; seq 60000 >/dev/null; exit 0");
+        let none = exact(&flags, "exit 3");
+        let one = exact(&flags, "seq 60000 >/dev/null; exit 3");
+        let two = exact(&flags, "seq 60000 >/dev/null; seq 60000 >/dev/null; exit 3");
         assert_eq!((none.2, one.2, two.2), (1, 2, 3));
         assert!(((two.0 - none.0) / (one.0 - none.0) - 2.0).abs() < 0.01, "{none:?} {one:?} {two:?}");
         for size in 0..4 {

@@ -391,7 +391,11 @@ fn traces_follow_children() {
         assert_eq!(executed, instructions, "{processes:?}");
         if children == Children::Ignore {
             assert_eq!((processes.len(), accesses.len()), (1, 1));
-            assert!(trace.warnings().iter().any(|what| what.contains("unobserved")), "{:?}", trace.warnings());
+            assert!(
+                trace.warnings().iter().any(|what| what.contains("unobserved")),
+                "{:?}",
+                trace.warnings()
+            );
             continue;
         }
         assert_eq!(accesses.keys().copied().collect::<Vec<_>>(), [0, 1]);
