@@ -60,9 +60,10 @@ impl Traced {
         self.0.borrow().warnings().to_vec()
     }
 
-    /// The program and its children. Complete once all events were returned.
+    /// The program and its children, where what they do is counted: by translation. Complete once all events were returned.
     pub fn processes(&self) -> Vec<ProcessRow> {
-        self.0.borrow().processes().into_iter().map(ProcessRow::from).collect()
+        let all = self.0.borrow().processes().into_iter();
+        all.filter(|one| one.instructions > 0 || one.unobserved.is_some()).map(ProcessRow::from).collect()
     }
 
     /// Whether it was killed, or ran on unobserved. Known once all events were returned.

@@ -61,8 +61,8 @@ pub struct Args {
     /// 0.1; 0.4 under hardware counters, which sample the code]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// A private cache for each thread, or one that all threads share. shared needs every access, which
-    /// takes about ten times as long
+    /// A private cache for each thread, or one that all threads share. shared needs every access, which takes about ten
+    /// times as long
     #[arg(long, value_enum, default_value = "private")]
     pub(super) scope: Scope,
     /// What to do with processes that PROGRAM starts
