@@ -216,3 +216,62 @@ fn a_short_program_that_is_killed_passes_its_status() {
         }
     }
 }
+
+/// Processes of a pipeline by themselves, against cachegrind, which shows programs a processor without vectors that AVX has.
+#[test]
+fn an_exact_curve_of_a_pipeline_is_cachegrinds() {
+    if !is_there("valgrind") {
+        assert!(std::env::var_os("REQUIRE_VALGRIND").is_none());
+        return;
+    }
+    let folder = Folder::new();
+    let features = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX,-ERMS,-FSRM,-XSAVE,-XSAVEC,\
+                    -BMI1,-BMI2,-LZCNT,-MOVBE,-POPCNT,-SSE4_1,-SSE4_2,-SSSE3,-Fast_Unaligned_Copy,\
+                    -AVX_Fast_Unaligned_Load,-Slow_BSF,-Fast_Unaligned_Load,-Fast_Copy_Backward";
+    let work = "seq 40000 | sort -r --parallel=1 --buffer-size=4M | uniq -c | tail -1; exit 3";
+    let program = ["env", features, "LC_ALL=C", "sh", "-c", work];
+    let ended = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,512,64", "--trace-children=yes", "-q"])
+        .arg(format!("--cachegrind-out-file={}", folder.path("out.%p").display()))
+        .args(program)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    let (mut files, mut references, mut misses) = (0, 0.0, 0.0);
+    for file in std::fs::read_dir(folder.path("")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let words =
+            |start| text.lines().find_map(|line| line.strip_prefix(start)).unwrap().split_whitespace();
+        for (event, count) in words("events: ").zip(words("summary: ")) {
+            let count: f64 = count.parse().unwrap();
+            references += if ["Dr", "Dw"].contains(&event) { count } else { 0.0 };
+            misses += if ["D1mr", "D1mw"].contains(&event) { count } else { 0.0 };
+        }
+        files += 1;
+    }
+    let flags = ["--backend", "dbi", "--model", "exact-lru", "--scope", "private", "--sizes", "32KiB"];
+    let report = last(&curve(&flags, &[&["--"], &program[..]].concat()));
+    let number = |value: &Value| value.as_f64().unwrap();
+    let operands = number(&report["operands"]);
+    let missed = number(&report["accesses"]) * number(&report["points"][0]["miss_ratio"]);
+    println!("{files} processes: {operands} operands of {references}, misses {missed} of {misses}");
+    let processes = report["processes"].as_array().unwrap().len();
+    assert!(processes >= 5 && files >= processes, "{files} files, {processes} processes");
+    assert!(
+        (operands - references).abs() < 0.005 * references + 30_000.0 * files as f64,
+        "{operands} {references}"
+    );
+    let points = 100.0 * (missed / operands - misses / references);
+    assert!(points.abs() < 0.3, "{points} points");
+}
+
+/// The cache that all threads of all processes share, by phase.
+#[test]
+fn phases_of_a_shared_cache_are_those_of_all_processes() {
+    let flags = ["--json", "--backend", "dbi", "--window", "200000", "--scope", "shared"];
+    let arguments: Vec<&str> = flags.iter().chain(&PIPELINE).copied().collect();
+    let report = last(&run_pipeline(&arguments, phase_guided_cache::run));
+    let rows = report["processes"].as_array().unwrap();
+    let all: u64 = rows.iter().map(|row| row["instructions"].as_u64().unwrap()).sum();
+    assert_eq!((rows.len(), report["instructions"].as_u64()), (4, Some(all)), "{report}");
+}
