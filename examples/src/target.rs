@@ -291,8 +291,8 @@ impl Target {
         Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
     }
 
-    /// A program with its arguments whose threads share one cache: the emulator hands out every access, and windows,
-    /// distances and samples are those of all processes.
+    /// A program with its arguments whose threads share one cache: every access is handed out, and windows, distances and
+    /// samples are those of all its processes together.
     ///
     /// # Errors
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.

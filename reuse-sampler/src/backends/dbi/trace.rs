@@ -89,7 +89,8 @@ impl DbiTrace {
         self.run.operands()
     }
 
-    /// The program and its children, and whether they ran on unobserved before their end. Complete after the end.
+    /// The program and its children, and whether they ran on unobserved before their end. Their accesses count once for each
+    /// line of 64 bytes. Complete after the end.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRecord> {
         self.run.processes()
