@@ -78,38 +78,44 @@ impl SharedCache {
     }
 }
 
-/// Bytes per unit of time that memory delivers, and which programs wait if the demand is higher.
+/// Bytes per unit of time that memory delivers, and how programs wait if they ask for more, or at the same time.
 ///
-/// A practical form of the paper's correction, which needs the bandwidth measured in the very co-run it is to
-/// predict (section IV.4.6): here the demand alone decides. Below the limit nothing waits.
+/// Curves are taken to be measured with the limit: what a program waits for itself is in them.
+///
+/// # Accuracy
+/// See the crate's front page. How long lines wait is less certain than what a cache holds: ranges of
+/// [`Slowdown`](crate::Slowdown) are wider by a part of the time that is waited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryLimit {
     bytes_per_time: f64, // > 0
     waiting: Waiting,
+    latency: Option<f64>,          // > 0
+    prefetch_backlog: Option<f64>, // > 0
 }
 
-/// Which programs wait for memory if their demand exceeds its bandwidth.
+/// How programs wait for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
-    /// Every line fetched waits equally long, just so long that the limit is kept: a queue in order of arrival.
-    /// A program that fetches nothing is not slowed down.
+    /// Lines pass one after the other in order of arrival, and each waits for what others have asked for before it,
+    /// also where memory could deliver more. A program that fetches nothing is not slowed down.
     #[default]
     PerLine,
-    /// All programs are stretched by demand / limit: the paper's formula with the limit in place of the
-    /// measured bandwidth, c + (demand - limit) * c / limit.
+    /// All programs are stretched by demand / limit where more is asked for than memory delivers: the paper's formula
+    /// (section IV.4.6) with the limit in place of the bandwidth measured in the very co-run that is to be predicted,
+    /// c + (demand - limit) * c / limit.
     PerProgram,
 }
 
 impl MemoryLimit {
-    /// Memory that delivers `bytes_per_time` bytes per unit of time to all programs together, and makes every
-    /// line wait equally long.
+    /// Memory that delivers `bytes_per_time` bytes per unit of time to all programs together, in which lines wait for each
+    /// other, and programs for each line.
     ///
     /// # Errors
     /// [`Error::Value`] unless it is finite and above 0.
     pub fn new(bytes_per_time: f64) -> Result<Self, Error> {
         let bytes_per_time = above_zero("a memory bandwidth", bytes_per_time)?;
-        Ok(Self { bytes_per_time, waiting: Waiting::PerLine })
+        Ok(Self { bytes_per_time, waiting: Waiting::PerLine, latency: None, prefetch_backlog: None })
     }
 
     /// The same with another rule for who waits.
@@ -117,6 +123,37 @@ impl MemoryLimit {
     pub const fn with_waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
+    }
+
+    /// The same where a line takes `time` longer from memory than from the shared cache while nothing else is asked for. By
+    /// what a miss costs on a program's curve it is then known how many of its misses overlap, as those of a core that
+    /// executes out of order do: it waits for a part of each.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless it is finite and above 0.
+    pub fn with_latency(self, time: f64) -> Result<Self, Error> {
+        Ok(Self { latency: Some(above_zero("a memory latency", time)?), ..self })
+    }
+
+    /// The same where prefetchers fetch nothing while lines wait for longer than `time`: until then programs do not wait
+    /// for what is fetched ahead, but others do. Without it, all lines are waited for.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless it is finite and above 0.
+    pub fn with_prefetch_backlog(self, time: f64) -> Result<Self, Error> {
+        Ok(Self { prefetch_backlog: Some(above_zero("a backlog of prefetches", time)?), ..self })
+    }
+
+    /// Time that a line takes longer from memory than from the shared cache, if known.
+    #[must_use]
+    pub const fn latency(&self) -> Option<f64> {
+        self.latency
+    }
+
+    /// What lines wait when prefetches are dropped, if known.
+    #[must_use]
+    pub const fn prefetch_backlog(&self) -> Option<f64> {
+        self.prefetch_backlog
     }
 
     /// Bytes per unit of time.

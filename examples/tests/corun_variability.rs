@@ -44,6 +44,23 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
+/// Programs on a chip whose memory is slower than they would like, with a prefetcher that does not wait for it.
+#[test]
+fn slowdowns_before_a_slow_memory_are_as_predicted() {
+    for (target, beside) in [("store", "solver"), ("paths", "solver")] {
+        let memory = ["--prefetch", "--bandwidth", "1", "--offsets", "2", "--", target, beside];
+        let object = json(&[&CHIP[..], &memory].concat());
+        let (predicted, simulated) =
+            (number(&object["predicted"]["mean"]), number(&object["reference"]["mean"]));
+        // Prefetched lines keep the others' waiting: a quarter and a third less was predicted when all lines waited alike.
+        assert!((predicted / simulated - 1.0).abs() < 0.05, "{target}: {predicted} {simulated}");
+        assert!(number(&object["time_waiting"]) > 0.1, "{object}");
+        let ends = [&object["low"], &object["high"]].map(number);
+        assert!((ends[0]..=ends[1]).contains(&simulated), "{target}: {ends:?} {simulated}");
+        assert_eq!(object["flagged"], true);
+    }
+}
+
 #[test]
 fn slowdowns_of_traces_are_as_predicted() {
     let folder = tempfile::tempdir().unwrap();

@@ -57,9 +57,12 @@ pub struct Outcome {
     /// Times the model was solved, or the speeds of programs computed from what they hold; solutions that a method
     /// remembers are not among them, see [`CoRun::co_phases_solved`].
     pub invocations: u64,
-    /// Share of the time in which the target stood on a cliff (seen with
+    /// Time in which the target stood on a cliff (seen with
     /// [`Probes::Cliffs`](crate::Probes::Cliffs) only).
     pub time_on_cliff: f64,
+    /// Time in which the target waited because memory served others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub time_waiting: f64,
 }
 
 impl Outcome {
@@ -166,5 +169,6 @@ pub(super) fn settled_step(
     } else {
         (1.0, 1.0)
     };
+    places.outcome.time_waiting += time * target.waiting;
     places.advance(time, |program| shares[program].cpi, range)
 }

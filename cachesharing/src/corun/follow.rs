@@ -135,7 +135,8 @@ impl<'r> Follower<'r> {
             self.speeds[i][curves[i]] = Speed { computed: self.number, now, time, ..known };
             self.present[i] = now;
         }
-        crate::sharing::flow(self.cache, &mut self.present)
+        let curves = self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number));
+        crate::sharing::flow(self.cache, curves, &mut self.present)
     }
 
     /// Time per unit of work of a program now.
@@ -312,6 +313,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         }
         let cpis: Vec<f64> =
             places.curves.iter().enumerate().map(|(i, &curve)| follower.cpi(i, curve)).collect();
+        places.outcome.time_waiting += time * follower.present[0].waiting();
         places.advance(time, |program| cpis[program], (1.0, 1.0))
     }
 

@@ -51,6 +51,7 @@ impl<'a> Observer<'a> {
 struct Restart {
     program: usize,
     time: f64,
+    time_waiting: f64,
     work: Vec<f64>,
     calm: Calm,
 }
@@ -110,6 +111,7 @@ impl<'r> Places<'r> {
             steps: 0,
             invocations: 0,
             time_on_cliff: 0.0,
+            time_waiting: 0.0,
         };
         let mut places = Self {
             timelines,
@@ -154,7 +156,8 @@ impl<'r> Places<'r> {
         self.begin();
         let outcome = &mut self.outcome;
         self.warm_up = outcome.time;
-        (outcome.time, outcome.low, outcome.high, outcome.time_on_cliff) = (0.0, 0.0, 0.0, 0.0);
+        (outcome.time, outcome.low, outcome.high) = (0.0, 0.0, 0.0);
+        (outcome.time_on_cliff, outcome.time_waiting) = (0.0, 0.0);
         outcome.work.fill(0.0);
         true
     }
@@ -280,6 +283,7 @@ impl<'r> Places<'r> {
                 self.outcome.time += skipped;
                 self.outcome.low += skipped;
                 self.outcome.high += skipped;
+                self.outcome.time_waiting += passes * (self.outcome.time_waiting - last.time_waiting);
                 for (i, (place, work)) in self.programs.iter_mut().zip(&work).enumerate() {
                     self.outcome.work[i] += passes * work;
                     if i != program && !place.whole {
@@ -289,9 +293,10 @@ impl<'r> Places<'r> {
             }
         }
         observer.cycle.clear();
-        let (time, work) = (self.outcome.time, self.outcome.work.clone());
+        let Outcome { time, time_waiting, .. } = self.outcome;
+        let work = self.outcome.work.clone();
         calm.since += skipped;
-        self.last = Some(Restart { program, time, work, calm });
+        self.last = Some(Restart { program, time, time_waiting, work, calm });
         skipped
     }
 }

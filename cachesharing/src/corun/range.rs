@@ -22,7 +22,7 @@ pub struct Slowdown {
     /// Highest slowdown likewise.
     pub high: f64,
     /// Whether the run depends on which program ran first, or on a little more or less of the cache, or its programs'
-    /// [curves](crate::Program::with_uncertainty) leave that much open. The number is for programs that have run together
+    /// [curves](crate::Program::with_uncertainty) or the time it waits for memory leave that much open. The number is for programs that have run together
     /// before, the range for any of them first, once the target has made a pass.
     pub flagged: bool,
     /// Slowdown of a pass that finds none of its data in the cache, because only the others ran before, in a cache a little
@@ -37,6 +37,9 @@ const UNFLAGGED: f64 = 0.03;
 const WIDE: f64 = 0.15;
 /// Times alone and beside others that hardly touch the cache differ by so much: others change which lines share a set.
 const NOTHING: f64 = 0.002;
+
+/// Waiting for memory may take by this part more or less than predicted: chosen on drawn streams, seed 20.
+const WAITING: f64 = 0.5;
 
 /// On the chip a bad start may take half as long again as predicted until it is made up for: the upper end of a range is
 /// stretched by as much, but no more than this part of it.
@@ -78,6 +81,7 @@ impl Slowdown {
     /// of this uncertainty.
     pub(crate) fn of(outcome: &Outcome, ends: Ends, uncertainty: f64) -> Self {
         let (slowdown, alone) = (outcome.slowdown(), outcome.time_alone);
+        let uncertainty = uncertainty + WAITING * outcome.time_waiting / outcome.time;
         let low = outcome.low.min(ends.low * outcome.time) / alone;
         let high = outcome.high.max(ends.high * outcome.time) / alone;
         let first_pass =

@@ -224,6 +224,13 @@ impl CacheCurve {
         self.rates(bytes).fetch_rate * f64::from(self.line_size)
     }
 
+    /// Time that a miss costs, as far as the curve shows.
+    pub(crate) fn time_per_miss(&self) -> Option<f64> {
+        let (first, last) = (self.points.first()?, self.points.last()?);
+        let lost = first.miss_ratio - last.miss_ratio;
+        (lost > 0.02 * first.miss_ratio).then(|| ((first.cpi - last.cpi) / self.mix / lost).max(0.0))
+    }
+
     pub(crate) const fn filling(&self) -> &Filling {
         &self.filling
     }

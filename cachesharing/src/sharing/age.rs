@@ -102,7 +102,7 @@ impl SharingModel for EvictionAge {
                 a.time = a.at.time;
             }
             if let Some(limit) = cache.memory() {
-                memory::stretch(limit, &mut solution.allocations);
+                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
             }
             solution.rounds = round;
             if done {
@@ -164,7 +164,7 @@ impl EvictionAge {
                 }
             }
             if let Some(limit) = cache.memory() {
-                memory::stretch(limit, &mut solution.allocations);
+                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
             }
             solution.rounds += 1;
             if round < MOST_MIXED {

@@ -15,9 +15,13 @@ impl Allocation {
 }
 
 /// Lets programs wait for `cache`'s memory; returns how many bytes come in per unit of time.
-pub(crate) fn flow(cache: &SharedCache, allocations: &mut [Allocation]) -> f64 {
+pub(crate) fn flow<'c>(
+    cache: &SharedCache,
+    curves: impl Iterator<Item = &'c CacheCurve>,
+    allocations: &mut [Allocation],
+) -> f64 {
     if let Some(limit) = cache.memory() {
-        memory::stretch(limit, allocations);
+        memory::stretch(limit, curves, allocations);
     }
     allocations.iter().map(|a| a.inflow() / a.time).sum()
 }

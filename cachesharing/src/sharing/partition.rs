@@ -64,7 +64,7 @@ impl SharingModel for LruPartition {
                 a.time = a.at.time;
             }
             if let Some(limit) = cache.memory() {
-                memory::stretch(limit, &mut solution.allocations);
+                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
             }
             solution.age = Some(1.0 / rate);
             solution.rounds = round;

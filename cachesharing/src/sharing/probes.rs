@@ -61,6 +61,9 @@ pub struct Share {
     pub fetch_ratio: f64,
     /// Bytes fetched from memory per unit of time.
     pub bandwidth: f64,
+    /// Part of its time in which it waits because memory serves others; 0 without a [limit](crate::MemoryLimit).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub waiting: f64,
 }
 
 impl Share {
@@ -71,7 +74,8 @@ impl Share {
     }
 }
 
-/// How programs divide a cache. Kept between calls of [`share`], it makes them free of allocation.
+/// How programs divide a cache. Kept between calls of [`share`], it makes them free of allocation where
+/// memory has no limit.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Saved"))]
@@ -313,5 +317,6 @@ pub(super) fn described((a, curve): (&Allocation, &&CacheCurve)) -> Share {
         miss_ratio,
         fetch_ratio,
         bandwidth: fetch_ratio * f64::from(curve.line_size()) / a.time,
+        waiting: a.waiting,
     }
 }

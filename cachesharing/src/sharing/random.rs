@@ -36,7 +36,7 @@ impl SharingModel for Random {
                 (a.bytes, a.sticky_bytes, a.time) = (a.at.bytes, 0.0, a.at.time);
             }
             if let Some(limit) = cache.memory() {
-                memory::stretch(limit, &mut solution.allocations);
+                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
             }
             solution.rounds = round;
             for a in &mut solution.allocations {

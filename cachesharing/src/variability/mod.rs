@@ -38,6 +38,8 @@ pub struct Variability {
     pub steps: u64,
     /// Share of the time in which the target stood on a cliff.
     pub time_on_cliff: f64,
+    /// Share of the time in which the target waited because memory served others.
+    pub time_waiting: f64,
 }
 
 /// Slowdowns as they are read: not yet known to be those of the distribution.
@@ -50,6 +52,8 @@ struct Saved {
     invocations: u64,
     steps: u64,
     time_on_cliff: f64,
+    #[serde(default)]
+    time_waiting: f64,
 }
 
 #[cfg(feature = "serde")]
@@ -57,13 +61,14 @@ impl TryFrom<Saved> for Variability {
     type Error = Error;
 
     fn try_from(saved: Saved) -> Result<Self, Error> {
-        let Saved { slowdowns, distribution, ranges, invocations, steps, time_on_cliff } = saved;
+        let Saved { slowdowns, distribution, ranges, invocations, steps, time_on_cliff, time_waiting } =
+            saved;
         let count = ranges.len();
         if count != slowdowns.len() || SlowdownDistribution::new(slowdowns.clone())? != distribution {
             let remedy = "one for each slowdown, and the distribution of these";
             return Err(Error::Count { what: "ranges of runs", count, remedy });
         }
-        Ok(Self { slowdowns, distribution, ranges, invocations, steps, time_on_cliff })
+        Ok(Self { slowdowns, distribution, ranges, invocations, steps, time_on_cliff, time_waiting })
     }
 }
 
@@ -147,6 +152,7 @@ where
         invocations: solved + outcomes.iter().map(|o| o.invocations).sum::<u64>(),
         steps: outcomes.iter().map(|o| o.steps).sum(),
         time_on_cliff: outcomes.iter().map(|o| o.time_on_cliff).sum::<f64>() / time,
+        time_waiting: outcomes.iter().map(|o| o.time_waiting).sum::<f64>() / time,
     })
 }
 

@@ -13,7 +13,7 @@ use super::{ChipError, Latencies};
 
 /// Cycles of work that the memory channel may be behind before prefetches are dropped: a demand miss then
 /// still waits less than about two latencies.
-const PREFETCH_BACKLOG: f64 = 200.0;
+pub const PREFETCH_BACKLOG: f64 = 200.0;
 
 /// Why [`Chip::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use cachesharing::{MemoryLimit, SharedCache};
 
 use crate::cli::Failure;
-use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Player};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Latencies, PREFETCH_BACKLOG, Player};
 use crate::machines::testbed::programs::Recorded;
 
 /// The chip and how programs are played on it.
@@ -24,6 +24,20 @@ const WARM_UP: u64 = 32;
 /// Windows of the longest program, unless something else is asked for: short beside the time in which the cache's lines
 /// are exchanged, so that what programs do between is not averaged.
 const WINDOWS: u64 = 500;
+
+/// The chip's memory, which delivers so many bytes per cycle, as a prediction sees it.
+pub(super) fn memory(
+    bytes_per_cycle: f64,
+    latencies: Latencies,
+    prefetches: bool,
+) -> Result<MemoryLimit, cachesharing::Error> {
+    let mut limit = MemoryLimit::new(bytes_per_cycle)?;
+    let latency = latencies.memory - latencies.shared;
+    if latency > 0.0 {
+        limit = limit.with_latency(latency)?;
+    }
+    if prefetches { limit.with_prefetch_backlog(PREFETCH_BACKLOG) } else { Ok(limit) }
+}
 
 impl Ground {
     /// Accesses in a window, where the longest program makes so many.
@@ -51,7 +65,8 @@ impl Ground {
         let cache = SharedCache::new(geometry.bytes()).and_then(|cache| cache.with_ways(ways));
         let cache = cache.map_err(Failure::usage)?;
         let Some(lines) = self.settings.lines_per_cycle else { return Ok(cache) };
-        let limit = MemoryLimit::new(lines * f64::from(self.settings.line_size().bytes()));
+        let bytes = lines * f64::from(self.settings.line_size().bytes());
+        let limit = memory(bytes, self.settings.latencies, self.settings.prefetcher.is_some());
         Ok(cache.with_memory(limit.map_err(Failure::usage)?))
     }
 

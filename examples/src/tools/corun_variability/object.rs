@@ -39,6 +39,7 @@ pub(super) fn object(args: &PredictArgs, found: &Findings) -> Value {
         "reference": found.truth.as_ref().map(|truth| distribution(&truth.distribution, &truth.slowdowns)),
         "comparison": found.truth.as_ref().map(|truth| comparison(found, truth)),
         "time_on_cliff": answer.chosen().time_on_cliff,
+        "time_waiting": answer.chosen().time_waiting,
         "methods": methods(args, found),
         "culprits": answer.culprits.iter().take(CULPRITS).map(culprit).collect::<Vec<_>>(),
         "co_phases": answer.co_phases.len(),

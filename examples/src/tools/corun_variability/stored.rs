@@ -1,8 +1,8 @@
 //! What a recorded program's file says beside its reuse: the sections `cache-curve`, `machine` and `remarks` of a phase
 //! profile.
 
+use cachesharing::SharedCache;
 use cachesharing::file::ProgramFile;
-use cachesharing::{MemoryLimit, SharedCache};
 use clap::ValueEnum;
 use reuse_sampler::file::PhaseProfile;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Model;
 use super::ground::Ground;
 use crate::cli::{ByName, ChipArgs, Failure, Replacement};
-use crate::machines::chip::{CacheSettings, CoreTiming};
+use crate::machines::chip::{CacheSettings, CoreTiming, Latencies};
 
 /// Section with the curves by window and phase: a cache-curve file.
 const CURVES: &str = "cache-curve";
@@ -108,10 +108,10 @@ impl Chip {
         let ways = u32::try_from(self.shared.ways).unwrap_or(u32::MAX);
         let cache = SharedCache::new(self.shared.bytes).and_then(|cache| cache.with_ways(ways));
         let cache = cache?;
-        match self.bandwidth {
-            Some(limit) => Ok(cache.with_memory(MemoryLimit::new(limit)?)),
-            None => Ok(cache),
-        }
+        let Some(bytes) = self.bandwidth else { return Ok(cache) };
+        let [l1, l2, shared, memory] = self.latencies;
+        let latencies = Latencies { l1, l2, shared, memory };
+        Ok(cache.with_memory(super::ground::memory(bytes, latencies, self.prefetch.is_some())?))
     }
 
     /// The model of how its shared cache is divided.

@@ -38,44 +38,7 @@ pub(super) fn write(
     for line in certainty::lines(args, &found.answer.chosen().distribution) {
         writeln!(out, "{line}")?;
     }
-    let cliff = found.answer.chosen().time_on_cliff;
-    if cliff > 0.0 {
-        writeln!(
-            out,
-            "{} of the target's time is predicted on a cliff, where a little cache more or less changes much.",
-            percent(cliff)
-        )?;
-    }
-    let ranges = &found.answer.chosen().ranges;
-    let (range, flagged) = (found.answer.chosen().range(), ranges.iter().filter(|r| r.flagged).count());
-    let uncertainty = found.programs.iter().map(Program::uncertainty).fold(0.0, f64::max);
-    if uncertainty > 0.0 {
-        writeln!(
-            out,
-            "Curves were modelled, not measured: slowdowns may be {} off. Whichever program ran first, in a cache a \
-             little larger or smaller, the mean lies between {} and {}.",
-            percent(uncertainty),
-            slower(range.low),
-            slower(range.high)
-        )?;
-    } else if range.flagged {
-        writeln!(
-            out,
-            "{flagged} of {} runs depend on which program ran first, or on a little more or less of the cache. The numbers \
-             above are for programs that have run together before. Whichever ran first, in a cache a little larger or \
-             smaller, the mean lies between {} and {}.",
-            ranges.len(),
-            slower(range.low),
-            slower(range.high)
-        )?;
-    }
-    if range.first_pass > range.high.max(range.slowdown * (1.0 + LOADING)) {
-        writeln!(
-            out,
-            "A pass that has to load its data, because only the others ran before, is up to {} slower.",
-            slower(range.first_pass)
-        )?;
-    }
+    uncertain(found, out)?;
     writeln!(out)?;
     write!(out, "{}", Table::from(methods(found)).text())?;
     writeln!(out, "\nWhich phases cost most:")?;
@@ -107,7 +70,7 @@ pub(super) fn write(
         if schedule::is_unsure(schedule) {
             writeln!(
                 out,
-                "{} depends on which program ran first, on a little more or less of the cache, or on what modelled curves leave open",
+                "{} depends on which program ran first, on a little more or less of the cache, or on what modelled curves or waiting for memory leave open",
                 schedule::UNSURE
             )?;
         }
@@ -123,6 +86,59 @@ pub(super) fn write(
         Some(folder) => writeln!(out, "\nThe pictures: {}", folder.path().join("report.html").display()),
         None => writeln!(out, "\nFor pictures, trajectories and all phases that meet, add --out DIR."),
     }
+}
+
+/// What makes the prediction unsure, and how far.
+fn uncertain(found: &Findings, out: &mut dyn Write) -> io::Result<()> {
+    let cliff = found.answer.chosen().time_on_cliff;
+    if cliff > 0.0 {
+        writeln!(
+            out,
+            "{} of the target's time is predicted on a cliff, where a little cache more or less changes much.",
+            percent(cliff)
+        )?;
+    }
+    let waiting = found.answer.chosen().time_waiting;
+    if waiting > 0.0 {
+        writeln!(
+            out,
+            "In {} of its time the target is predicted to wait because memory serves others, which is less certain than \
+             the rest.",
+            percent(waiting)
+        )?;
+    }
+    let ranges = &found.answer.chosen().ranges;
+    let (range, flagged) = (found.answer.chosen().range(), ranges.iter().filter(|r| r.flagged).count());
+    let uncertainty = found.programs.iter().map(Program::uncertainty).fold(0.0, f64::max);
+    if uncertainty > 0.0 {
+        writeln!(
+            out,
+            "Curves were modelled, not measured: slowdowns may be {} off. Whichever program ran first, in a cache a \
+             little larger or smaller, the mean lies between {} and {}.",
+            percent(uncertainty),
+            slower(range.low),
+            slower(range.high)
+        )?;
+    } else if range.flagged {
+        writeln!(
+            out,
+            "{flagged} of {} runs depend on which program ran first, {}on a little more or less of the cache. The numbers \
+             above are for programs that have run together before. Whichever ran first, in a cache a little larger or \
+             smaller, the mean lies between {} and {}.",
+            ranges.len(),
+            if waiting > 0.0 { "on how long memory is waited for, or " } else { "or " },
+            slower(range.low),
+            slower(range.high)
+        )?;
+    }
+    if range.first_pass > range.high.max(range.slowdown * (1.0 + LOADING)) {
+        writeln!(
+            out,
+            "A pass that has to load its data, because only the others ran before, is up to {} slower.",
+            slower(range.first_pass)
+        )?;
+    }
+    Ok(())
 }
 
 /// What is predicted and simulated.
