@@ -44,6 +44,8 @@ impl Allocation {
 
 /// The least part of a line's way to be taken as waited for: a curve that shows less shows noise.
 const LEAST_WAITED: f64 = 0.02;
+/// To within which part of itself, or of a line, the backlog is found.
+const EXACTLY: f64 = 1e-7;
 /// How close to always the channel can be taken to work for a program that it serves alone.
 const NEARLY_ALWAYS: f64 = 1.0 - 1e-6;
 /// Lines fetched ahead come in bursts, and what is demanded waits for them: alone as long as prefetches may, times this power
@@ -159,7 +161,7 @@ impl Channel {
         while is_too_small(high) && high < 1e15 * line {
             (low, high) = (high, 2.0 * high);
         }
-        for _ in 0..40 {
+        while high - low > EXACTLY * high.max(line) {
             let middle = f64::midpoint(low, high);
             if is_too_small(middle) { low = middle } else { high = middle }
         }
