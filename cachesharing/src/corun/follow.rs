@@ -313,7 +313,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         }
         let cpis: Vec<f64> =
             places.curves.iter().enumerate().map(|(i, &curve)| follower.cpi(i, curve)).collect();
-        places.outcome.time_waiting += time * follower.present[0].waiting();
+        places.outcome.time_waiting += time * follower.present[0].waiting;
         places.advance(time, |program| cpis[program], (1.0, 1.0))
     }
 

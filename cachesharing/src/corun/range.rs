@@ -22,8 +22,8 @@ pub struct Slowdown {
     /// Highest slowdown likewise.
     pub high: f64,
     /// Whether the run depends on which program ran first, or on a little more or less of the cache, or its programs'
-    /// [curves](crate::Program::with_uncertainty) or the time it waits for memory leave that much open. The number is for programs that have run together
-    /// before, the range for any of them first, once the target has made a pass.
+    /// [curves](crate::Program::with_uncertainty) or the time it waits for memory leave that much open. The number is for
+    /// programs that have run together before, the range for any of them first, once the target has made a pass.
     pub flagged: bool,
     /// Slowdown of a pass that finds none of its data in the cache, because only the others ran before, in a cache a little
     /// smaller: what loading it costs a program that ends after one pass.

@@ -23,13 +23,19 @@ pub(super) fn reaching(points: &[CurvePoint], mix: f64) -> Option<f64> {
     points.iter().find_map(|p| Some(p.miss_ratio + p.hit_rate? * p.cpi / mix))
 }
 
+/// Time that a miss per access costs per unit of work, as far as the points show; nothing where they differ by `least` at
+/// most.
+pub(super) fn cpi_per_miss(points: &[CurvePoint], least: f64) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    let lost = first.miss_ratio - last.miss_ratio;
+    (lost > least).then(|| ((first.cpi - last.cpi) / lost).max(0.0))
+}
+
 /// The points, with size 0 in front and bends between them.
 pub(super) fn of(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<Knot> {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let Some(first) = points.first() else { return Vec::new() };
     let at_zero = reaching.unwrap_or(first.miss_ratio).max(first.miss_ratio);
-    let lost = first.miss_ratio - last.miss_ratio;
-    // Time that a miss costs, as far as the curve shows.
-    let per_miss = if lost > 1e-9 { ((first.cpi - last.cpi) / lost).max(0.0) } else { 0.0 };
+    let per_miss = cpi_per_miss(points, 1e-9).unwrap_or(0.0);
     let zero = Knot {
         bytes: 0.0,
         cpi: first.cpi + per_miss * (at_zero - first.miss_ratio),

@@ -226,9 +226,8 @@ impl CacheCurve {
 
     /// Time that a miss costs, as far as the curve shows.
     pub(crate) fn time_per_miss(&self) -> Option<f64> {
-        let (first, last) = (self.points.first()?, self.points.last()?);
-        let lost = first.miss_ratio - last.miss_ratio;
-        (lost > 0.02 * first.miss_ratio).then(|| ((first.cpi - last.cpi) / self.mix / lost).max(0.0))
+        let least = SHOWS * self.points.first()?.miss_ratio;
+        knots::cpi_per_miss(&self.points, least).map(|cpi| cpi / self.mix)
     }
 
     pub(crate) const fn filling(&self) -> &Filling {
@@ -267,6 +266,8 @@ impl CacheCurve {
     }
 }
 
+/// A curve whose misses fall by this part shows what a miss costs.
+const SHOWS: f64 = 0.02;
 /// Most ways of a cache that reuses are counted in.
 const MOST_WAYS: u64 = 4096;
 /// Variance of the lines a program brings into a set where nothing is known of it, over their mean: half as if they came

@@ -101,9 +101,7 @@ impl SharingModel for EvictionAge {
             for a in &mut solution.allocations {
                 a.time = a.at.time;
             }
-            if let Some(limit) = cache.memory() {
-                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
-            }
+            memory::stretch(cache, curves.iter().copied(), &mut solution.allocations);
             solution.rounds = round;
             if done {
                 if !ages.tell_apart(ways, cache.bytes(), age, &solution.allocations) {
@@ -163,9 +161,7 @@ impl EvictionAge {
                     solution.allocations[i].take(met);
                 }
             }
-            if let Some(limit) = cache.memory() {
-                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
-            }
+            memory::stretch(cache, curves.iter().copied(), &mut solution.allocations);
             solution.rounds += 1;
             if round < MOST_MIXED {
                 solution.mix(round > 0);

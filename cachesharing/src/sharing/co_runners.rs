@@ -42,11 +42,6 @@ impl Allocation {
         self.met = Some(met);
     }
 
-    /// Part of its time in which it waits because memory serves others.
-    pub(crate) const fn waiting(&self) -> f64 {
-        self.waiting
-    }
-
     /// Bytes fetched per access.
     pub(crate) fn inflow(&self) -> f64 {
         self.met.map_or(self.at.inflow, |met| met.inflow)

@@ -20,9 +20,7 @@ pub(crate) fn flow<'c>(
     curves: impl Iterator<Item = &'c CacheCurve>,
     allocations: &mut [Allocation],
 ) -> f64 {
-    if let Some(limit) = cache.memory() {
-        memory::stretch(limit, curves, allocations);
-    }
+    memory::stretch(cache, curves, allocations);
     allocations.iter().map(|a| a.inflow() / a.time).sum()
 }
 

@@ -7,14 +7,15 @@
 //! mean of what is found taken as that over time, as by Schweitzer).
 
 use super::Allocation;
-use crate::{CacheCurve, MemoryLimit, Waiting};
+use crate::{CacheCurve, MemoryLimit, SharedCache, Waiting};
 
-/// Stretches the times of programs by what their lines wait for those of others.
+/// Stretches the times of programs by what their lines wait for those of others, where `cache`'s memory has a limit.
 pub(super) fn stretch<'c>(
-    limit: MemoryLimit,
+    cache: &SharedCache,
     curves: impl Iterator<Item = &'c CacheCurve>,
     allocations: &mut [Allocation],
 ) {
+    let Some(limit) = cache.memory() else { return };
     match limit.waiting() {
         Waiting::PerProgram => {
             let demand: f64 = allocations.iter().map(|a| a.inflow() / a.time).sum();
@@ -48,12 +49,12 @@ const LEAST_WAITED: f64 = 0.02;
 const EXACTLY: f64 = 1e-7;
 /// How close to always the channel can be taken to work for a program that it serves alone.
 const NEARLY_ALWAYS: f64 = 1.0 - 1e-6;
-/// Lines fetched ahead come in bursts, and what is demanded waits for them: alone as long as prefetches may, times this power
-/// of the channel's load. Chosen by co-runs of embedded programs, with a prefetcher before 1, and out of order before 8 bytes
-/// per cycle.
+/// Lines fetched ahead come in bursts, and what is demanded waits for them: alone as long as prefetches may, times this
+/// power of the channel's load. Chosen by co-runs of embedded programs, with a prefetcher before 1, and out of order before
+/// 8 bytes per cycle.
 const BURSTS: i32 = 4;
-/// A backlog varies: the first prefetches are dropped where the mean one is this part of the backlog that stops them, and all
-/// where it is that. Chosen likewise.
+/// A backlog varies: the first prefetches are dropped where the mean one is this part of the backlog that stops them, and
+/// all where it is that. Chosen likewise.
 const FIRST_DROPPED: f64 = 0.7;
 
 /// The way to memory, and who uses it.
@@ -194,7 +195,7 @@ mod tests {
     fn together(limit: MemoryLimit, curves: &[CacheCurve]) -> Vec<f64> {
         let mut all: Vec<Allocation> =
             curves.iter().map(|curve| Allocation::holding(curve, CACHE as f64)).collect();
-        stretch(limit, curves.iter(), &mut all);
+        stretch(&SharedCache::new(CACHE).unwrap().with_memory(limit), curves.iter(), &mut all);
         for (a, curve) in all.iter().zip(curves) {
             assert!((a.time * (1.0 - a.waiting) / curve.cpi(CACHE as f64) - 1.0).abs() < 1e-9);
         }

@@ -63,9 +63,7 @@ impl SharingModel for LruPartition {
                 curve.filling().at(eased, &mut a.at);
                 a.time = a.at.time;
             }
-            if let Some(limit) = cache.memory() {
-                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
-            }
+            memory::stretch(cache, curves.iter().copied(), &mut solution.allocations);
             solution.age = Some(1.0 / rate);
             solution.rounds = round;
             solution.relax(&mut step);

@@ -35,9 +35,7 @@ impl SharingModel for Random {
             for a in &mut solution.allocations {
                 (a.bytes, a.sticky_bytes, a.time) = (a.at.bytes, 0.0, a.at.time);
             }
-            if let Some(limit) = cache.memory() {
-                memory::stretch(limit, curves.iter().copied(), &mut solution.allocations);
-            }
+            memory::stretch(cache, curves.iter().copied(), &mut solution.allocations);
             solution.rounds = round;
             for a in &mut solution.allocations {
                 a.time /= a.at.time;

@@ -18,7 +18,7 @@ pub struct Allocation {
     /// Time per memory access, waiting for memory included.
     pub time: f64,
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(super) waiting: f64, // part of the time that memory serves others
+    pub(crate) waiting: f64, // part of the time that memory serves others
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) at: Lookup,
     #[cfg_attr(feature = "serde", serde(skip))]

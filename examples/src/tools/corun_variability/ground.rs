@@ -25,18 +25,25 @@ const WARM_UP: u64 = 32;
 /// are exchanged, so that what programs do between is not averaged.
 const WINDOWS: u64 = 500;
 
-/// The chip's memory, which delivers so many bytes per cycle, as a prediction sees it.
-pub(super) fn memory(
-    bytes_per_cycle: f64,
+/// A chip's shared cache of `bytes` in `ways`, and the memory behind it, which delivers so many bytes per cycle if that is
+/// limited, as a prediction sees them.
+pub(super) fn shared_cache(
+    (bytes, ways): (u64, u64),
+    bandwidth: Option<f64>,
     latencies: Latencies,
     prefetches: bool,
-) -> Result<MemoryLimit, cachesharing::Error> {
-    let mut limit = MemoryLimit::new(bytes_per_cycle)?;
+) -> Result<SharedCache, cachesharing::Error> {
+    let cache = SharedCache::new(bytes)?.with_ways(u32::try_from(ways).unwrap_or(u32::MAX))?;
+    let Some(bandwidth) = bandwidth else { return Ok(cache) };
+    let mut limit = MemoryLimit::new(bandwidth)?;
     let latency = latencies.memory - latencies.shared;
     if latency > 0.0 {
         limit = limit.with_latency(latency)?;
     }
-    if prefetches { limit.with_prefetch_backlog(PREFETCH_BACKLOG) } else { Ok(limit) }
+    if prefetches {
+        limit = limit.with_prefetch_backlog(PREFETCH_BACKLOG)?;
+    }
+    Ok(cache.with_memory(limit))
 }
 
 impl Ground {
@@ -60,14 +67,12 @@ impl Ground {
 
     /// The shared cache and the memory behind it as a prediction sees them.
     pub fn cache(&self) -> Result<SharedCache, Failure> {
-        let geometry = self.settings.shared.geometry;
-        let ways = u32::try_from(geometry.ways()).unwrap_or(u32::MAX);
-        let cache = SharedCache::new(geometry.bytes()).and_then(|cache| cache.with_ways(ways));
-        let cache = cache.map_err(Failure::usage)?;
-        let Some(lines) = self.settings.lines_per_cycle else { return Ok(cache) };
-        let bytes = lines * f64::from(self.settings.line_size().bytes());
-        let limit = memory(bytes, self.settings.latencies, self.settings.prefetcher.is_some());
-        Ok(cache.with_memory(limit.map_err(Failure::usage)?))
+        let settings = &self.settings;
+        let geometry = settings.shared.geometry;
+        let bandwidth = settings.lines_per_cycle.map(|lines| lines * f64::from(settings.line_size().bytes()));
+        let prefetches = settings.prefetcher.is_some();
+        shared_cache((geometry.bytes(), geometry.ways()), bandwidth, settings.latencies, prefetches)
+            .map_err(Failure::usage)
     }
 
     /// Sizes of the shared cache that are measured, rising to all of it: whole ways.

@@ -8,7 +8,7 @@ use reuse_sampler::file::PhaseProfile;
 use serde::{Deserialize, Serialize};
 
 use super::args::Model;
-use super::ground::Ground;
+use super::ground::{Ground, shared_cache};
 use crate::cli::{ByName, ChipArgs, Failure, Replacement};
 use crate::machines::chip::{CacheSettings, CoreTiming, Latencies};
 
@@ -105,13 +105,10 @@ impl Machine {
 impl Chip {
     /// Its shared cache and memory.
     pub fn cache(&self) -> Result<SharedCache, Failure> {
-        let ways = u32::try_from(self.shared.ways).unwrap_or(u32::MAX);
-        let cache = SharedCache::new(self.shared.bytes).and_then(|cache| cache.with_ways(ways));
-        let cache = cache?;
-        let Some(bytes) = self.bandwidth else { return Ok(cache) };
         let [l1, l2, shared, memory] = self.latencies;
         let latencies = Latencies { l1, l2, shared, memory };
-        Ok(cache.with_memory(super::ground::memory(bytes, latencies, self.prefetch.is_some())?))
+        let Level { bytes, ways } = self.shared;
+        Ok(shared_cache((bytes, ways), self.bandwidth, latencies, self.prefetch.is_some())?)
     }
 
     /// The model of how its shared cache is divided.
