@@ -7,7 +7,7 @@ use std::rc::Rc;
 use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, SamplerError};
+use reuse_sampler::{Children, SamplerError, ThreadId};
 
 use super::trace_program;
 use crate::cli::Failure;
@@ -64,6 +64,11 @@ impl Traced {
     pub fn processes(&self) -> Vec<ProcessRow> {
         let all = self.0.borrow().processes().into_iter();
         all.filter(|one| one.instructions > 0 || one.unobserved.is_some()).map(ProcessRow::from).collect()
+    }
+
+    /// The number of the process that a thread belongs to, once an event of it was returned.
+    pub fn process_of(&self, thread: ThreadId) -> usize {
+        self.0.borrow().process_of(thread).unwrap_or(0)
     }
 
     /// Whether it was killed, or ran on unobserved. Known once all events were returned.

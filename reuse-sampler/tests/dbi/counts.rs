@@ -12,7 +12,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use reuse_sampler::dbi::{DbiOptions, DbiTrace};
 use reuse_sampler::replay::{Event, EventSource};
-use reuse_sampler::{AccessKind, Arrivals, Children, ReusePlan, SampleGap, TargetExit};
+use reuse_sampler::{AccessKind, Arrivals, Children, ReusePlan, SampleGap, TargetExit, ThreadId};
 
 use crate::run::{Run, compile, folder, lines, run};
 
@@ -379,8 +379,13 @@ fn traces_follow_children() {
         options.children = children;
         let mut trace = DbiTrace::spawn("sh", ["-c", "seq 5000 >/dev/null; exit 0"], &options).unwrap();
         let (mut executed, mut accesses) = (0, BTreeMap::<u64, u64>::new());
+        let mut thread = ThreadId(0);
         while let Some(event) = trace.next_event().unwrap() {
+            if let Event::Access(access) = event {
+                assert_eq!(trace.process_of(thread), Some((access.address >> 48) as usize));
+            }
             match event {
+                Event::Thread(other) => thread = other,
                 Event::Block { instructions, .. } => executed += u64::from(instructions),
                 Event::Access(access) => *accesses.entry(access.address >> 48).or_default() += 1,
                 _ => {}

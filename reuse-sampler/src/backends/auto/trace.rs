@@ -12,7 +12,7 @@ use crate::dbi::{DbiOptions, DbiTrace};
 #[cfg(feature = "qemu")]
 use crate::qemu::{QemuOptions, QemuTrace};
 use crate::replay::{Event, EventSource};
-use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit};
+use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit, ThreadId};
 
 /// A program as a stream of [events](Event), under whichever backend was found.
 #[derive(Debug)]
@@ -119,6 +119,11 @@ impl AutoTrace {
     /// The program, and whether it ran on unobserved before its end. Complete after the end.
     pub fn processes(&self) -> Vec<ProcessRecord> {
         ask!(&self.source, trace => trace.processes())
+    }
+
+    /// The place among [`processes`](Self::processes) of the one that a thread belongs to, once an event of it was handed out.
+    pub fn process_of(&self, thread: ThreadId) -> Option<usize> {
+        ask!(&self.source, trace => trace.process_of(thread))
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::DbiOptions;
 use crate::replay::Event;
-use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{CodeLocation, ProcessRecord, SamplerError, TargetExit, ThreadId, Window, WindowPlan};
 
 /// A program under observation, of which there is none.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ impl Run {
     }
 
     pub fn operands(&self) -> u64 {
+        match *self {}
+    }
+
+    pub fn process_of(&self, _: ThreadId) -> Option<usize> {
         match *self {}
     }
 

@@ -1,5 +1,7 @@
 //! Every block and every access of a program, one after the other.
 
+#[cfg(dbi_backend)]
+use std::collections::HashMap;
 use std::ffi::OsStr;
 
 #[cfg(dbi_backend)]
@@ -96,6 +98,13 @@ impl DbiTrace {
         self.run.processes()
     }
 
+    /// The place among [`processes`](Self::processes) of the one that a thread belongs to, once an event of it was handed out.
+    /// Where that changes (a child executes a program), [`Event::Thread`] is repeated.
+    #[must_use]
+    pub fn process_of(&self, thread: ThreadId) -> Option<usize> {
+        self.run.process_of(thread)
+    }
+
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -131,6 +140,7 @@ const SPACE: u32 = 48;
 pub(super) struct Events {
     waiting: Vec<Event>,
     thread: ThreadId,
+    processes: HashMap<ThreadId, usize>,
     mark: u64,  // of addresses of code
     space: u64, // of addresses of data
     stretch: u64,
@@ -147,13 +157,14 @@ pub(super) struct Events {
 #[cfg(dbi_backend)]
 impl Events {
     /// None yet, of threads that take turns after so many.
-    pub(super) const fn new(stretch: u32) -> Self {
+    pub(super) fn new(stretch: u32) -> Self {
         Self {
             waiting: Vec::new(),
             thread: ThreadId(0),
+            processes: HashMap::from([(ThreadId(0), 0)]),
             mark: 0,
             space: 0,
-            stretch: stretch as u64 * 8,
+            stretch: u64::from(stretch) * 8,
             further: 0,
             unsure: 0,
             accesses: 0,
@@ -170,10 +181,17 @@ impl Events {
     pub(super) fn go_on(&mut self, thread: ThreadId, process: usize, image: usize) {
         self.mark = Images::mark_of(image);
         self.space = (process as u64) << SPACE;
-        if thread != self.thread {
+        // A child that executes a program becomes a process of its own then.
+        if thread != self.thread || self.processes.get(&thread) != Some(&process) {
             self.thread = thread;
+            self.processes.insert(thread, process);
             self.waiting.push(Event::Thread(thread));
         }
+    }
+
+    /// The number of the process that a thread belongs to, if events of it were handed out.
+    pub(super) fn process_of(&self, thread: ThreadId) -> Option<usize> {
+        self.processes.get(&thread).copied()
     }
 
     /// The thread has ended.

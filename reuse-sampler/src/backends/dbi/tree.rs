@@ -23,7 +23,9 @@ use crate::backends::blind::blind;
 use crate::backends::processes::{Account, Images};
 use crate::engine::tracker::Mode;
 use crate::replay::{Event, mode_of};
-use crate::{Children, CodeLocation, Error, ProcessRecord, SamplerError, TargetExit, Window, WindowPlan};
+use crate::{
+    Children, CodeLocation, Error, ProcessRecord, SamplerError, TargetExit, ThreadId, Window, WindowPlan,
+};
 
 /// How long the processes may take to end after they were asked to.
 const GRACE: Duration = Duration::from_millis(500);
@@ -399,6 +401,11 @@ impl Run {
     /// Operands of the accesses that were made events.
     pub(super) fn operands(&self) -> u64 {
         self.common.trace.as_ref().map_or(0, |events| events.accesses - events.further)
+    }
+
+    /// The process of a thread whose accesses were made events.
+    pub(super) fn process_of(&self, thread: ThreadId) -> Option<usize> {
+        self.common.trace.as_ref()?.process_of(thread)
     }
 
     pub(super) const fn process_id(&self) -> u32 {

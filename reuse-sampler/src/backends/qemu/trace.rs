@@ -8,7 +8,7 @@ use super::elsewhere::Stretches;
 use super::stretches::Stretches;
 use super::{CodeLocation, QemuOptions, Run, TargetExit};
 use crate::replay::{Event, EventSource};
-use crate::{ProcessRecord, SamplerError};
+use crate::{ProcessRecord, SamplerError, ThreadId};
 
 /// A program that runs under the emulator, as a stream of [events](Event): for exact simulation, or to
 /// record it once and replay it often.
@@ -115,6 +115,13 @@ impl QemuTrace {
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessRecord> {
         self.run.processes()
+    }
+
+    /// The place among [`processes`](Self::processes) of the one that a thread belongs to: the first, as no other is observed.
+    #[must_use]
+    #[allow(clippy::unused_self)] // as of the traces that see others
+    pub const fn process_of(&self, _: ThreadId) -> Option<usize> {
+        Some(0)
     }
 
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
