@@ -192,6 +192,74 @@ fn programs_are_recorded_as_they_run() {
     assert!((mean(&sampled) / mean(&exact) - 1.0).abs() < 0.1, "{} {}", mean(&sampled), mean(&exact));
 }
 
+/// Cycles per instruction in the smallest and the largest cache, as a recorded file has them.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn cpi(path: &str) -> [f64; 2] {
+    let file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let curves = &file["sections"]["cache-curve"];
+    let list = |of: &Value| of.as_array().unwrap().clone();
+    let work = |window: &Value| window["work"].as_f64().unwrap();
+    let windows = list(&curves["windows"]);
+    let whole: f64 = windows.iter().map(work).sum();
+    let mut sums = [0.0; 2];
+    for window in &windows {
+        let mut points = list(&window["points"]);
+        if points.is_empty() {
+            let phases = list(&curves["phases"]);
+            let phase = phases.iter().find(|phase| phase["phase"] == window["phase"]).unwrap();
+            points = list(&phase["points"]);
+        }
+        for (sum, point) in sums.iter_mut().zip([&points[0], points.last().unwrap()]) {
+            *sum += work(window) / whole * point["cpi"].as_f64().unwrap();
+        }
+    }
+    sums
+}
+
+/// All processes of a command are recorded, each in windows of its own: two at a time behave as one alone does.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn processes_are_recorded_in_turn() {
+    let folder = Folder::new();
+    let words: String = (0..3000_u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761))).collect();
+    let words = folder.file("words", words);
+    let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+    let record = |name: &str, how: &[&str], program: &[&str]| {
+        let path = path(name);
+        let flags = ["record", "-o", &path, "--instructions", "200000", "--json", "--backend", "dbi"];
+        done(&[&flags[..], how, &CHIP, &["--"], program].concat()).object()
+    };
+    let commands = |said: &Value| -> Vec<String> {
+        let processes = said["processes"].as_array().unwrap().iter();
+        processes.map(|process| process["command"].as_str().unwrap().to_owned()).collect()
+    };
+    let (alone, both) = (format!("sort {words}"), format!("sort {words} & sort {words}; wait"));
+    let one = record("one", &[], &["sort", &words]);
+    assert_eq!(commands(&one), [&*alone]);
+    let two = record("two", &[], &["sh", "-c", &both]);
+    let found = commands(&two);
+    assert_eq!((found.len(), found.iter().filter(|&command| *command == alone).count()), (3, 2), "{found:?}");
+    let work = |said: &Value| said["work"].as_f64().unwrap();
+    assert!((2.0..2.1).contains(&(work(&two) / work(&one))), "{} {}", work(&two), work(&one));
+    for (two, one) in cpi(&path("two")).into_iter().zip(cpi(&path("one"))) {
+        assert!((two / one - 1.0).abs() < 0.1, "{two} for {one} cycles per instruction");
+    }
+    // Samples are of all of them, too, and so is a profile that another command has written.
+    let sampled = record("sampled", &["--sampled"], &["sh", "-c", &both]);
+    assert_eq!(commands(&sampled).len(), 3);
+    assert!((work(&sampled) / work(&two) - 1.0).abs() < 0.02, "{} {}", work(&sampled), work(&two));
+    let threads = sampled["remarks"].as_array().unwrap().iter().filter(|remark| {
+        remark.as_str().unwrap().contains("has 3 threads: they are taken to run in turn on one core")
+    });
+    assert_eq!(threads.count(), 1, "{sampled}");
+    for how in [&["--children", "ignore"][..], &["--children", "ignore", "--sampled"]] {
+        let first = record("first", how, &["sh", "-c", &both]);
+        assert_eq!(commands(&first).len(), 1);
+        assert!(work(&first) < 0.1 * work(&one), "{first}");
+        assert!(first["remarks"].to_string().contains("2 child process(es) ran unobserved"), "{first}");
+    }
+}
+
 #[test]
 fn mistakes_are_one_line() {
     let folder = Folder::new();

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{Folder, run_pipeline};
-use examples::tools::{compare_profiles, convert_trace, phase_guided_cache, statcc_accuracy};
+use examples::tools::{
+    compare_profiles, convert_trace, corun_variability, phase_guided_cache, statcc_accuracy,
+};
 use serde_json::Value;
 
 const PAGE: &str = include_str!("../../docs/json.md");
@@ -96,6 +98,12 @@ fn the_page_of_keys_lists_those_of_other_forms() {
     let converted =
         run_pipeline(&["--json", "-o", &path("a.csv"), "--to", "csv", &trace], convert_trace::run).object();
     holds("convert_trace -o", &converted, "convert_trace -o");
+    let recorded = path("recorded.json");
+    let words = ["record", "--json", "-o", &recorded, "--llc-size", "64KiB", "--trace", &trace];
+    for more in [&[][..], &["--core", "ooo", "--l1-size", "4KiB", "--l2", "8KiB"]] {
+        let said = run_pipeline(&[&words[..], more].concat(), corun_variability::run).object();
+        holds("corun_variability record", &said, "corun_variability record");
+    }
     let written = path("report");
     let words = ["--workload", "few", "--out", &written];
     assert_eq!(run_pipeline(&words, phase_guided_cache::run).status, 0);

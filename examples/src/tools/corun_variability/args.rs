@@ -13,7 +13,7 @@ use super::solo::Curves;
 use super::ways::PolicyName;
 use crate::cli::values::{number, sample_rate};
 use crate::cli::{ChipArgs, CommandLine, Common, Failure, Replacement, TraceArgs, parse_bytes};
-use crate::target::Backend;
+use crate::target::{Backend, ChildProcesses};
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.
@@ -268,6 +268,9 @@ pub(super) struct RecordArgs {
     /// What observes PROGRAM
     #[arg(long, value_enum, default_value = "auto", requires = "program")]
     pub backend: Backend,
+    /// What to do with processes that PROGRAM starts. With --backend qemu, only --sampled sees them
+    #[arg(long, value_enum, default_value = "follow", requires = "program")]
+    pub children: ChildProcesses,
     #[command(flatten)]
     pub measured: MeasureArgs,
     #[command(flatten)]

@@ -1,14 +1,14 @@
 //! Programs from files: recorded ones, cache-curve files as `cache_pirate` writes them, and phase profiles of
 //! `phase_guided_cache`, whose reuse `StatStack` turns into curves for the simulated chip.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cachesharing::file::{ProgramFile, WindowRecord};
 use cachesharing::{Program, SharedCache, Window};
 use reuse_sampler::LineSize;
-use reuse_sampler::file::{FileError, PhaseProfile, ProfiledWindow, Scope};
+use reuse_sampler::file::{FileError, PhaseProfile, Scope};
 use statstack::PooledCorrection;
 
 use super::args::{Model, PredictArgs};
@@ -206,20 +206,10 @@ pub(super) fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Those of the thread with most windows.
-fn longest_thread(windows: Vec<ProfiledWindow>) -> Vec<ProfiledWindow> {
-    let mut threads: HashMap<u32, usize> = HashMap::new();
-    for window in &windows {
-        *threads.entry(window.thread).or_default() += 1;
-    }
-    let longest = threads.iter().max_by_key(|&(&id, &n)| (n, std::cmp::Reverse(id))).map(|(&id, _)| id);
-    windows.into_iter().filter(|window| Some(window.thread) == longest).collect()
-}
-
 /// Accesses per instruction: an instruction makes some at most, and with fewer a cache does not matter.
 const MIXES: RangeInclusive<f64> = 1e-9..=1e3;
 
-/// A program with a modelled curve for each phase. Of several threads, the one with most windows.
+/// A program with a modelled curve for each phase. Threads, of whatever process, take turns.
 pub(super) fn modelled_program(
     profile: &PhaseProfile,
     ground: &Ground,
@@ -240,11 +230,11 @@ pub(super) fn modelled_program(
             "the profile of {name} is of all its threads in one cache: they are taken to run in turn on one core"
         ));
     }
-    let mut threads: Vec<u32> = profile.windows.iter().map(|window| window.thread).collect();
-    threads.sort_unstable();
-    threads.dedup();
-    if threads.len() > 1 {
-        notes.push(format!("{name} has {} threads: only the longest is taken", threads.len()));
+    let threads = profile.windows.iter().map(|window| window.thread).collect::<HashSet<_>>().len();
+    if threads > 1 {
+        notes.push(format!(
+            "{name} has {threads} threads: they are taken to run in turn on one core, a window each, and to share no data"
+        ));
     }
     let renamed = (profile.phases.iter().enumerate()).filter(|(place, phase)| phase.phase != letters(*place));
     let renamed: Vec<String> =
@@ -282,7 +272,7 @@ pub(super) fn modelled_program(
     }
     let mut left_out = 0;
     let mut windows = Vec::new();
-    for window in longest_thread(profile.windows.clone()) {
+    for window in &profile.windows {
         let work = if counted { window.instructions } else { window.accesses.unwrap_or(0) };
         match numbers.get(window.phase.as_str()) {
             Some(&number) if work > 0 && curves.iter().any(|(n, _)| *n == number) => {

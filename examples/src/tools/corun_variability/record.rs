@@ -11,7 +11,7 @@ use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use phase_detect::metrics::distinct_code;
 use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
-use reuse_sampler::{Children, LineSize, ReusePlan, ReuseProfile, SampleGap};
+use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, SampleGap};
 use serde_json::json;
 
 use super::args::RecordArgs;
@@ -26,7 +26,7 @@ use crate::machines::host::processor;
 use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
-use crate::report::{count, guided_profile, letters, plural, rank, sum_windows};
+use crate::report::{ProcessRow, count, guided_profile, letters, plural, process_table, rank, sum_windows};
 use crate::target::{SAMPLED_GAP, Target, command_name};
 use crate::tools::phase_guided_cache;
 
@@ -88,7 +88,7 @@ pub(super) fn record(
     for path in &args.merged {
         runs.push((path.display().to_string(), stored(path, &ground, &machine)?));
     }
-    let mut status = 0;
+    let (mut status, mut processes) = (0, Vec::new());
     let line_size = args.chip.line_size();
     if !args.traces.is_empty() {
         for recorded in args.traces.load(1, line_size)? {
@@ -101,12 +101,12 @@ pub(super) fn record(
     } else if let Some(path) = &args.measured_curves {
         runs.push((path.display().to_string(), measured(path)?));
     } else if !args.program.is_empty() {
-        let (run, ended) = if args.sampled {
+        let run;
+        (run, status, processes) = if args.sampled {
             sampled(args, &ground, &machine, watch)?
         } else {
             observed(args, &ground, &machine, watch)?
         };
-        status = ended;
         runs.push((command_name(&args.program), run));
     }
     watch.clear();
@@ -119,7 +119,7 @@ pub(super) fn record(
     let (name, windows, phases) =
         (run.program.name(), run.program.window_count(), run.program.phases().len());
     let said = if args.json {
-        let object = json!({
+        let mut object = json!({
             "program": name,
             "windows": windows,
             "phases": phases,
@@ -128,6 +128,9 @@ pub(super) fn record(
             "remarks": run.remarks,
             "incomplete": run.incomplete,
         });
+        if !processes.is_empty() {
+            object["processes"] = json!(processes);
+        }
         writeln!(out, "{object}")
     } else {
         let work = count(run.program.work() as u64);
@@ -135,7 +138,8 @@ pub(super) fn record(
         let lines = run.remarks.iter().fold(String::new(), |lines, remark| lines + "note: " + remark + "\n");
         let path = args.output.display();
         let (windows, phases) = (plural(windows, "window", "windows"), plural(phases, "phase", "phases"));
-        write!(messages, "{name}: {windows} in {phases}, {work} {unit}s, in {path}\n{lines}")
+        let processes = process_table(&processes);
+        write!(messages, "{name}: {windows} in {phases}, {work} {unit}s, in {path}\n{lines}{processes}")
     };
     crate::cli::unless_closed(said)?;
     Ok(status)
@@ -198,24 +202,23 @@ fn played(
     Ok(Run { program, reuse, code, processor, machine, remarks, incomplete: false })
 }
 
-/// A program, every access of it.
+/// A program, every access of it: with its status and its processes.
 fn observed(
     args: &RecordArgs,
     ground: &Ground,
     machine: &Machine,
     watch: &Watch<'_>,
-) -> Result<(Run, u8), Failure> {
+) -> Result<(Run, u8, Vec<ProcessRow>), Failure> {
     args.backend.traces("record without --sampled")?;
     let threads = args.threads.unwrap_or_else(crate::parallel::available);
-    let seen = observe::every_access(
-        ground,
-        &args.program,
-        args.instructions,
-        args.backend,
-        args.json,
-        threads,
-        watch,
-    )?;
+    let command = observe::Command {
+        words: &args.program,
+        backend: args.backend,
+        children: args.children.into(),
+        output_to_stderr: args.json,
+        instructions: args.instructions,
+    };
+    let seen = observe::every_access(ground, &command, threads, watch)?;
     let interrupted = watch.is_interrupted();
     let incomplete = interrupted || seen.program.ended_early();
     let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, interrupted);
@@ -228,7 +231,8 @@ fn observed(
     let mut remarks = seen.notes;
     remarks.extend(remark);
     remarks.push(
-        "measured from empty caches: first touches count as misses; threads, if any, as taking turns on one core"
+        "measured from empty caches: first touches count as misses; threads and processes, if any, as taking turns on \
+         one core"
             .to_owned(),
     );
     let program = solo::phased(ground, &name, seen.windows)?;
@@ -244,7 +248,7 @@ fn observed(
     let code = named(&hottest, |block| seen.program.locate(block));
     let reuse = by_phase(&program, seen.profiles)?;
     let (machine, processor) = (machine.clone(), Some(processor()));
-    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status))
+    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status, seen.processes))
 }
 
 /// A program observed sparsely, its curves modelled.
@@ -253,7 +257,7 @@ fn sampled(
     ground: &Ground,
     machine: &Machine,
     watch: &Watch<'_>,
-) -> Result<(Run, u8), Failure> {
+) -> Result<(Run, u8, Vec<ProcessRow>), Failure> {
     if let Some(flag) = args.chip.beyond_in_order() {
         return Err(Failure::Usage(format!(
             "--sampled with {flag}: samples say nothing of it; leave --sampled out, or the flag"
@@ -266,7 +270,7 @@ fn sampled(
     options.seed = args.seed;
     options.output_to_stderr = args.json;
     options.backend = args.backend.into();
-    options.children = Children::Ignore;
+    options.children = args.children.into();
     let target = Target::program(&args.program, &options).and_then(Target::in_accesses);
     let mut target = target?;
     let rate = args.sample_rate.unwrap_or(if counters { SAMPLED_GAP.recip() } else { SAMPLE_RATE });
@@ -292,7 +296,7 @@ fn sampled(
     let reuse = places().map(|(place, phase)| (place, phase.profile.clone())).collect();
     let code = places().map(|(place, phase)| (place, Code::of(phase))).collect();
     let (machine, processor, incomplete) = (machine.clone(), target.machine(), run.incomplete);
-    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status))
+    Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status, target.processes()))
 }
 
 /// Curves of `cache_pirate`.

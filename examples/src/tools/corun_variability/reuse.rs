@@ -64,23 +64,32 @@ pub(super) fn with_estimated_times(
 /// The reuse of a stream of lines, window by window, from how long ago each access's line was touched.
 #[derive(Default)]
 pub(super) struct Reuse {
-    last: HashMap<u64, u64, BuildHasherDefault<AddressHasher>>, // line to the number of the access that touched it last
-    next: u64,                                                  // number of the next access
+    last: HashMap<usize, LastTouches>, // by process
+    next: u64,                         // number of the next access
 }
+
+/// Of each line, the number of the access that touched it last.
+type LastTouches = HashMap<u64, u64, BuildHasherDefault<AddressHasher>>;
 
 impl Reuse {
     /// Of a program that has run once before.
     pub fn after(played: &Recorded) -> Self {
         let last = played.recording.iter().zip(0..).map(|((line, _), number)| (line, number)).collect();
-        Self { last, next: played.recording.references() }
+        Self { last: HashMap::from([(0, last)]), next: played.recording.references() }
     }
 
-    /// The profile of a window.
-    pub fn window(&mut self, line_size: LineSize, lines: impl Iterator<Item = u64>) -> ReuseProfile {
+    /// The profile of a window of a process.
+    pub fn window(
+        &mut self,
+        process: usize,
+        line_size: LineSize,
+        lines: impl Iterator<Item = u64>,
+    ) -> ReuseProfile {
         let mut profile = ReuseProfile::new(line_size);
         let began = self.next;
+        let last = self.last.entry(process).or_default();
         for line in lines {
-            let outcome = match self.last.insert(line, self.next) {
+            let outcome = match last.insert(line, self.next) {
                 Some(before) => Outcome::Reused(ReuseDistance(self.next - before - 1)),
                 None => Outcome::Dangling,
             };
@@ -89,6 +98,11 @@ impl Reuse {
         }
         profile.add_accesses(self.next - began);
         profile
+    }
+
+    /// A process has ended: nothing of it is touched again.
+    pub fn forget(&mut self, process: usize) {
+        self.last.remove(&process);
     }
 }
 
@@ -99,7 +113,24 @@ pub(super) fn profiles(ground: &Ground, played: &Recorded) -> Vec<ReuseProfile> 
     let window = |accesses| {
         let lines = recording.lines(begin, begin + accesses);
         begin += accesses;
-        reuse.window(recording.line_size(), lines)
+        reuse.window(0, recording.line_size(), lines)
     };
     ground.windows(played).map(window).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_ended_is_not_touched_again() {
+        let (mut reuse, line_size) = (Reuse::default(), LineSize::default());
+        let reused = |profile: &ReuseProfile| profile.accesses() - profile.dangling_weight();
+        assert_eq!(reused(&reuse.window(1, line_size, [7, 8, 7].into_iter())), 1);
+        assert_eq!(reused(&reuse.window(2, line_size, [7, 8].into_iter())), 0);
+        assert_eq!(reused(&reuse.window(1, line_size, [7, 8].into_iter())), 2);
+        reuse.forget(1);
+        assert_eq!(reused(&reuse.window(1, line_size, [7].into_iter())), 0);
+        assert_eq!(reused(&reuse.window(2, line_size, [8].into_iter())), 1);
+    }
 }
