@@ -200,6 +200,26 @@ fn the_report_adds_up() {
     }
 }
 
+/// Where cycles are modelled, those of all processes of a command are.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn every_process_takes_its_time() {
+    let run = |children: &str| {
+        let flags = ["--modelled", "--json", "--frequencies", "2.67", "--window", "500000"];
+        let program = ["--children", children, "--", "sh", "-c", "seq 20000 | sort | tail -3 >&2; exit 3"];
+        let ended = run_with(&[&flags[..], &program].concat(), false);
+        assert_eq!(ended.status, 3, "{}", ended.messages);
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    };
+    let (all, first) = (run("follow"), run("ignore"));
+    let seconds = |report: &Value| report["program_costs"][0]["seconds"].as_f64().unwrap();
+    let processes = |report: &Value| report["processes"].as_array().unwrap().len();
+    assert_eq!((processes(&all), processes(&first)), (4, 1));
+    assert!(seconds(&all) > 20.0 * seconds(&first), "{all} {first}");
+    assert!(all["notes"].to_string().contains("4 threads, those of children included"), "{all}");
+    assert!(first["notes"].to_string().contains("3 child process(es) ran unobserved"), "{first}");
+}
+
 #[test]
 fn a_calibration_is_a_file_that_predicts_and_names_its_errors() {
     let folder = crate::support::Folder::new();

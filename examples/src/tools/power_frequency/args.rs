@@ -21,7 +21,7 @@ use super::suite;
 use crate::cli::values::{not_negative, positive};
 use crate::cli::{CommandLine, Common, Failure};
 use crate::machines::ooo::{CoreSettings, PackageSettings};
-use crate::target::PROGRAM_WINDOW;
+use crate::target::{ChildProcesses, PROGRAM_WINDOW};
 use crate::workloads::{NAMES, Workload};
 
 /// Predicts time, power and energy of each phase of a program at any clock frequency, from one run at one, and chooses
@@ -126,6 +126,9 @@ pub struct Args {
     /// [default: 100000000, 10000000, 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
+    /// What to do with processes that PROGRAM starts where cycles are modelled; counted are those of its first thread
+    #[arg(long, value_enum, default_value = "follow", requires = "program")]
+    pub(super) children: ChildProcesses,
     /// Judge the predictions on eight embedded workloads instead, and print the table of errors
     #[arg(long, conflicts_with_all = ["program", "modelled", "workload", "scale", "window", "profile_at"])]
     pub(super) accuracy: bool,

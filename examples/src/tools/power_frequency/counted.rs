@@ -149,6 +149,7 @@ pub fn study(
         truth: Some(truth),
         models: models.used,
         notes: Vec::new(),
+        processes: Vec::new(),
         incomplete: interrupted.load(Ordering::Relaxed),
         counted: Some(Counted {
             machine: machine_name(&setup.core),

@@ -39,7 +39,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phase_detect::{GuideConfig, PhaseId};
 use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
-use reuse_sampler::Children;
 use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::PhaseProfile;
 
@@ -224,7 +223,7 @@ fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
     options.seed = setup.seed;
     options.output_to_stderr = args.common.claims_stdout();
     options.backend = Backend::Exact.into();
-    options.children = Children::Ignore;
+    options.children = args.children.into();
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;
         return Target::workload(name, &workload, &options).map_err(Failure::usage);
@@ -255,7 +254,8 @@ fn model(
     }
     let views = Study::views(&predicted, &code, |address| target.locate(address))?;
     let (program, incomplete) = (target.name().to_owned(), run.incomplete);
-    Ok(modelled_study(program, &model, setup, window, predicted, views, notes, incomplete))
+    let study = modelled_study(program, &model, setup, window, predicted, views, notes, incomplete);
+    Ok(Study { processes: target.processes(), ..study })
 }
 
 /// What was observed, with phases named as in the report; those that it leaves out follow.
@@ -272,7 +272,9 @@ fn observed(run: &GuidedRun, study: &Study, target: &mut Target) -> PhaseProfile
 }
 
 fn in_turn(threads: usize) -> String {
-    format!("{threads} threads: times are those of one core that runs them in turn")
+    format!(
+        "{threads} threads, those of children included: times are those of one core that runs them in turn"
+    )
 }
 
 /// A study whose cycles nobody counted.
@@ -308,6 +310,7 @@ fn modelled_study(
             errors: Vec::new(),
         },
         notes,
+        processes: Vec::new(),
         incomplete,
         counted: None,
     }

@@ -156,6 +156,7 @@ pub(super) fn study(
         truth: None,
         models: models.unwrap_or_else(used),
         notes,
+        processes: Vec::new(),
         incomplete: stored.incomplete,
         counted: Some(counted),
     })

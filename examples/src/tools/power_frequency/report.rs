@@ -12,7 +12,7 @@ use super::study::{Advice, Study};
 use super::{figures, files, page};
 use crate::cli::Failure;
 use crate::output::OutputDir;
-use crate::report::{Cell, Table, percent, plural, quantity};
+use crate::report::{Cell, Table, percent, plural, process_table, quantity};
 
 /// Rows of the table on the terminal; the page has them all.
 const ROWS: usize = 12;
@@ -110,6 +110,9 @@ impl Report<'_> {
         write!(out, "{}", self.table(ROWS, false).text())?;
         for line in self.recommendation() {
             writeln!(out, "{line}")?;
+        }
+        if study.processes.len() > 1 {
+            write!(out, "\n{}", process_table(&study.processes))?;
         }
         Ok(())
     }
@@ -280,7 +283,7 @@ impl Report<'_> {
             .ok()
             .flatten()
             .map(|[time, power]| json!({"ghz": self.ghz(Level(0)), "time": time, "power": power}));
-        json!({
+        let mut object = json!({
             "program": study.program,
             "basis": study.basis(),
             "source": study.source,
@@ -315,7 +318,11 @@ impl Report<'_> {
             },
             "errors": errors,
             "pareto": advice.front.iter().map(|point| cost_object(point.cost)).collect::<Vec<_>>(),
-        })
+        });
+        if !study.processes.is_empty() {
+            object["processes"] = json!(study.processes);
+        }
+        object
     }
 }
 

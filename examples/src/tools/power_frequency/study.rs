@@ -12,7 +12,7 @@ use powersleuth::{Error, Hertz};
 
 use super::judge::{self, Errors, Regret};
 use super::recorded::Counted;
-use crate::report::{letters, percent};
+use crate::report::{ProcessRow, letters, percent};
 
 /// Points of a Pareto front that are reported: so far apart in time.
 const FRONT_TOLERANCE: f64 = 0.002;
@@ -44,6 +44,8 @@ pub struct Study {
     pub models: Used,
     /// What the reader should know.
     pub notes: Vec<String>,
+    /// The processes of the program, where they are distinguished.
+    pub processes: Vec<ProcessRow>,
     /// The run was stopped before its end.
     pub incomplete: bool,
     /// What was counted, if it was.

@@ -117,6 +117,7 @@ pub(super) fn count(
     let incomplete = stopped || matches!(ended, Outcome::Signalled(_));
     let run = study::Run { program: &command_name(&args.program), window, counters, incomplete };
     let mut study = study::study(&observed, &choice, &machine, &files, run, &mut source)?;
+    study.notes.extend(source.uncounted().map(str::to_owned));
     if let Err(error) = thermometer {
         study.notes.push(format!("power is that of the calibration's room: {error}"));
     }

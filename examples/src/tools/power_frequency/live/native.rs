@@ -3,12 +3,14 @@
 //! The program's first thread is stopped some fifty times an interval, and where it stands shows where it
 //! executes; when it has executed enough instructions the interval is over, and it waits while the counters are read
 //! and set. Stopping is done as debuggers do it (ptrace), which the program does not notice; it costs some ten
-//! microseconds a time. Other threads and processes that it starts run on their own and are not counted.
+//! microseconds a time. Other threads and processes that it starts run on their own and are not counted; how much
+//! processor time they took is known when the first thread ends.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use powersleuth::multiplex::CounterSource;
 use powersleuth::perf::{EventCode, PerfCounters, PerfError};
@@ -88,6 +90,31 @@ fn in_maps(maps: &str, address: u64) -> Option<String> {
     })
 }
 
+/// Processor time that a thread, or a process with all its threads and the children that it has waited for, has taken: from
+/// the text of its `stat`.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+fn processor_time(stat: &str, with_children: bool) -> Option<Duration> {
+    /// A second: `USER_HZ` of x86-64 and aarch64.
+    const TICKS: f64 = 100.0;
+    // The name, in brackets, may have any character.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11).map(|word| word.parse::<f64>().ok());
+    let ticks: Option<f64> = (0..if with_children { 4 } else { 2 }).map(|_| ticks.next()?).sum();
+    Some(Duration::from_secs_f64(ticks? / TICKS))
+}
+
+/// What to say of a program of which a part was not counted: nothing if that is hardly any.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+fn uncounted(first: Duration, all: Duration) -> Option<String> {
+    let others = all.saturating_sub(first);
+    (others > all / 50 && others >= Duration::from_millis(50)).then(|| {
+        format!(
+            "its other threads and its children took {others:.2?} of {all:.2?} of processor time, which are not counted: time, \
+             power and energy are those of its first thread; --modelled follows all"
+        )
+    })
+}
+
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use traced::Native;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -105,7 +132,7 @@ mod traced {
     use std::time::{Duration, Instant};
 
     use nix::errno::Errno;
-    use nix::sys::ptrace;
+    use nix::sys::ptrace::{self, Event as Stop};
     use nix::sys::signal::{Signal as Sent, kill};
     use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
     use nix::unistd::Pid;
@@ -113,7 +140,7 @@ mod traced {
     use powersleuth::perf::PerfCounters;
 
     use super::super::{IntervalSource, Seen};
-    use super::{Launch, NativeError, in_maps};
+    use super::{Launch, NativeError, in_maps, processor_time, uncounted};
     use crate::target::{Outcome, Signal};
 
     /// Places looked at in an interval.
@@ -131,6 +158,7 @@ mod traced {
         window: u64,
         period: Duration,
         outcome: Outcome,
+        uncounted: Option<String>,
         stopped: bool,
         signal: Option<Sent>, // that it is to get when it goes on
         maps: String,
@@ -158,7 +186,8 @@ mod traced {
             let child = shell.spawn().map_err(|source| NativeError::Start { program, source })?;
             let pid = Pid::from_raw(child.id() as i32);
             waitpid(pid, Some(WaitPidFlag::WUNTRACED)).map_err(trace("wait for"))?;
-            ptrace::seize(pid, ptrace::Options::PTRACE_O_EXITKILL).map_err(|errno| {
+            let options = ptrace::Options::PTRACE_O_EXITKILL | ptrace::Options::PTRACE_O_TRACEEXIT;
+            ptrace::seize(pid, options).map_err(|errno| {
                 // It waits for a signal that nobody else would send.
                 let _ = kill(pid, Sent::SIGKILL);
                 trace("trace")(errno)
@@ -170,6 +199,7 @@ mod traced {
                 window,
                 period: Duration::from_millis(1),
                 outcome: Outcome::Unknown,
+                uncounted: None,
                 stopped: false,
                 signal: None,
                 maps: String::new(),
@@ -180,6 +210,22 @@ mod traced {
         /// How it ended, once it has.
         pub const fn outcome(&self) -> &Outcome {
             &self.outcome
+        }
+
+        /// What ran besides its first thread, once it has ended or was interrupted.
+        pub fn uncounted(&self) -> Option<&str> {
+            self.uncounted.as_deref()
+        }
+
+        /// Notes what it has taken so far.
+        fn note_times(&mut self) {
+            let read = |path: String, with_children| {
+                fs::read_to_string(path).ok().and_then(|stat| processor_time(&stat, with_children))
+            };
+            let pid = self.pid;
+            let first = read(format!("/proc/{pid}/task/{pid}/stat"), false);
+            let all = read(format!("/proc/{pid}/stat"), true);
+            self.uncounted = first.zip(all).and_then(|(first, all)| uncounted(first, all));
         }
 
         /// Stops it; `false` if it has ended. A signal for it stops it just as well, and takes the place of the stop
@@ -198,6 +244,10 @@ mod traced {
             }
             loop {
                 match status {
+                    Ok(WaitStatus::PtraceEvent(_, _, event)) if event == Stop::PTRACE_EVENT_EXIT as i32 => {
+                        self.note_times();
+                        self.go_on()?;
+                    }
                     Ok(WaitStatus::PtraceEvent(..)) => {
                         self.stopped = true;
                         return Ok(true);
@@ -271,7 +321,11 @@ mod traced {
                     self.go_on()?;
                 }
                 sleep(self.period);
-                if self.interrupted.load(Ordering::Relaxed) || !self.stop_soon()? {
+                if self.interrupted.load(Ordering::Relaxed) {
+                    self.note_times();
+                    return Ok(None);
+                }
+                if !self.stop_soon()? {
                     return Ok(None);
                 }
                 let executed = self.counters.instructions_so_far()?.scaled().unwrap_or(0.0) as u64;
@@ -302,8 +356,53 @@ mod traced {
             if self.outcome == Outcome::Unknown {
                 // Nothing is left to observe it; waiting keeps no dead process behind.
                 let _ = kill(self.pid, Sent::SIGKILL);
-                let _ = waitpid(self.pid, Some(WaitPidFlag::__WALL));
+                while let Ok(status) = waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
+                    if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                        break;
+                    }
+                    let _ = ptrace::cont(self.pid, None); // stops once more at its end
+                }
             }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn start(script: &str) -> Native {
+            let command = ["sh", "-c", script].map(Into::into);
+            let (interrupted, codes) = (Arc::default(), Vec::new());
+            Native::start(Launch { command: &command, window: 1, codes, output_to_stderr: true, interrupted })
+                .unwrap()
+        }
+
+        /// What is said of a script that runs to its end.
+        fn ran(script: &str) -> Option<String> {
+            let mut native = start(script);
+            while native.stop_soon().unwrap() {
+                native.go_on().unwrap();
+                sleep(Duration::from_millis(1));
+            }
+            assert_eq!(native.outcome(), &Outcome::Exited(3));
+            native.uncounted().map(str::to_owned)
+        }
+
+        #[test]
+        fn what_is_not_counted_is_said() {
+            let work = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; exit 3";
+            assert_eq!(ran(work), None);
+            let said = ran(&format!("sh -c '{work}'; exit 3")).unwrap();
+            assert!(said.contains("not counted"), "{said}");
+        }
+
+        #[test]
+        fn a_program_that_is_let_go_of_is_gone() {
+            let mut native = start("sleep 60; exit 3");
+            assert!(native.stop_soon().unwrap());
+            let pid = native.pid;
+            drop(native);
+            assert_eq!(kill(pid, None), Err(Errno::ESRCH));
         }
     }
 }
@@ -335,6 +434,11 @@ mod untraced {
         pub const fn outcome(&self) -> &Outcome {
             &self.outcome
         }
+
+        /// Nothing ran.
+        pub const fn uncounted(&self) -> Option<&str> {
+            None
+        }
     }
 
     impl CounterSource for Native {
@@ -358,7 +462,7 @@ mod untraced {
 
 #[cfg(test)]
 mod tests {
-    use super::in_maps;
+    use super::*;
 
     #[test]
     fn an_address_is_reported_as_file_and_offset() {
@@ -369,5 +473,19 @@ mod tests {
         assert_eq!(in_maps(maps, 0x7ffe_0004), None);
         assert_eq!(in_maps(maps, 0x45_2000), None);
         assert_eq!(in_maps("not a map", 0), None);
+    }
+
+    #[test]
+    fn processor_time_is_read_whatever_a_program_is_called() {
+        let stat = "7 (a) (b 1 2) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 25 75 20 0 1 0 4 5 6";
+        assert_eq!(processor_time(stat, false), Some(Duration::from_secs(2)));
+        assert_eq!(processor_time(stat, true), Some(Duration::from_secs(3)));
+        for cut in ["7 (a) S 1", &stat[..50], ""] {
+            assert_eq!(processor_time(cut, true), None, "{cut:?}");
+        }
+        let [most, all] = [1.99, 2.0].map(Duration::from_secs_f64);
+        assert_eq!(uncounted(most, all), None);
+        let said = uncounted(Duration::from_millis(500), all).unwrap();
+        assert!(said.contains("1.50s of 2.00s of processor time"), "{said}");
     }
 }

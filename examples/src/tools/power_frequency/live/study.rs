@@ -143,6 +143,7 @@ pub fn study(
         predicted,
         truth: None,
         notes,
+        processes: Vec::new(),
         incomplete: run.incomplete,
         counted: Some(Counted { machine: here, profile, time, power }),
     })
