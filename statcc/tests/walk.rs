@@ -102,6 +102,46 @@ fn what_was_counted_alone_does_not_outlast_the_hits_that_it_was_of() {
     assert!(missing > 125.0 && (beside / missing - 1.0).abs() < 0.01, "{beside} {missing}");
 }
 
+/// Before memory that passes a line after the other, in-order cores wait for each other also where it could deliver more.
+#[test]
+fn lines_wait_for_those_of_others() {
+    let often = loops(WINDOW * WINDOWS, 130.0); // a line in 131 cycles
+    let rarely = {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        profile.record(Outcome::Dangling, 1_000);
+        profile.record(Outcome::Reused(ReuseDistance(10)), WINDOW - 1_000);
+        let cpi = LinearLatency::new(1.0, 1.0, &[], 10.0, 130.0).unwrap();
+        let windows = (0..WINDOWS).map(|_| ProfiledWindow::new(&profile, cpi.clone()).unwrap()).collect();
+        WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), windows, Vec::new()).unwrap()
+    };
+    let free = SetAssociativeCache::new(64, 16).unwrap();
+    let (limited, queued) =
+        (free.with_memory(1.0 / 40.0).unwrap(), free.with_queued_memory(1.0 / 40.0, 120.0).unwrap());
+    let programs = [&rarely, &often];
+    let walked = |cache, programs: &[&WindowedProgram]| {
+        walk(programs, cache, Replacement::Lru, Until::FirstEnded, &[]).unwrap()
+    };
+    let cpis = |cache| walked(cache, &programs).iter().map(|walked| walked.cpi()).collect::<Vec<_>>();
+    // Together they ask for less than is delivered.
+    assert_eq!(cpis(limited), cpis(free));
+    let (alone, beside) = (cpis(free), cpis(queued));
+    // One line in three of the first finds one of the other on its way, and waits for half of it or more.
+    let waits = (beside[0] - alone[0]) / 0.05;
+    assert!((4.0..12.0).contains(&waits), "{waits}");
+    let of = walked(queued, &programs)[0];
+    assert!((of.waiting() - (1.0 - alone[0] / beside[0])).abs() < 0.01, "{of:?}");
+    let range = outlook(&programs, queued, Replacement::Lru, Until::FirstEnded, &[of, of]).unwrap()[0];
+    assert!(
+        range.lowest_cpi < beside[0] - 0.04 * waits && range.highest_cpi > beside[0] + 0.04 * waits,
+        "{range:?}"
+    );
+    let alone = |cache| walked(cache, &[&rarely])[0].cpi();
+    assert!((alone(queued) / alone(free) - 1.0).abs() < 1e-6);
+    for (lines, latency) in [(0.0, 120.0), (0.1, 0.0), (f64::NAN, 1.0)] {
+        assert!(matches!(free.with_queued_memory(lines, latency), Err(Error::Cycles { .. })));
+    }
+}
+
 /// Lines of different sizes share no cache.
 #[test]
 fn line_sizes_do_not_mix() {

@@ -1,10 +1,6 @@
 //! What a limited memory adds to the times per access that follow from the shares.
-//!
-//! Lines pass a channel one after the other. A line finds before it what others have asked for, and what its own program
-//! fetched ahead or asks for at the same time; but a program that waits for each line is never behind itself. How much
-//! each program has waiting follows from how fast it is, and that from how long its lines wait (mean value analysis:
-//! Reiser and Lavenberg, *Mean-Value Analysis of Closed Multichain Queuing Networks*, Journal of the ACM 1980; with the
-//! mean of what is found taken as that over time, as by Schweitzer).
+
+use reuse_sampler::{MemoryDemand, MemoryQueue};
 
 use super::Allocation;
 use crate::{CacheCurve, MemoryLimit, SharedCache, Waiting};
@@ -25,11 +21,10 @@ pub(super) fn stretch<'c>(
             }
         }
         Waiting::PerLine => {
-            let users = allocations.iter().zip(curves).map(|(a, curve)| User::of(a, curve, limit)).collect();
-            let channel = Channel { limit, users };
-            let backlog = channel.backlog();
-            for (a, user) in allocations.iter_mut().zip(&channel.users) {
-                a.wait_for_memory(channel.beside_others(user, backlog).time);
+            let demands: Vec<_> =
+                allocations.iter().zip(curves).map(|(a, curve)| demand(a, curve, limit)).collect();
+            for (a, time) in allocations.iter_mut().zip(queue(limit).times(&demands)) {
+                a.wait_for_memory(time);
             }
         }
     }
@@ -43,131 +38,21 @@ impl Allocation {
     }
 }
 
-/// The least part of a line's way to be taken as waited for: a curve that shows less shows noise.
-const LEAST_WAITED: f64 = 0.02;
-/// To within which part of itself, or of a line, the backlog is found.
-const EXACTLY: f64 = 1e-7;
-/// How close to always the channel can be taken to work for a program that it serves alone.
-const NEARLY_ALWAYS: f64 = 1.0 - 1e-6;
-/// Lines fetched ahead come in bursts, and what is demanded waits for them: alone as long as prefetches may, times this
-/// power of the channel's load. Chosen by co-runs of embedded programs, with a prefetcher before 1, and out of order before
-/// 8 bytes per cycle.
-const BURSTS: i32 = 4;
-/// A backlog varies: the first prefetches are dropped where the mean one is this part of the backlog that stops them, and
-/// all where it is that. Chosen likewise.
-const FIRST_DROPPED: f64 = 0.7;
-
-/// The way to memory, and who uses it.
-struct Channel {
-    limit: MemoryLimit,
-    users: Vec<User>,
-}
-
-/// What a program asks of the channel, and how it waits.
-struct User {
-    line: f64,     // time that a line takes to pass
-    time: f64,     // per access, alone
-    demanded: f64, // lines per access that it waits for
-    ahead: f64,    // lines per access that are fetched before they are needed
-    waited: f64,   // part of a line's way that the program stands still for, in (0, 1]
-    alone: f64,    // what a line demanded waits when the program is alone
-}
-
-/// What a backlog makes of a program.
-struct Beside {
-    time: f64, // per access
-    wait: f64, // of a line demanded
-    load: f64, // part of the time in which the channel works for it
-}
-
-impl User {
-    fn of(a: &Allocation, curve: &CacheCurve, limit: MemoryLimit) -> Self {
-        let size = f64::from(curve.line_size());
-        let lines = a.inflow() / size;
-        let misses = a.met.map_or_else(|| curve.miss_ratio(a.at.bytes), |met| met.misses);
-        // Without a backlog at which prefetches stop, they are waited for as soon as memory cannot deliver them.
-        let demanded = if limit.prefetch_backlog().is_some() { misses.min(lines) } else { lines };
-        let mut waited = 1.0;
-        if let Some(latency) = limit.latency() {
-            // A program cannot wait for longer than it takes, nor for more than its misses cost.
-            let shown = curve.time_per_miss().map_or(1.0, |time| time / latency);
-            let most = if misses > 0.0 { a.time / (latency * misses) } else { 1.0 };
-            waited = shown.min(most).clamp(LEAST_WAITED, 1.0);
-        }
-        let line = size / limit.bytes_per_time();
-        let mut user = Self { line, time: a.time, demanded, ahead: lines - demanded, waited, alone: 0.0 };
-        if lines > 0.0 {
-            let load = (lines * line / a.time).min(NEARLY_ALWAYS);
-            let own = user.behind_itself(0.0) * load;
-            user.alone = own * user.residual() / (1.0 - own);
-            if let Some(most) = limit.prefetch_backlog() {
-                let bursts = most * load.powi(BURSTS) * user.ahead / lines;
-                user.alone = user.alone.max(bursts).min(FIRST_DROPPED * most);
-            }
-        }
-        user
-    }
-
-    /// Part of its lines that may be before another one of its own, where `late` of those fetched ahead are dropped.
-    fn behind_itself(&self, late: f64) -> f64 {
-        (self.ahead - late + (1.0 - self.waited) * (self.demanded + late)) / (self.demanded + self.ahead)
-    }
-
-    /// Time that is left, on average, of the lines under way together when another one comes.
-    fn residual(&self) -> f64 {
-        0.5 * self.line / self.waited
+/// What a program asks of memory.
+fn demand(a: &Allocation, curve: &CacheCurve, limit: MemoryLimit) -> MemoryDemand {
+    let size = f64::from(curve.line_size());
+    MemoryDemand {
+        time: a.time,
+        misses: a.met.map_or_else(|| curve.miss_ratio(a.at.bytes), |met| met.misses),
+        lines: a.inflow() / size,
+        line_time: size / limit.bytes_per_time(),
+        time_per_miss: curve.time_per_miss(),
     }
 }
 
-impl Channel {
-    /// Part of the lines fetched ahead that are dropped at a backlog.
-    fn dropped(&self, backlog: f64) -> f64 {
-        let Some(most) = self.limit.prefetch_backlog() else { return 0.0 };
-        ((backlog / most - FIRST_DROPPED) / (1.0 - FIRST_DROPPED)).clamp(0.0, 1.0)
-    }
-
-    /// What becomes of a program where a line finds so much work before it.
-    fn beside_others(&self, user: &User, backlog: f64) -> Beside {
-        let lines = user.demanded + user.ahead;
-        if lines <= 0.0 {
-            return Beside { time: user.time, wait: 0.0, load: 0.0 };
-        }
-        let late = self.dropped(backlog) * user.ahead;
-        let latency = self.limit.latency().unwrap_or(0.0);
-        let others = 1.0 - user.behind_itself(late);
-        let (mut time, mut wait) = (user.time, 0.0);
-        // Its own load, which it does not wait for, depends on its time.
-        for _ in 0..3 {
-            let load = lines * user.line / time;
-            wait = ((backlog - others * load * user.residual()) / (1.0 + others * load)).max(0.0);
-            let longer = (user.demanded + late) * wait - user.demanded * user.alone + late * latency;
-            time = user.time + user.waited * longer.max(0.0);
-        }
-        Beside { time, wait, load: lines * user.line / time }
-    }
-
-    /// The work that a line from elsewhere finds before it.
-    fn backlog(&self) -> f64 {
-        let is_too_small = |backlog: f64| {
-            let (mut load, mut work) = (0.0, 0.0);
-            for user in &self.users {
-                let beside = self.beside_others(user, backlog);
-                load += beside.load;
-                work += beside.load * (beside.wait + user.residual());
-            }
-            load > 1.0 || work > backlog
-        };
-        let line = self.users.iter().map(|user| user.line).fold(0.0, f64::max);
-        let (mut low, mut high) = (0.0, line);
-        while is_too_small(high) && high < 1e15 * line {
-            (low, high) = (high, 2.0 * high);
-        }
-        while high - low > EXACTLY * high.max(line) {
-            let middle = f64::midpoint(low, high);
-            if is_too_small(middle) { low = middle } else { high = middle }
-        }
-        high
-    }
+fn queue(limit: MemoryLimit) -> MemoryQueue {
+    let queue = limit.latency().map_or(MemoryQueue::new(), |time| MemoryQueue::new().with_latency(time));
+    limit.prefetch_backlog().map_or(queue, |time| queue.with_prefetch_backlog(time))
 }
 
 #[cfg(test)]

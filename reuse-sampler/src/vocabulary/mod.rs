@@ -2,6 +2,7 @@
 
 mod access;
 mod associative;
+mod channel;
 mod distance;
 mod error;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
@@ -20,6 +21,7 @@ mod window;
 
 pub use access::{Access, AccessKind, Line, LineSize};
 pub use associative::SetAssociative;
+pub use channel::{MemoryDemand, MemoryQueue};
 pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
 pub use error::Error;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]

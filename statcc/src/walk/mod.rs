@@ -47,9 +47,16 @@ pub enum Until {
 /// Sets and ways of the shared cache, and what the memory behind it delivers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetAssociativeCache {
-    sets: u64,                    // >= 1
-    ways: u64,                    // >= 1
-    lines_per_cycle: Option<f64>, // > 0
+    sets: u64, // >= 1
+    ways: u64, // >= 1
+    memory: Option<Memory>,
+}
+
+/// Memory that passes a line after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Memory {
+    line_time: f64,       // cycles, > 0
+    latency: Option<f64>, // cycles, > 0; of cores that wait for each miss
 }
 
 impl SetAssociativeCache {
@@ -61,7 +68,7 @@ impl SetAssociativeCache {
         if sets == 0 || ways == 0 {
             Err(Error::Sets { sets, ways })
         } else {
-            Ok(Self { sets, ways, lines_per_cycle: None })
+            Ok(Self { sets, ways, memory: None })
         }
     }
 
@@ -71,12 +78,25 @@ impl SetAssociativeCache {
     /// # Errors
     /// [`Error::Cycles`] unless `lines_per_cycle` is finite and above 0.
     pub fn with_memory(self, lines_per_cycle: f64) -> Result<Self, Error> {
-        let cycles = lines_per_cycle.recip();
-        if !(cycles.is_finite() && cycles > 0.0) {
-            return Err(Error::Cycles { what: "time of a line on the memory channel", cycles });
-        }
-        Ok(Self { lines_per_cycle: Some(lines_per_cycle), ..self })
+        let line_time = above_zero("time of a line on the memory channel", lines_per_cycle.recip())?;
+        Ok(Self { memory: Some(Memory { line_time, latency: None }), ..self })
     }
+
+    /// The same before a memory from which lines come one after the other, and a single one `latency` cycles later than from
+    /// the shared cache, for in-order cores that fetch nothing ahead. They wait for each line, and so for what others have
+    /// asked for before it, also where memory could deliver more.
+    ///
+    /// # Errors
+    /// [`Error::Cycles`] unless both are finite and above 0.
+    pub fn with_queued_memory(self, lines_per_cycle: f64, latency: f64) -> Result<Self, Error> {
+        let line_time = above_zero("time of a line on the memory channel", lines_per_cycle.recip())?;
+        let latency = above_zero("latency of memory beyond the shared cache", latency)?;
+        Ok(Self { memory: Some(Memory { line_time, latency: Some(latency) }), ..self })
+    }
+}
+
+fn above_zero(what: &'static str, cycles: f64) -> Result<f64, Error> {
+    if cycles.is_finite() && cycles > 0.0 { Ok(cycles) } else { Err(Error::Cycles { what, cycles }) }
 }
 
 /// What became of a program.
@@ -94,6 +114,9 @@ pub struct Walked {
     pub instructions: f64,
     /// Sum over cycles of the lines of the shared cache held.
     pub line_cycles: f64,
+    /// Of the cycles taken, those in which it waited because memory served others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub waiting_cycles: f64,
 }
 
 impl Walked {
@@ -107,6 +130,12 @@ impl Walked {
     #[must_use]
     pub fn cpi(&self) -> f64 {
         self.cycles / self.instructions
+    }
+
+    /// Part of the time in which it waited because memory served others; 0 without a [limited memory](SetAssociativeCache::with_memory).
+    #[must_use]
+    pub fn waiting(&self) -> f64 {
+        self.waiting_cycles / self.cycles
     }
 
     /// Lines of the shared cache held, averaged over time.
@@ -156,6 +185,9 @@ const WIDE: f64 = 0.15;
 /// Misses come in bursts, in which a program is slower than on average, and in between it is faster: by so much the
 /// times may differ that lines are used again after.
 const BURST: f64 = 1.5;
+/// How long lines wait for memory is less certain than what a cache holds, since programs may take turns or not: ranges are
+/// wider by this part of that time.
+const WAITING: f64 = 1.0;
 /// Predictions that are not flagged are within this part of the truth, as measured: see the crate's front page. A range that
 /// reaches further from the CPI is a cliff; wider ones are of programs next to a co-runner that is on a cliff, too.
 const UNFLAGGED: f64 = 0.03;
@@ -204,6 +236,8 @@ pub fn outlook(
     }
     let outlook = |(walked, range): (&Walked, &(f64, f64))| {
         let (&(low, high), cpi) = (range, walked.cpi());
+        let waiting = WAITING * walked.waiting() * cpi;
+        let (low, high) = (low - waiting, high + waiting);
         let cliff = low < cpi * (1.0 - UNFLAGGED) || high > cpi * (1.0 + UNFLAGGED);
         let error = if cliff { UNFLAGGED } else { 0.0 };
         let (lowest_cpi, highest_cpi) = (low * (1.0 - error), high * (1.0 + error));

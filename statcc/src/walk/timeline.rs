@@ -1,8 +1,8 @@
 //! The state of a walk: what each program has done so far, and when.
 
-use reuse_sampler::probability_of_at_least;
+use reuse_sampler::{MemoryDemand, MemoryQueue, probability_of_at_least};
 
-use super::{Replacement, SetAssociativeCache, Until, Walked, WindowedProgram};
+use super::{Memory, Replacement, SetAssociativeCache, Until, Walked, WindowedProgram};
 use crate::CpiModel;
 
 /// Steps in the time that the longest program takes, at most, give or take those that end passes.
@@ -22,6 +22,7 @@ struct Runner<'a> {
     cpi_error: f64,
     position: f64,  // accesses made
     pace: f64,      // cycles per access, as it competes
+    waiting: f64,   // part of them that memory serves others in
     path: Vec<f64>, // accesses made at each moment of `Timeline::moments`
     lines: f64,     // held
     safe: f64,      // accesses for which every line stays; 0 unknown
@@ -40,7 +41,7 @@ pub(super) struct Timeline<'a> {
     size: f64, // lines of the shared cache
     sets: f64,
     ways: u64,
-    lines_per_cycle: Option<f64>, // that memory delivers
+    memory: Option<Memory>,
     replacement: Replacement,
     moments: Vec<f64>,  // cycles, increasing, from 0
     replaced: Vec<f64>, // lines replaced until then
@@ -105,6 +106,7 @@ impl<'a> Timeline<'a> {
                 cpi_error,
                 position: 0.0,
                 pace,
+                waiting: 0.0,
                 path: vec![0.0],
                 lines: 0.0,
                 safe: 0.0,
@@ -116,7 +118,7 @@ impl<'a> Timeline<'a> {
             size: (cache.sets * cache.ways) as f64,
             sets: cache.sets as f64,
             ways: cache.ways,
-            lines_per_cycle: cache.lines_per_cycle,
+            memory: cache.memory,
             replacement,
             moments: vec![0.0],
             replaced: vec![0.0],
@@ -188,13 +190,7 @@ impl Timeline<'_> {
             let cpi = runner.known.cpi_model(runner.position).cpi(misses);
             runner.pace = cpi * runner.cpi_error / runner.known.mix();
         }
-        if let Some(limit) = self.lines_per_cycle {
-            let paces: Vec<f64> = self.runners.iter().map(|runner| runner.pace).collect();
-            let wait = wait_per_line(&paces, &misses, limit);
-            for (runner, misses) in self.runners.iter_mut().zip(&misses) {
-                runner.pace += wait * misses;
-            }
-        }
+        self.wait_for_memory(&misses);
         let cycles = self.cycles(until).min(2.0 * expected);
         let mut replaced = 0.0;
         for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
@@ -214,6 +210,7 @@ impl Timeline<'_> {
             so_far.accesses += accesses;
             so_far.misses += accesses * misses;
             so_far.cycles += true_cycles;
+            so_far.waiting_cycles += true_cycles * runner.waiting;
             so_far.instructions += accesses / runner.known.mix();
             runner.unbooked += true_cycles;
         }
@@ -222,6 +219,25 @@ impl Timeline<'_> {
         self.moments.push(now);
         for runner in &mut self.runners {
             runner.path.push(runner.position);
+        }
+    }
+
+    /// Slows the programs down by what their lines wait for those of others, where memory has a limit.
+    fn wait_for_memory(&mut self, misses: &[f64]) {
+        let Some(Memory { line_time, latency }) = self.memory else { return };
+        let paces = self.runners.iter().zip(misses).map(|(runner, &misses)| (runner.pace, misses));
+        let times = if let Some(latency) = latency {
+            let demand =
+                |(time, misses)| MemoryDemand { time, misses, lines: misses, line_time, time_per_miss: None };
+            MemoryQueue::new().with_latency(latency).times(&paces.map(demand).collect::<Vec<_>>())
+        } else {
+            let paces: Vec<(f64, f64)> = paces.collect();
+            let wait = wait_per_line(&paces, line_time.recip());
+            paces.iter().map(|(pace, misses)| pace + wait * misses).collect()
+        };
+        for (runner, time) in self.runners.iter_mut().zip(times) {
+            runner.waiting = (1.0 - runner.pace / time).max(0.0);
+            runner.pace = time;
         }
     }
 
@@ -394,9 +410,9 @@ impl Timeline<'_> {
 
 /// Cycles that every line has to be waited for until programs of these cycles and misses per access fetch no more lines
 /// per cycle than `limit`: the root of a convex function that falls, by Newton from the left.
-fn wait_per_line(paces: &[f64], misses: &[f64], limit: f64) -> f64 {
+fn wait_per_line(paces: &[(f64, f64)], limit: f64) -> f64 {
     let fetched = |wait: f64| {
-        paces.iter().zip(misses).fold((0.0, 0.0), |(sum, slope), (pace, misses)| {
+        paces.iter().fold((0.0, 0.0), |(sum, slope), (pace, misses)| {
             let rate = misses / (pace + wait * misses);
             (sum + rate, slope + rate * rate)
         })

@@ -87,13 +87,13 @@ pub fn play(
         let dispersion = dispersion(&program.recording, geometry)?;
         let mut known = Known::new(machine, program.mix, &solo, window, dispersion, &first, &later)?;
         if counted {
-            known = known.counted(&machine.chip, model.replacement(), &solo, 2)?;
+            known = known.counted(machine, model.replacement(), &solo, 2)?;
         }
         Ok(Subject { solo, known })
     })?;
     let known: Vec<&Known> = subjects.iter().map(|subject| &subject.known).collect();
     let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-    let (cache, replacement) = (cache(&machine.chip)?, model.replacement());
+    let (cache, replacement) = (cache(machine)?, model.replacement());
     let predicted = walk::walk(&windowed, cache, replacement, walk::Until::AllEnded, &[])?;
     let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::AllEnded, &predicted)?;
     let simulated = machine.together(&programs.iter().collect::<Vec<_>>(), Until::AllEnded)?;

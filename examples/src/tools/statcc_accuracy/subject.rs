@@ -7,7 +7,7 @@ use statcc::{LinearLatency, MeasuredCpi, PrivateLevel, Program, WindowCpi};
 
 use super::truth::{Machine, Solo};
 use crate::cli::Failure;
-use crate::machines::chip::{ChipSettings, CoreTiming, Geometry, Recording};
+use crate::machines::chip::{CoreTiming, Geometry, Recording};
 
 /// A program in windows, and as a whole.
 #[derive(Clone, Debug)]
@@ -64,13 +64,13 @@ impl Known {
     /// [`Failure::Run`] if what was counted is no miss ratio.
     pub fn counted(
         self,
-        chip: &ChipSettings,
+        machine: &Machine,
         replacement: Replacement,
         solo: &Solo,
         passes: u64,
     ) -> Result<Self, Failure> {
         let misses = |pass: usize, window: usize| solo.misses(pass, window);
-        let windowed = self.windowed.counted_alone(cache(chip)?, replacement, passes, misses);
+        let windowed = self.windowed.counted_alone(cache(machine)?, replacement, passes, misses);
         let whole = self.whole.counted_alone(solo.all_misses());
         Ok(Self { windowed: windowed?, whole: whole? })
     }
@@ -80,10 +80,13 @@ impl Known {
 ///
 /// # Errors
 /// None for a chip that can be built.
-pub fn cache(chip: &ChipSettings) -> Result<SetAssociativeCache, Failure> {
-    let geometry = chip.shared.geometry;
+pub fn cache(machine: &Machine) -> Result<SetAssociativeCache, Failure> {
+    let geometry = machine.chip.shared.geometry;
     let cache = SetAssociativeCache::new(geometry.sets(), geometry.ways());
-    let limited = cache.and_then(|cache| match chip.lines_per_cycle {
+    let latency = machine.chip.latencies.memory - machine.chip.latencies.shared;
+    let waits = matches!(machine.timing, CoreTiming::InOrder { .. }) && machine.chip.prefetcher.is_none();
+    let limited = cache.and_then(|cache| match machine.chip.lines_per_cycle {
+        Some(lines) if waits && latency > 0.0 => cache.with_queued_memory(lines, latency),
         Some(lines) => cache.with_memory(lines),
         None => Ok(cache),
     });

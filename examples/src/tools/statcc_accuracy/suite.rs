@@ -227,8 +227,8 @@ impl Suite {
 
     /// With what was counted alone, if that is to be used.
     pub(super) fn counted(&self, known: Known, solo: &Solo) -> Result<Known, Failure> {
-        let chip = &self.machine.chip;
-        if self.counted { known.counted(chip, self.model.replacement(), solo, 1) } else { Ok(known) }
+        let replacement = self.model.replacement();
+        if self.counted { known.counted(&self.machine, replacement, solo, 1) } else { Ok(known) }
     }
 
     /// Simulates groups of programs until the first has ended, and predicts the same; those begun before an interrupt.
@@ -244,7 +244,7 @@ impl Suite {
             let known: Vec<&Known> = members.iter().map(|&m| &subjects[m].known).collect();
             let predicted = self.predict(&known, &[])?;
             let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-            let (cache, replacement) = (cache(&self.machine.chip)?, self.model.replacement());
+            let (cache, replacement) = (cache(&self.machine)?, self.model.replacement());
             let ranges = walk::outlook(&windowed, cache, replacement, walk::Until::FirstEnded, &predicted)?;
             let steady =
                 steady::solve(&known, self.machine.chip.shared.geometry.lines(), self.model.replacement())?;
@@ -254,7 +254,7 @@ impl Suite {
 
     pub(super) fn predict(&self, known: &[&Known], cpi_errors: &[f64]) -> Result<Vec<Walked>, Failure> {
         let windowed: Vec<_> = known.iter().map(|known| &known.windowed).collect();
-        let cache = cache(&self.machine.chip)?;
+        let cache = cache(&self.machine)?;
         Ok(walk::walk(&windowed, cache, self.model.replacement(), walk::Until::FirstEnded, cpi_errors)?)
     }
 
