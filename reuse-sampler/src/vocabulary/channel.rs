@@ -19,7 +19,9 @@
 /// ```
 ///
 /// # Accuracy
-/// As `cachesharing` and `statcc` show on their front pages: both wait in it.
+/// Queues of two to four programs that wait for each line, followed event by event: 1.2 % off on average, 8.6 % at most. Where
+/// programs overlap misses or fetch ahead, see the documents on the accuracy of `cachesharing`, which waits in it, as `statcc`
+/// does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryQueue {
     latency: Option<f64>,
@@ -45,7 +47,8 @@ pub struct MemoryDemand {
 const LEAST_WAITED: f64 = 0.02;
 /// To within which part of itself, or of a line, the backlog is found.
 const EXACTLY: f64 = 1e-7;
-/// Programs find less and less room to take turns in as they ask for all that is delivered: by this power of the load.
+/// Programs find less and less room to take turns in as they ask for all that is delivered: by this power of the load. Chosen
+/// by pairs and fours of embedded programs before .5, 1 and 2 bytes per cycle.
 const FULL: i32 = 16;
 /// How close to always the channel can be taken to work for a program that it serves alone.
 const NEARLY_ALWAYS: f64 = 1.0 - 1e-6;
