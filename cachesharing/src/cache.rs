@@ -1,5 +1,7 @@
 //! What is shared: a cache of so many bytes, and the memory behind it.
 
+use reuse_sampler::MemoryQueue;
+
 use crate::error::{Error, above_zero};
 
 /// A shared cache and, if it matters, the limit of the memory behind it.
@@ -89,8 +91,7 @@ impl SharedCache {
 pub struct MemoryLimit {
     bytes_per_time: f64, // > 0
     waiting: Waiting,
-    latency: Option<f64>,          // > 0
-    prefetch_backlog: Option<f64>, // > 0
+    queue: MemoryQueue,
 }
 
 /// How programs wait for memory.
@@ -115,7 +116,7 @@ impl MemoryLimit {
     /// [`Error::Value`] unless it is finite and above 0.
     pub fn new(bytes_per_time: f64) -> Result<Self, Error> {
         let bytes_per_time = above_zero("a memory bandwidth", bytes_per_time)?;
-        Ok(Self { bytes_per_time, waiting: Waiting::PerLine, latency: None, prefetch_backlog: None })
+        Ok(Self { bytes_per_time, waiting: Waiting::PerLine, queue: MemoryQueue::new() })
     }
 
     /// The same with another rule for who waits.
@@ -132,7 +133,8 @@ impl MemoryLimit {
     /// # Errors
     /// [`Error::Value`] unless it is finite and above 0.
     pub fn with_latency(self, time: f64) -> Result<Self, Error> {
-        Ok(Self { latency: Some(above_zero("a memory latency", time)?), ..self })
+        let queue = self.queue.with_latency(above_zero("a memory latency", time)?);
+        Ok(Self { queue, ..self })
     }
 
     /// The same where prefetchers fetch nothing while lines wait for longer than `time`: until then programs do not wait
@@ -141,19 +143,13 @@ impl MemoryLimit {
     /// # Errors
     /// [`Error::Value`] unless it is finite and above 0.
     pub fn with_prefetch_backlog(self, time: f64) -> Result<Self, Error> {
-        Ok(Self { prefetch_backlog: Some(above_zero("a backlog of prefetches", time)?), ..self })
+        let queue = self.queue.with_prefetch_backlog(above_zero("a backlog of prefetches", time)?);
+        Ok(Self { queue, ..self })
     }
 
-    /// Time that a line takes longer from memory than from the shared cache, if known.
-    #[must_use]
-    pub const fn latency(&self) -> Option<f64> {
-        self.latency
-    }
-
-    /// What lines wait when prefetches are dropped, if known.
-    #[must_use]
-    pub const fn prefetch_backlog(&self) -> Option<f64> {
-        self.prefetch_backlog
+    /// How lines pass.
+    pub(crate) const fn queue(&self) -> MemoryQueue {
+        self.queue
     }
 
     /// Bytes per unit of time.

@@ -1,6 +1,6 @@
 //! What a limited memory adds to the times per access that follow from the shares.
 
-use reuse_sampler::{MemoryDemand, MemoryQueue};
+use reuse_sampler::MemoryDemand;
 
 use super::Allocation;
 use crate::{CacheCurve, MemoryLimit, SharedCache, Waiting};
@@ -23,7 +23,7 @@ pub(super) fn stretch<'c>(
         Waiting::PerLine => {
             let demands: Vec<_> =
                 allocations.iter().zip(curves).map(|(a, curve)| demand(a, curve, limit)).collect();
-            for (a, time) in allocations.iter_mut().zip(queue(limit).times(&demands)) {
+            for (a, time) in allocations.iter_mut().zip(limit.queue().times(&demands)) {
                 a.wait_for_memory(time);
             }
         }
@@ -48,11 +48,6 @@ fn demand(a: &Allocation, curve: &CacheCurve, limit: MemoryLimit) -> MemoryDeman
         line_time: size / limit.bytes_per_time(),
         time_per_miss: curve.time_per_miss(),
     }
-}
-
-fn queue(limit: MemoryLimit) -> MemoryQueue {
-    let queue = limit.latency().map_or(MemoryQueue::new(), |time| MemoryQueue::new().with_latency(time));
-    limit.prefetch_backlog().map_or(queue, |time| queue.with_prefetch_backlog(time))
 }
 
 #[cfg(test)]

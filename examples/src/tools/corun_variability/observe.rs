@@ -5,8 +5,6 @@
 //! each for a window.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::thread;
@@ -14,9 +12,10 @@ use std::thread;
 use cachesharing::CacheCurve;
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Access, Children, LineSize, ReuseProfile, ThreadId};
+use reuse_sampler::{Access, LineSize, ReuseProfile, ThreadId};
 
 use super::Ground;
+use super::args::RecordArgs;
 use super::bench::Bench;
 use super::reuse::Reuse;
 use super::solo::{SoloWindow, timed};
@@ -24,7 +23,7 @@ use crate::cli::{Failure, Watch};
 use crate::guided::CodeCounts;
 use crate::machines::chip::Reference;
 use crate::report::{ProcessRow, count};
-use crate::target::{Backend, Outcome};
+use crate::target::Outcome;
 use crate::traces::Traced;
 
 /// Windows of a program, with their reuse and the block in which most of their instructions are executed.
@@ -38,25 +37,15 @@ pub(super) struct Observed {
     pub program: Traced,
 }
 
-/// What is run, and how.
-pub(super) struct Command<'a> {
-    pub words: &'a [OsString],
-    pub backend: Backend,
-    pub children: Children,
-    pub output_to_stderr: bool,
-    /// Of a window.
-    pub instructions: u64,
-}
-
-/// Runs a command to its end, or until an interrupt.
+/// Runs the program of `args` to its end, or until an interrupt.
 pub(super) fn every_access(
     ground: &Ground,
-    command: &Command<'_>,
-    threads: NonZeroUsize,
+    args: &RecordArgs,
     watch: &Watch<'_>,
 ) -> Result<Observed, Failure> {
-    let &Command { words, backend, children, output_to_stderr, instructions } = command;
-    let traced = Traced::spawn(words, Side::Data, backend, children, output_to_stderr)?;
+    let (instructions, children) = (args.instructions, args.children.into());
+    let traced = Traced::spawn(&args.program, Side::Data, args.backend, children, args.json)?;
+    let threads = args.threads.unwrap_or_else(crate::parallel::available);
     let mut measure = Measure {
         bench: Bench::new(ground, ground.sizes(), threads)?,
         reuse: Reuse::default(),

@@ -210,15 +210,7 @@ fn observed(
     watch: &Watch<'_>,
 ) -> Result<(Run, u8, Vec<ProcessRow>), Failure> {
     args.backend.traces("record without --sampled")?;
-    let threads = args.threads.unwrap_or_else(crate::parallel::available);
-    let command = observe::Command {
-        words: &args.program,
-        backend: args.backend,
-        children: args.children.into(),
-        output_to_stderr: args.json,
-        instructions: args.instructions,
-    };
-    let seen = observe::every_access(ground, &command, threads, watch)?;
+    let seen = observe::every_access(ground, args, watch)?;
     let interrupted = watch.is_interrupted();
     let incomplete = interrupted || seen.program.ended_early();
     let (status, remark) = phase_guided_cache::ending(incomplete, &seen.outcome, interrupted);

@@ -84,9 +84,10 @@ pub fn cache(machine: &Machine) -> Result<SetAssociativeCache, Failure> {
     let geometry = machine.chip.shared.geometry;
     let cache = SetAssociativeCache::new(geometry.sets(), geometry.ways());
     let latency = machine.chip.latencies.memory - machine.chip.latencies.shared;
-    let waits = matches!(machine.timing, CoreTiming::InOrder { .. }) && machine.chip.prefetcher.is_none();
     let limited = cache.and_then(|cache| match machine.chip.lines_per_cycle {
-        Some(lines) if waits && latency > 0.0 => cache.with_queued_memory(lines, latency),
+        Some(lines) if machine.waits_for_each_line() && latency > 0.0 => {
+            cache.with_queued_memory(lines, latency)
+        }
         Some(lines) => cache.with_memory(lines),
         None => Ok(cache),
     });

@@ -104,13 +104,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether every line from memory is waited for.
+    pub fn waits_for_each_line(&self) -> bool {
+        matches!(self.timing, CoreTiming::InOrder { .. }) && self.chip.prefetcher.is_none()
+    }
+
     /// Whether latencies give the CPI: not where they are hidden, prefetched away or waited for longer.
     fn adds_up(&self) -> bool {
-        let in_order = matches!(self.timing, CoreTiming::InOrder { .. });
-        in_order
-            && self.chip.prefetcher.is_none()
-            && self.chip.lines_per_cycle.is_none()
-            && self.chip.l2.is_none()
+        self.waits_for_each_line() && self.chip.lines_per_cycle.is_none() && self.chip.l2.is_none()
     }
 
     /// Plays a program `passes` times, alone, in windows of `window` references; also in fewer ways of the shared cache,
