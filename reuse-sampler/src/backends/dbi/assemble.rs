@@ -18,7 +18,13 @@ pub(super) struct Code {
 
 impl Code {
     pub(super) fn at(address: u64) -> Self {
-        Self { address, bytes: Vec::with_capacity(256) }
+        Self::again(address, Vec::new())
+    }
+
+    /// The same, in the room of code that was placed.
+    pub(super) fn again(address: u64, mut room: Vec<u8>) -> Self {
+        room.clear();
+        Self { address, bytes: room }
     }
 
     /// Address of the next byte.

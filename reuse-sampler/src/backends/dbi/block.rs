@@ -5,9 +5,11 @@
 //! instruction that does not simply continue, before a repeated string instruction, which is a block of its own,
 //! after [`LONGEST`] instructions, or before one that would leave fewer than two registers untouched.
 
+use std::sync::Arc;
+
 use iced_x86::{
-    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, Register, RflagsBits,
+    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
+    InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits, UsedMemory,
 };
 
 use super::assemble::{Gpr, RAX, RSP};
@@ -82,12 +84,25 @@ impl Repeated {
     }
 }
 
-/// Code of the program.
+/// Code of the program, from an address on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
-    pub bytes: Vec<u8>,
-    /// Whether they may be others when they are executed.
+    page: Arc<[u8]>,
+    from: usize,
+    /// Whether its bytes may be others when they are executed.
     pub changes: bool,
+}
+
+impl Source {
+    /// What `page` holds from `from` on.
+    pub(super) const fn new(page: Arc<[u8]>, from: usize, changes: bool) -> Self {
+        Self { page, from, changes }
+    }
+
+    /// As many as there are, or more than a block may take.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.page.get(self.from..).unwrap_or(&[])
+    }
 }
 
 /// A block.
@@ -96,9 +111,11 @@ pub(super) struct Found {
     pub pc: u64,
     /// All instructions, the last one included.
     pub instructions: Vec<Instruction>,
-    pub code: Vec<u8>,
-    /// Whether they may be others when it is executed.
-    pub changes: bool,
+    /// Where in each of them the distance of its relative operand is; 0 if it has none.
+    pub relative: Vec<u8>,
+    /// The accesses of all, each with the operand to compute its address from.
+    pub accesses: Vec<(UsedMemory, Operand)>,
+    pub source: Source,
     pub end: End,
     /// General registers that no instruction uses, a bit each; never rsp or rax, which is needed for flags.
     pub untouched: u16,
@@ -117,7 +134,7 @@ impl Found {
     pub(super) fn follows(&self) -> Option<u64> {
         let branches = || self.instructions.last().is_some_and(Instruction::is_jcc_short_or_near);
         match self.end {
-            _ if self.changes => None,
+            _ if self.changes() => None,
             End::Falls => Some(self.next()),
             // A loop's, most likely: taken more often than not.
             End::Branch(target) if target <= self.pc => None,
@@ -127,16 +144,33 @@ impl Found {
         }
     }
 
+    /// Whether its bytes may be others when it is executed.
+    pub(super) const fn changes(&self) -> bool {
+        self.source.changes
+    }
+
     /// Its bytes, if it is to be verified that they are what is executed.
     pub(super) fn verified(&self) -> Option<&[u8]> {
-        self.changes.then(|| self.code.get(..(self.next() - self.pc) as usize)).flatten()
+        self.changes().then(|| self.source.bytes().get(..(self.next() - self.pc) as usize)).flatten()
+    }
+
+    /// Those of one of its instructions.
+    pub(super) fn bytes_of(&self, instruction: &Instruction) -> Option<&[u8]> {
+        let start = (instruction.ip() - self.pc) as usize;
+        self.source.bytes().get(start..start + instruction.len())
+    }
+
+    /// What it accesses, unless it is a repeated string instruction.
+    pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = Operand> + '_ {
+        let accesses = if self.repeated.is_some() { &[] } else { &self.accesses[..] };
+        accesses.iter().map(|(_, operand)| *operand)
     }
 }
 
 /// The registers in `used`, a bit each.
-pub(super) fn registers_of(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> u16 {
+pub(super) fn registers_of(info: &InstructionInfo) -> u16 {
     let mut bits = 0;
-    for register in factory.info(instruction).used_registers() {
+    for register in info.used_registers() {
         let register = register.register();
         if register.is_gpr() {
             bits |= 1 << register.full_register().number();
@@ -321,11 +355,11 @@ impl Liveness {
 
 /// Whether the code that starts with `bytes` at `pc` may read flags it is entered with, as far as `depth` jumps tell.
 fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Source) -> bool {
-    let Source { bytes, changes } = read(pc);
-    if changes {
+    let source = read(pc);
+    if source.changes {
         return true;
     }
-    let mut decoder = Decoder::with_ip(64, &bytes, pc, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, source.bytes(), pc, DecoderOptions::NONE);
     let mut liveness = Liveness { unknown, read: false };
     let mut instruction = Instruction::default();
     for _ in 0..24 {
@@ -360,25 +394,27 @@ fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -
     true
 }
 
-/// Finds the block at `pc`. `read` returns the bytes from an address on, as many as there are up to [`READ`].
+/// Finds the block at `pc`. `read` returns the code from an address on, as much as there is, or [`READ`] bytes and more.
 pub(super) fn find(
     pc: u64,
     read: &mut dyn FnMut(u64) -> Source,
     factory: &mut InstructionInfoFactory,
 ) -> Found {
-    let Source { bytes: code, changes } = read(pc);
+    let source = read(pc);
     let mut found = Found {
         pc,
         instructions: Vec::with_capacity(16),
-        code: Vec::new(),
-        changes,
+        relative: Vec::with_capacity(16),
+        accesses: Vec::with_capacity(16),
+        source: source.clone(),
         end: End::Falls,
         untouched: !(1 << RAX | 1 << RSP),
         needs_flags: true,
         repeated: None,
     };
     let mut liveness = Liveness { unknown: FLAGS, read: false };
-    let mut decoder = Decoder::with_ip(64, &code, pc, DecoderOptions::NONE);
+    let code = source.bytes();
+    let mut decoder = Decoder::with_ip(64, &code[..code.len().min(READ)], pc, DecoderOptions::NONE);
     while found.instructions.len() < LONGEST && decoder.can_decode() {
         let instruction = decoder.decode();
         if let Some(why) = refused(&instruction) {
@@ -398,12 +434,17 @@ pub(super) fn find(
             }
             break;
         }
-        let used = registers_of(factory, &instruction);
+        let info = factory.info(&instruction);
+        let used = registers_of(info);
         if (found.untouched & !used).count_ones() < 2 && !found.instructions.is_empty() {
             break;
         }
         found.untouched &= !used;
         liveness.see(&instruction);
+        let relative = instruction.is_ip_rel_memory_operand();
+        let relative = relative.then(|| decoder.get_constant_offsets(&instruction).displacement_offset());
+        found.relative.push(relative.unwrap_or(0) as u8);
+        found.accesses.extend(accesses(info, &instruction));
         found.instructions.push(instruction);
         if repeated.is_some() {
             found.repeated = repeated;
@@ -417,9 +458,8 @@ pub(super) fn find(
     if found.instructions.is_empty() && found.end == End::Falls {
         found.end = End::Unsupported("code that cannot be read");
     }
-    found.code = code;
     // What has taken the place of code that changes may read them.
-    found.needs_flags = changes
+    found.needs_flags = source.changes
         || liveness.read
         || (liveness.unknown != 0
             && match found.end {
@@ -451,20 +491,21 @@ fn is_masked(instruction: &Instruction) -> bool {
 }
 
 /// The accesses of an instruction, each with the operand to compute its address from.
-pub(super) fn accesses(
-    factory: &mut InstructionInfoFactory,
+fn accesses(
+    info: &InstructionInfo,
     instruction: &Instruction,
-) -> Vec<(iced_x86::UsedMemory, Operand)> {
-    let locked = instruction.has_lock_prefix()
-        || (instruction.mnemonic() == Mnemonic::Xchg && instruction.op_count() > 0);
+) -> impl Iterator<Item = (UsedMemory, Operand)> {
     let pc = instruction.ip();
-    let mut all = Vec::new();
-    for memory in factory.info(instruction).used_memory() {
+    info.used_memory().iter().filter_map(move |memory| {
+        let locked = || {
+            instruction.has_lock_prefix()
+                || (instruction.mnemonic() == Mnemonic::Xchg && instruction.op_count() > 0)
+        };
         let (loads, stores) = match memory.access() {
             OpAccess::Read | OpAccess::CondRead => (true, false),
             OpAccess::Write | OpAccess::CondWrite => (false, true),
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (!locked, true),
-            _ => continue,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (!locked(), true),
+            _ => return None,
         };
         let bytes = match memory.memory_size().size() as u32 {
             0 => 64, // state saving of unknown size
@@ -475,7 +516,6 @@ pub(super) fn accesses(
             () if is_masked(instruction) => Reach::Masked,
             () => Reach::Whole,
         };
-        all.push((*memory, Operand { pc, bytes, loads, stores, reach }));
-    }
-    all
+        Some((*memory, Operand { pc, bytes, loads, stores, reach }))
+    })
 }

@@ -43,7 +43,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(found: &Found, operands: Vec<Operand>) -> Self {
+    pub(super) fn new(found: &Found) -> Self {
+        let operands: Vec<Operand> = found.operands().collect();
         Self {
             pc: found.pc,
             instructions: found.instructions.len() as u32,
@@ -67,10 +68,17 @@ pub(super) struct Waiting {
 /// Code of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
-    pub entries: FastMap<u64, u64>,          // by program counter
-    indirect: FastMap<u64, u64>,             // the entries that verify
-    pub waiting: FastMap<u64, Vec<Waiting>>, // by the target they wait for
+    pub entries: FastMap<u64, u64>,                     // by program counter
+    indirect: FastMap<u64, u64>,                        // the entries that verify
+    pub waiting: FastMap<u64, (Waiting, Vec<Waiting>)>, // by the target they wait for: one, and others
     pub places: Vec<(u64, u64, u32)>, // from where to where in the cache a block is, and its number; ascending
+}
+
+impl Codes {
+    pub(super) fn wait(&mut self, target: u64, waiting: Waiting) {
+        let others = self.waiting.entry(target).and_modify(|(_, others)| others.push(waiting));
+        others.or_insert_with(|| (waiting, Vec::new()));
+    }
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -128,6 +136,7 @@ pub(super) struct CodeCache {
     pub(super) codes: [Codes; layout::KINDS as usize],
     pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     pub(super) factory: InstructionInfoFactory,
+    written: [Vec<u8>; 2], // room for what is being written
 }
 
 impl std::fmt::Debug for CodeCache {
@@ -159,6 +168,7 @@ impl CodeCache {
             codes: Default::default(),
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
+            written: Default::default(),
         }
     }
 
@@ -315,7 +325,7 @@ impl CodeCache {
             });
         let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
-            self.push(Block::new(&found, done.operands));
+            self.push(Block::new(&found));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
@@ -336,7 +346,8 @@ impl CodeCache {
         counter: u32,
         write: impl FnOnce(&mut Translator<'_, Side<'_>>) -> Result<T, E>,
     ) -> Result<Written<T>, E> {
-        let (mut hot, mut cold) = (Code::at(self.hot), Code::at(self.cold));
+        let [hot, cold] = std::mem::take(&mut self.written);
+        let (mut hot, mut cold) = (Code::again(self.hot, hot), Code::again(self.cold, cold));
         let codes = &self.codes[kind as usize];
         let mut side = Side { region: &self.region, exits: &mut self.exits, codes, links: Vec::new() };
         let made = write(&mut Translator {
@@ -356,6 +367,7 @@ impl CodeCache {
         self.region.write(cold.address - self.base, &cold.bytes);
         self.hot = hot.here();
         self.cold = cold.here();
+        self.written = [hot.bytes, cold.bytes];
         Ok(Written { start, end: self.hot, made, links })
     }
 
@@ -370,7 +382,7 @@ impl CodeCache {
             if let Some(address) = codes.entries.remove(&pc).filter(|_| leads) {
                 // The distance of the jump that it begins with.
                 let patch = (address + 1).next_multiple_of(4);
-                codes.waiting.entry(pc).or_default().push(Waiting { patch, owed: None });
+                codes.wait(pc, Waiting { patch, owed: None });
             }
         }
     }
@@ -379,7 +391,7 @@ impl CodeCache {
     pub(super) fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
         let block = self.blocks.get(number as usize)?;
         let mut read = |at: u64| match &block.verified {
-            Some(bytes) if at == block.pc => Source { bytes: bytes.clone(), changes: true },
+            Some(bytes) if at == block.pc => Source::new(bytes[..].into(), 0, true),
             _ => read(at),
         };
         Some(block::find(block.pc, &mut read, &mut self.factory))

@@ -17,7 +17,7 @@ use super::executions::Counter;
 use super::exits::Next;
 use super::layout::shared;
 use super::runtime::LEAST;
-use super::translate::{Kind, share_of};
+use super::translate::{Kind, Translation, share_of};
 
 /// Instructions of a chain. A window's last chain is executed block by block.
 const LONGEST: u32 = 160;
@@ -88,7 +88,7 @@ impl CodeCache {
         loop {
             let found = block::find(at, read, &mut self.factory);
             let fits = length + found.instructions.len() as u32 <= LONGEST || chain.is_empty();
-            if !chain.is_empty() && (found.changes || !fits || matches!(found.end, End::Unsupported(_))) {
+            if !chain.is_empty() && (found.changes() || !fits || matches!(found.end, End::Unsupported(_))) {
                 return (chain, None);
             }
             length += found.instructions.len() as u32;
@@ -125,7 +125,7 @@ impl CodeCache {
         let (mut chain, mut joined) = self.find_chain(pc, read);
         loop {
             if let [found] = &chain[..] {
-                if found.changes || matches!(found.end, End::Unsupported(_)) {
+                if found.changes() || matches!(found.end, End::Unsupported(_)) {
                     break;
                 }
             }
@@ -146,10 +146,10 @@ impl CodeCache {
         let elements: Vec<u32> =
             chain.iter().zip(&numbers).map(|(found, &number)| self.elements(found, number)).collect();
         let joined = joined.and_then(|joined| self.chained(joined));
-        let Written { start: entry, end, made: operands, links } =
+        let Written { start: entry, end, links, .. } =
             self.written(Kind::Counting, numbers[0], counter, |translator| -> Result<_, usize> {
                 translator.approach(chain[0].pc, &parts[0], None);
-                let mut operands = Vec::with_capacity(chain.len());
+                let mut done = Translation::default();
                 for (index, found) in chain.iter().enumerate() {
                     parts[index].address = translator.hot.here();
                     let after = parts.get(index + 1).map(|part| part.instructions);
@@ -162,20 +162,20 @@ impl CodeCache {
                     translator.owed = parts[index].next.map(|from| Owed { instructions, from });
                     translator.number = numbers[index];
                     translator.elements = elements[index];
-                    operands.push(translator.chained(found, next).ok_or(index)?);
+                    done.marks.clear();
+                    translator.chained(found, next, &mut done).ok_or(index)?;
                 }
-                Ok(operands)
+                Ok(())
             })?;
         let codes = &mut self.codes[Kind::Counting as usize];
         codes.entries.insert(chain[0].pc, entry);
-        for (index, (found, done)) in chain.iter().zip(operands).enumerate() {
-            let number = numbers[index];
+        for (index, (found, &number)) in chain.iter().zip(&numbers).enumerate() {
             let until = parts.get(index + 1).map_or(end, |part| part.address);
             self.codes[Kind::Counting as usize].places.push((parts[index].address, until, number));
             self.chains[number as usize] = Some(parts[index]);
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found, done.operands));
+                self.push(Block::new(found));
             }
         }
         for (part, &number) in parts.iter().zip(&numbers).rev() {
@@ -230,8 +230,9 @@ impl CodeCache {
         pc: u64,
         kind: Kind,
     ) -> impl Iterator<Item = (u64, Waiting)> + use<> {
-        let waiting = self.codes[kind as usize].waiting.remove(&pc).unwrap_or_default();
-        waiting.into_iter().map(move |waiting| (pc, waiting))
+        let waiting = self.codes[kind as usize].waiting.remove(&pc);
+        let waiting = waiting.into_iter().flat_map(|(first, others)| std::iter::once(first).chain(others));
+        waiting.map(move |waiting| (pc, waiting))
     }
 
     /// Leads a jump to the block at `target`, or has it wait.
@@ -243,7 +244,7 @@ impl CodeCache {
         };
         match address {
             Some(address) => self.complete.push((waiting.patch, address)),
-            None => self.codes[kind as usize].waiting.entry(target).or_default().push(waiting),
+            None => self.codes[kind as usize].wait(target, waiting),
         }
     }
 
@@ -339,7 +340,7 @@ mod tests {
         } else {
             (&[0xE9, 0x05, 0x00, 0xF0, 0xFF], 0x50_0000, true) // jmp 0x40000a
         };
-        Source { bytes: code[(at - start) as usize..].to_vec(), changes }
+        Source::new(code.into(), (at - start) as usize, changes)
     }
 
     #[test]

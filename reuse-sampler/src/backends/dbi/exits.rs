@@ -137,9 +137,7 @@ impl<C: Cache> Translator<'_, C> {
                     self.hot.jump_if((last.condition_code() as u8).wrapping_sub(1) & 15, to);
                 } else {
                     // These jump by a byte only: over the jump of not taking it.
-                    let start = (last.ip() - found.pc) as usize;
-                    let bytes = found.code.get(start..start + last.len())?;
-                    let (_, opcode) = bytes.split_last()?;
+                    let (_, opcode) = found.bytes_of(last)?.split_last()?;
                     // Taken: over the short jump, which goes over the long one and what aligns it.
                     self.hot.raw(opcode);
                     let short = self.hot.bytes.len() + 2;

@@ -5,7 +5,7 @@ use super::block::{Found, Source};
 use super::cache::CodeCache;
 use super::exits::{self, Exit, Next};
 use super::recording;
-use super::translate::{Kind, Mark, Translator};
+use super::translate::{Kind, Mark, Translation, Translator};
 
 /// Where a program was interrupted.
 #[derive(Debug)]
@@ -68,10 +68,11 @@ impl CodeCache {
             let mut side = Nowhere;
             let again = Translator::again(&mut hot, &mut cold, &mut side, self.entries, &mut self.factory);
             let mut translator = Translator { kind, ..again };
-            let done = match chained {
-                Some(_) => translator.chained(&found, Next::Linked)?,
-                None => translator.translate(&found, false),
-            };
+            let mut done = Translation::default();
+            match chained {
+                Some(_) => translator.chained(&found, Next::Linked, &mut done)?,
+                None => done = translator.translate(&found, false),
+            }
             let mark = *done.marks.iter().rev().find(|mark| mark.address <= address)?;
             let counted = match chained {
                 Some(chained) => self.chain(chained.next).into_iter().map(|(block, _)| block).collect(),

@@ -1,6 +1,7 @@
 //! The program's memory, and which of it is code that stays what it is.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
@@ -27,7 +28,7 @@ pub(super) struct Memory {
     pid: Pid,
     executable: Vec<(u64, u64, Mapped)>,
     stale: bool,
-    pages: FastMap<u64, Box<[u8]>>, // of code that stays what it is
+    pages: FastMap<u64, Arc<[u8]>>, // of code that stays what it is, each with the beginning of the next
 }
 
 impl Memory {
@@ -64,35 +65,24 @@ impl Memory {
         found.filter(|_| !self.stale).map(|(_, _, kind)| *kind)
     }
 
-    /// The code from `address` on, as much as there is up to [`READ`] bytes.
+    /// The code from `address` on, as much as there is, or [`READ`] bytes and more. Each page of a file is read once.
     pub(super) fn code(&mut self, address: u64) -> Source {
-        let kind = self.kind(address);
-        let bytes = match kind {
-            Mapped::Other => Vec::new(),
-            Mapped::Changing => self.read_some(address, READ),
-            Mapped::Code => self.read_pages(address),
-        };
-        Source { bytes, changes: kind == Mapped::Changing }
-    }
-
-    /// Code of a file, each page of which is read once.
-    fn read_pages(&mut self, address: u64) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(READ);
-        let mut at = address;
-        while bytes.len() < READ {
-            let (page, offset) = (at - at % PAGE, (at % PAGE) as usize);
-            if !self.pages.contains_key(&page) {
-                let read = self.read_some(page, PAGE as usize);
-                self.pages.insert(page, read.into());
+        match self.kind(address) {
+            Mapped::Other => Source::default(),
+            Mapped::Changing => Source::new(self.read_some(address, READ).into(), 0, true),
+            Mapped::Code => {
+                let from = address % PAGE;
+                let page = match self.pages.get(&(address - from)) {
+                    Some(page) => Arc::clone(page),
+                    None => {
+                        let page: Arc<[u8]> = self.read_some(address - from, PAGE as usize + READ).into();
+                        self.pages.insert(address - from, Arc::clone(&page));
+                        page
+                    }
+                };
+                Source::new(page, from as usize, false)
             }
-            let rest = self.pages[&page].get(offset..).unwrap_or(&[]);
-            if rest.is_empty() {
-                break;
-            }
-            bytes.extend_from_slice(&rest[..rest.len().min(READ - bytes.len())]);
-            at = page + PAGE;
         }
-        bytes
     }
 
     /// Up to `length` bytes, fewer where a page cannot be read.

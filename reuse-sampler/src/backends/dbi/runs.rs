@@ -82,7 +82,8 @@ impl CodeCache {
             let found = block::find(pc, read, &mut self.factory);
             length += found.instructions.len();
             free &= found.untouched;
-            let alone = found.changes || found.repeated.is_some() || matches!(found.end, End::Unsupported(_));
+            let alone =
+                found.changes() || found.repeated.is_some() || matches!(found.end, End::Unsupported(_));
             if alone || !run.is_empty() && (length > LONGEST || free.count_ones() < 2) {
                 break;
             }
@@ -104,11 +105,10 @@ impl CodeCache {
         let form = self.forms.next_run();
         let Written { start, end, made, links } =
             self.written(Kind::Recording, form, counter, |translator| translator.run(run, &less))?;
-        let ends = || std::iter::once(&0).chain(&made.ends);
-        for ((found, &number), (&from, &to)) in run.iter().zip(&numbers).zip(ends().zip(&made.ends)) {
+        for (found, &number) in run.iter().zip(&numbers) {
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found, made.operands[from..to].to_vec()));
+                self.push(Block::new(found));
             }
         }
         let ways_out = (1..).zip(run.iter().zip(&made.ends)).filter_map(|(members, (found, &end))| {
@@ -132,7 +132,7 @@ impl<C: Cache> Translator<'_, C> {
     pub(super) fn run(&mut self, run: &[Found], less: &[u32]) -> Result<Made, usize> {
         let registers = scratch(run.iter().fold(u16::MAX, |all, found| all & found.untouched));
         let mut left: usize = run.iter().map(|found| found.instructions.len()).sum();
-        let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
+        let mut done = Translation::default();
         let (mut starts, mut ends) = (Vec::with_capacity(run.len()), Vec::with_capacity(run.len()));
         if let Some(first) = run.first() {
             self.prologue(first, left, Some(registers), &mut done.marks);

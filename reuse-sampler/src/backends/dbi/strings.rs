@@ -23,7 +23,7 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.store(RCX, shared::SLOT_C);
         if let Some(instruction) = found.instructions.first() {
             done.marks.push(self.mark(instruction.ip(), scratch, None));
-            self.hot.raw(&found.code[..instruction.len()]);
+            self.hot.raw(found.bytes_of(instruction).unwrap_or(&[]));
         }
         record(self.hot, [4, 5, 6]);
         self.count_elements(found, scratch);

@@ -9,7 +9,7 @@
 //! one word for a run of blocks, then an address for each access, to a buffer that the observer reads, and counts the run.
 //! At the end of a window code of the third kind goes on, which counts and records each block.
 
-use iced_x86::{Code as Opcode, Instruction, InstructionInfoFactory, OpKind, Register, UsedMemory};
+use iced_x86::{Code as Opcode, InstructionInfoFactory, OpKind, Register, UsedMemory};
 
 use super::assemble::{Code, Gpr, RAX, RCX, RSP, encoded, general, through};
 use super::block::{self, End, Found, Operand};
@@ -38,9 +38,10 @@ pub(super) struct Mark {
     pub spilled: [Option<(Gpr, u32)>; 3],
 }
 
-/// A translated block.
-#[derive(Debug)]
+/// A translated block, or some.
+#[derive(Debug, Default)]
 pub(super) struct Translation {
+    /// Those recorded.
     pub operands: Vec<Operand>,
     pub marks: Vec<Mark>,
     /// Whether it runs into whatever is placed behind it, which must be the next instruction's block.
@@ -92,19 +93,18 @@ impl<C: Cache> Translator<'_, C> {
             self.hot.bytes.truncate(hot);
             self.cold.bytes.truncate(cold);
             self.leave(Exit::Unsupported { pc: found.pc, why: "an instruction that cannot be moved" });
-            Translation { operands: Vec::new(), marks: Vec::new(), continues: false }
+            Translation::default()
         })
     }
 
     fn block(&mut self, found: &Found, may_continue: bool) -> Option<Translation> {
         if let End::Unsupported(why) = found.end {
             self.leave(Exit::Unsupported { pc: found.pc, why });
-            return Some(Translation { operands: Vec::new(), marks: Vec::new(), continues: false });
+            return Some(Translation::default());
         }
         let scratch = (self.kind != Kind::Counting).then(|| scratch(found.untouched));
-        let marks = Vec::with_capacity(found.instructions.len() + 2);
-        let mut done = Translation { operands: Vec::new(), marks, continues: false };
-        if found.changes {
+        let mut done = Translation::default();
+        if found.changes() {
             self.hot.align(1);
             self.hot.raw(&[0xE9, 0, 0, 0, 0]); // leads to the next translation once there is one
         }
@@ -127,11 +127,10 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// Writes the instructions of a block that is counted already.
-    pub(super) fn chained(&mut self, found: &Found, next: Next) -> Option<Translation> {
-        let mut done = Translation { operands: Vec::new(), marks: Vec::new(), continues: false };
-        self.body(found, None, &mut done)?;
+    pub(super) fn chained(&mut self, found: &Found, next: Next, done: &mut Translation) -> Option<()> {
+        self.body(found, None, done)?;
         self.end(found, next, &mut done.marks)?;
-        Some(done)
+        Some(())
     }
 
     /// All but the jump at the end.
@@ -146,10 +145,19 @@ impl<C: Cache> Translator<'_, C> {
             return Some(());
         }
         let copied = found.instructions.len() - usize::from(found.end != End::Falls);
+        let mut accesses = &found.accesses[..];
         for (position, instruction) in found.instructions.iter().enumerate() {
-            self.record(instruction, scratch, &mut done.operands);
+            if let Some(scratch) = scratch {
+                let own = accesses.iter().take_while(|(_, operand)| operand.pc == instruction.ip()).count();
+                for (memory, operand) in &accesses[..own] {
+                    done.operands.push(*operand);
+                    self.address(memory, scratch);
+                    self.hot.put(scratch.buffer, 8 * done.operands.len() as i32, scratch.value);
+                }
+                accesses = &accesses[own..];
+            }
             if position < copied {
-                self.copy(found, instruction, scratch, &mut done.marks)?;
+                self.copy(found, position, scratch, &mut done.marks)?;
             }
         }
         Some(())
@@ -221,7 +229,7 @@ impl<C: Cache> Translator<'_, C> {
         if found.needs_flags {
             self.hot.restore_flags(shared::SLOT_E);
         }
-        if let Some(scratch) = scratch.filter(|_| !found.changes) {
+        if let Some(scratch) = scratch.filter(|_| !found.changes()) {
             self.hot.store(scratch.value, shared::SLOT_B);
         }
     }
@@ -285,21 +293,6 @@ impl<C: Cache> Translator<'_, C> {
         self.hot.load(scratch.value, shared::SLOT_B);
     }
 
-    pub(super) fn record(
-        &mut self,
-        instruction: &Instruction,
-        scratch: Option<Scratch>,
-        operands: &mut Vec<Operand>,
-    ) {
-        for (memory, operand) in block::accesses(self.factory, instruction) {
-            operands.push(operand);
-            if let Some(scratch) = scratch {
-                self.address(&memory, scratch);
-                self.hot.put(scratch.buffer, 8 * operands.len() as i32, scratch.value);
-            }
-        }
-    }
-
     /// The address of an operand.
     fn address(&mut self, memory: &UsedMemory, scratch: Scratch) {
         let value = scratch.value;
@@ -339,25 +332,29 @@ impl<C: Cache> Translator<'_, C> {
     }
 
     /// An instruction of the program's.
-    pub(super) fn copy(
+    fn copy(
         &mut self,
         found: &Found,
-        instruction: &Instruction,
+        position: usize,
         scratch: Option<Scratch>,
         marks: &mut Vec<Mark>,
     ) -> Option<()> {
-        if !instruction.is_ip_rel_memory_operand() {
+        let (instruction, relative) = (&found.instructions[position], usize::from(found.relative[position]));
+        let bytes = found.bytes_of(instruction)?;
+        if relative == 0 {
             marks.push(self.mark(instruction.ip(), scratch, None));
-            let start = (instruction.ip() - found.pc) as usize;
-            self.hot.raw(found.code.get(start..start + instruction.len())?);
-            return Some(());
-        }
-        if let Some(bytes) = encoded(instruction, self.hot.here()) {
-            marks.push(self.mark(instruction.ip(), scratch, None));
-            self.hot.raw(&bytes);
+            self.hot.raw(bytes);
             return Some(());
         }
         let target = instruction.ip_rel_memory_address();
+        let distance = target.wrapping_sub(self.hot.here() + bytes.len() as u64) as i64;
+        if let Ok(distance) = i32::try_from(distance) {
+            marks.push(self.mark(instruction.ip(), scratch, None));
+            self.hot.raw(&bytes[..relative]);
+            self.hot.raw(&distance.to_le_bytes());
+            self.hot.raw(&bytes[relative + 4..]);
+            return Some(());
+        }
         let register = (instruction.op0_kind() == OpKind::Register).then(|| instruction.op0_register());
         match (instruction.code(), register) {
             (Opcode::Lea_r64_m, Some(register)) => {
@@ -374,7 +371,7 @@ impl<C: Cache> Translator<'_, C> {
             }
             _ => {}
         }
-        let mut used = block::registers_of(self.factory, instruction) | 1 << RSP;
+        let mut used = block::registers_of(self.factory.info(instruction)) | 1 << RSP;
         if let Some(scratch) = scratch {
             used |= 1 << scratch.buffer | 1 << scratch.value;
         }
