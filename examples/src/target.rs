@@ -220,7 +220,8 @@ pub fn ended_early(outcome: &Outcome, processes: &[ProcessRecord]) -> bool {
 
 /// A command as a person would write it.
 pub fn command_name(command: &[OsString]) -> String {
-    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let line = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    line.replace(char::is_control, " ")
 }
 
 /// A signal by number and, where it has one, by name.

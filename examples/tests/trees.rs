@@ -115,6 +115,25 @@ fn what_an_exact_curve_leaves_out_is_in_its_json() {
     }
 }
 
+/// Thirty short processes are thirty windows, and little of what is executed.
+#[test]
+fn a_phase_has_its_share_of_the_instructions() {
+    let work = "seq 60000 | sort >/dev/null; for n in 1 2 3 4 5 6; do seq 1 >/dev/null; seq 2 >/dev/null; \
+                seq 3 >/dev/null; seq 4 >/dev/null; seq 5 >/dev/null; done; exit 3";
+    let command = ["--backend", "dbi", "--window", "2000000", "--", "sh", "-c", work];
+    let report = last(&run_pipeline(&[&["--json"], &command[..]].concat(), phase_guided_cache::run));
+    let phases = report["phases"].as_array().unwrap();
+    let sum = |key: &str, of: &[Value]| of.iter().map(|phase| phase[key].as_f64().unwrap()).sum::<f64>();
+    let of_windows = sum("windows", &phases[..1]) / sum("windows", phases);
+    let of_instructions = sum("instructions", &phases[..1]) / sum("instructions", phases);
+    assert!(of_instructions > 1.5 * of_windows, "{of_instructions} {of_windows}");
+    let table = run_pipeline(&command, phase_guided_cache::run).out;
+    let row = table.lines().find(|line| line.starts_with("A ")).unwrap();
+    let shown: f64 = row.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!((shown / 100.0 - of_instructions).abs() < 0.05, "{of_instructions} {of_windows}: {table}");
+    assert!(table.contains("threads in 33 processes"), "{table}");
+}
+
 /// Two processes, one after the other, miss what each misses alone: they have no memory in common.
 #[test]
 fn an_exact_curve_is_that_of_all_processes() {

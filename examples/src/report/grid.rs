@@ -325,8 +325,11 @@ fn align(rows: &[Vec<String>]) -> String {
     }
 }
 
+/// The longest title.
+pub const TITLE: usize = 160;
+
 /// At most so many letters: of a longer text the beginning and the end.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();

@@ -51,7 +51,7 @@ pub struct PhaseView<'a> {
     pub name: String,
     /// What was gathered in it.
     pub record: &'a PhaseRecord,
-    /// Its share of the windows, from 0 to 1.
+    /// Its share of the instructions, from 0 to 1.
     pub share: f64,
     /// Its accesses, estimated, or what is known in their place.
     pub weight: f64,
@@ -122,16 +122,16 @@ impl<'a> Subject<'a> {
         // Transitions hold other phases' code: nothing is set apart from them.
         let settled: Vec<_> = order.iter().filter(|p| !transitions.contains_key(&p.phase)).collect();
         let distinct = distinct_code(&settled.iter().copied().map(blocks).collect::<Vec<_>>(), 1);
-        let windows: Vec<_> = settled.iter().map(|record| (record.phase, record.windows)).collect();
+        let sizes: Vec<_> = settled.iter().map(|record| (record.phase, record.instructions)).collect();
         let code = |at: usize| settled[at].code.blocks();
-        let rows = rows_of(&windows, &run.centres, code, &mut locate);
+        let rows = rows_of(&sizes, &run.centres, code, &mut locate);
         let phases = order
             .iter()
             .enumerate()
             .map(|(rank, &record)| PhaseView {
                 name: letters(rank),
                 record,
-                share: record.windows as f64 / run.windows.len().max(1) as f64,
+                share: record.instructions as f64 / run.instructions().max(1) as f64,
                 weight: weights[&record.phase],
                 location: record
                     .hottest_block()

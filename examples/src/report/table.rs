@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phase_detect::PhaseId;
 use phase_detect::metrics::{CodeTotals, distinct_code, families};
 
-use super::{Cell, DistinctView, PhaseView, Subject, Table, bytes, count, percent, plural};
+use super::{Cell, DistinctView, PhaseView, Subject, TITLE, Table, bytes, count, percent, plural, shortened};
 use crate::guided::PhaseCurve;
 use crate::target::Scope;
 
@@ -15,12 +15,18 @@ pub fn summary(subject: &Subject<'_>) -> String {
     let (right, predicted) = run.predictions;
     let threads = match subject.scope {
         Scope::Shared => "all threads together".to_owned(),
-        Scope::Private => plural(run.threads(), "thread", "threads"),
+        Scope::Private => {
+            let threads = plural(run.threads(), "thread", "threads");
+            match subject.processes.len() {
+                0 | 1 => threads,
+                processes => format!("{threads} in {processes} processes"),
+            }
+        }
     };
     let mut text = format!(
         "{}{}\n{} instructions and {} memory accesses in {} of {}; {}.\n\
          {} profiled ({}), {} samples",
-        subject.program,
+        shortened(&subject.program, TITLE),
         if run.incomplete { "  (incomplete: observed in part)" } else { "" },
         count(run.instructions()),
         count(run.accesses()),
@@ -41,7 +47,7 @@ pub fn summary(subject: &Subject<'_>) -> String {
     text
 }
 
-/// Rows of phases at most, and the share of the windows from which on the others are folded.
+/// Rows of phases at most, and the share of the run from which on the others are folded.
 const ROWS: usize = 10;
 const ENOUGH: f64 = 0.9;
 
@@ -61,18 +67,18 @@ impl Row {
     }
 }
 
-/// The rows for these phases, given with their windows: one each, the first ones first, or several in a row if their code is
-/// similar, where ten phases do not hold nine tenths of the windows. `blocks` gives the code of a phase, by its position.
+/// The rows for these phases, given with their instructions: one each, the first ones first, or several in a row if their code is
+/// similar, where ten phases do not hold nine tenths of the run. `blocks` gives the code of a phase, by its position.
 pub fn rows_of(
     phases: &[(PhaseId, u64)],
     centres: &BTreeMap<PhaseId, Vec<f64>>,
     blocks: impl Fn(usize) -> Vec<(u64, f64)>,
     mut locate: impl FnMut(u64) -> Option<String>,
 ) -> Vec<Row> {
-    let windows: Vec<(usize, f64)> = phases.iter().map(|phase| phase.1 as f64).enumerate().collect();
+    let sizes: Vec<(usize, f64)> = phases.iter().map(|phase| phase.1 as f64).enumerate().collect();
     let known =
         phases.iter().enumerate().filter_map(|(at, phase)| Some((at, centres.get(&phase.0)?.clone())));
-    let grouped = families(&windows, &known.collect(), ROWS, ENOUGH).unwrap_or_default();
+    let grouped = families(&sizes, &known.collect(), ROWS, ENOUGH).unwrap_or_default();
     if grouped.len() == phases.len() {
         return (0..phases.len()).map(|at| Row { phases: vec![at], distinct: None }).collect();
     }
@@ -100,7 +106,7 @@ pub struct PhaseTable {
 
 impl PhaseTable {
     /// Folds a table whose rows are phases, the largest first, the last `transitions` of them transitions. The first column
-    /// names the phase, the next `additive` ones are counts and shares, `share` the one with the share of the windows.
+    /// names the phase, the next `additive` ones are counts and shares, `share` the one with the share of the run.
     /// `together` are the rows that the phases are shown in; `rest` gives the further cells of one of several phases.
     pub fn new(
         mut shown: Table,
@@ -167,7 +173,7 @@ impl PhaseTable {
     }
 }
 
-/// A row per phase and one for the average: share of the windows, code that sets it apart, miss ratio at the sizes of the
+/// A row per phase and one for the average: share of the instructions, code that sets it apart, miss ratio at the sizes of the
 /// machine's caches.
 pub fn phase_table(subject: &Subject<'_>) -> PhaseTable {
     let levels = subject.caches.levels.iter().map(|level| format!("{} {}", level.name, bytes(level.bytes)));
@@ -211,7 +217,17 @@ pub fn phase_table_notes(subject: &Subject<'_>, starred: bool) -> String {
             percent(subject.curves.unlike)
         );
     }
-    text + &first_touches(subject)
+    let names = subject.phases.iter().filter_map(|phase| Some(&phase.distinct.as_ref()?.name));
+    text + unnamed(names) + &first_touches(subject)
+}
+
+/// How code without a name gets one, if there is some among `names`.
+pub fn unnamed<'a>(mut names: impl Iterator<Item = &'a String>) -> &'static str {
+    if !names.any(|name| name.starts_with("0x")) {
+        return "";
+    }
+    "(addresses alone are of code that was written while the program ran, and has names with node --perf-basic-prof\n \
+     or java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)\n"
 }
 
 /// Where first touches are a good part of the misses of the largest cache, phases are not to blame for them as they are shown.
@@ -290,6 +306,13 @@ mod tests {
         assert_eq!(starred(["A*", "B", "C", "D"]), [true, true]);
         assert_eq!(starred(["A", "B", "C*", "D"]), [false, true]); // among two others
         assert_eq!(starred(["A", "B", "C", "D*"]), [false, true]); // a transition
+    }
+
+    #[test]
+    fn code_of_no_file_is_said_to_have_names_elsewhere() {
+        let note = |names: [&str; 2]| unnamed(names.map(str::to_owned).iter());
+        assert_eq!(note(["f", "sort+0x7d"]), "");
+        assert!(note(["f", "0x7d"]).contains("--perf-basic-prof"));
     }
 
     #[test]

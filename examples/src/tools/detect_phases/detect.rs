@@ -91,6 +91,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// The instructions of a phase; its windows where the input has none.
+    pub const fn size(&self, phase: &Phase) -> u64 {
+        if self.instructions > 0 { phase.instructions } else { phase.windows }
+    }
+
     /// The clusters that are transitions between phases. k-means and SimPoint find as many phases as they look for, and
     /// have none.
     pub fn transitions(&self) -> BTreeMap<PhaseId, Transition<PhaseId>> {

@@ -101,8 +101,8 @@ fn conclude(
         .collect();
     let ranked = ranked(found, &transitions);
     let settled = &ranked[..ranked.len() - transitions.len()];
-    let windows: Vec<_> = settled.iter().map(|(phase, known)| (*phase, known.windows)).collect();
-    let rows = rows_of(&windows, &found.centres(), |at| settled[at].1.blocks.blocks(), &mut locate);
+    let sizes: Vec<_> = settled.iter().map(|(phase, known)| (*phase, found.size(known))).collect();
+    let rows = rows_of(&sizes, &found.centres(), |at| settled[at].1.blocks.blocks(), &mut locate);
     let mut notes = unused(args);
     notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);

@@ -17,8 +17,8 @@ use super::{page, pictures};
 use crate::cli::{ByName, Failure};
 use crate::output::OutputDir;
 use crate::report::{
-    Cell, DistinctView, PhaseTable, ProcessRow, Row, Table, count, letters, percent, plural, process_table,
-    write_profile,
+    Cell, DistinctView, PhaseTable, ProcessRow, Row, TITLE, Table, count, letters, percent, plural,
+    process_table, shortened, unnamed, write_profile,
 };
 use crate::target::Target;
 
@@ -122,8 +122,10 @@ impl Report<'_> {
         profile
     }
 
+    /// Share of the run.
     pub fn share(&self, phase: &Phase) -> f64 {
-        phase.windows as f64 / self.found.labelled.len().max(1) as f64
+        let all: u64 = self.found.phases.values().map(|phase| self.found.size(phase)).sum();
+        self.found.size(phase) as f64 / all.max(1) as f64
     }
 
     /// Phases that are not transitions, and the number of transitions and of their windows.
@@ -202,7 +204,8 @@ impl Report<'_> {
                     "name": names[phase],
                     "family": families.get(phase),
                     "windows": known.windows,
-                    "share": self.share(known),
+                    "share": known.windows as f64 / found.labelled.len().max(1) as f64,
+                    "instructions": known.instructions,
                     "first_window": known.first_window,
                     "transition": self.transitions.contains_key(phase),
                     "mixture": mixture,
@@ -246,7 +249,7 @@ impl Report<'_> {
     /// The same for people.
     pub fn write_table(&self, folder: Option<&OutputDir>, out: &mut dyn Write) -> io::Result<()> {
         let found = self.found;
-        writeln!(out, "{}{}", self.ended.name, self.state())?;
+        writeln!(out, "{}{}", shortened(&self.ended.name, TITLE), self.state())?;
         let threads =
             if found.threads > 1 { format!(" of {} threads", found.threads) } else { String::new() };
         let instructions = match found.instructions {
@@ -258,7 +261,8 @@ impl Report<'_> {
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
-        write!(out, "\n{}", self.table().shown.text())?;
+        let names = self.distinct.values().map(|code| &code.name);
+        write!(out, "\n{}{}", self.table().shown.text(), unnamed(names))?;
         if self.processes.len() > 1 {
             write!(out, "\n{}", process_table(&self.processes))?;
         }

@@ -81,7 +81,7 @@ pub(super) fn object(subject: &Subject<'_>) -> Value {
                 "phase": view.name,
                 "family": subject.family(rank),
                 "windows": view.record.windows,
-                "share": view.share,
+                "share": view.record.windows as f64 / subject.run.windows.len().max(1) as f64,
                 "profiled": view.record.profiled,
                 "samples": view.record.profile.samples(),
                 "instructions": view.record.instructions,
