@@ -85,7 +85,7 @@ fn in_an_environment_without_the_emulator() {
     let traced = one_curve(&["--model", "exact-lru", "--json", "--", "/bin/ls", "/"]);
     assert_eq!(traced.status, 0, "{}", traced.messages);
     let fetched = one_curve(&["--side", "instruction", "--json", "--", "/bin/ls", "/"]);
-    assert!(fetched.messages.contains("qemu-x86_64 is not in PATH"), "{}", fetched.messages);
+    assert_eq!(fetched.status, 0, "{}", fetched.messages);
 }
 
 /// On a machine without counters and without the emulator, a program is translated: nothing need be installed.

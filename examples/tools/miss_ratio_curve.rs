@@ -5,7 +5,7 @@
 //! cargo run --release --example miss_ratio_curve -- --trace trace.din.gz --sizes 32KiB,256KiB,1MiB --json
 //! valgrind --tool=lackey --trace-mem=yes --log-file=ls.lackey ls
 //! cargo run --release --example miss_ratio_curve -- --trace ls.lackey --out curve
-//! cargo run --release --example miss_ratio_curve -- --side instruction --sizes 32KiB -- ls    # needs qemu-user
+//! cargo run --release --example miss_ratio_curve -- --side instruction --sizes 32KiB -- ls
 //! ```
 
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 
 use reuse_sampler::Children;
+use reuse_sampler::TargetExit;
 use reuse_sampler::auto::{self, AutoOptions, AutoTrace};
-use reuse_sampler::qemu::{QemuOptions, QemuTrace, TargetExit};
 use reuse_sampler::trace::Side;
 
 use crate::cli::Failure;
@@ -15,7 +15,7 @@ use crate::target::{Backend, words};
 pub const STRETCH: u32 = 256;
 
 /// Starts a command: loads and stores with the instructions that make them, or the fetches of instructions. Only translation
-/// follows children, and only their loads and stores.
+/// follows children.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a command without words, [`Failure::Run`] if it cannot be run.
@@ -27,20 +27,13 @@ pub fn trace_program(
     output_to_stderr: bool,
 ) -> Result<AutoTrace, Failure> {
     let (program, arguments) = words(command)?;
+    let mut options = AutoOptions::default();
+    options.output_to_stderr = output_to_stderr;
+    options.children = children;
+    options.backend = if backend == Backend::Auto { Backend::Exact } else { backend }.into();
     let trace = match side {
-        Side::Data => {
-            let mut options = AutoOptions::default();
-            options.output_to_stderr = output_to_stderr;
-            options.children = children;
-            options.backend = if backend == Backend::Auto { Backend::Exact } else { backend }.into();
-            auto::trace(program, arguments, &options, STRETCH)
-        }
-        Side::Instruction => {
-            let mut options = QemuOptions::default();
-            options.output_to_stderr = output_to_stderr;
-            options.stretch = STRETCH;
-            QemuTrace::fetches(program, arguments, &options).map(AutoTrace::from)
-        }
+        Side::Data => auto::trace(program, arguments, &options, STRETCH),
+        Side::Instruction => auto::fetches(program, arguments, &options, STRETCH),
     };
     trace.map_err(Failure::run)
 }

@@ -35,6 +35,8 @@ pub const ENVIRONMENT: [(&str, &str); 6] = [
 pub struct Counts {
     pub references: u64,
     pub misses: u64,
+    pub instructions: u64, // each repetition of a string instruction is one
+    pub fetch_misses: u64,
     pub warnings: Vec<String>, // of the emulator
 }
 
@@ -49,6 +51,7 @@ pub fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
     let file = folder.join("cachegrind.out");
     let status = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=8388608,16,64", "-q"])
+        .args(["--I1=32768,8,64", "--vex-guest-chase=no"])
         .arg(format!("--cachegrind-out-file={}", file.display()))
         .args(command)
         .envs(ENVIRONMENT)
@@ -73,7 +76,9 @@ pub fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
         let chosen = names.iter().zip(&values).filter(|(name, _)| wanted.contains(&name.as_str()));
         chosen.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
     };
-    Some(Counts { references: of(["Dr", "Dw"]), misses: of(["D1mr", "D1mw"]), warnings: Vec::new() })
+    let (references, misses) = (of(["Dr", "Dw"]), of(["D1mr", "D1mw"]));
+    let (instructions, fetch_misses) = (of(["Ir", ""]), of(["I1mr", ""]));
+    Some(Counts { references, misses, instructions, fetch_misses, warnings: Vec::new() })
 }
 
 /// What valgrind preloads, whatever the tool.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../cachegrind/mod.rs"]
+#[allow(dead_code)] // other tests use the rest
 mod cachegrind;
 mod children;
 mod lives;

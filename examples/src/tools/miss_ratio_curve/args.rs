@@ -77,15 +77,15 @@ pub struct Args {
     /// Redraws of the samples for the 95 % intervals of modelled curves, 100 or more; 0 for no intervals
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) draws: usize,
-    /// What observes PROGRAM. Exact models need every access (dbi, qemu), the instruction side needs qemu
+    /// What observes PROGRAM. Exact models and the instruction side need every access (dbi, qemu)
     #[arg(long, value_enum, default_value = "exact", requires = "program")]
     pub(super) backend: Backend,
     /// A private cache for each thread, or one that all threads share [default: private for models, shared for exact ones].
     /// If private is given, misses caused by other threads' stores are counted too
     #[arg(long, value_enum)]
     scope: Option<Scope>,
-    /// What to do with processes that PROGRAM starts. --side instruction sees the first process only, and so do exact models,
-    /// --scope and --prefetch with --backend qemu
+    /// What to do with processes that PROGRAM starts. Exact models, --side instruction, --scope and --prefetch see the first
+    /// process only with --backend qemu
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
     /// Embedded workload to run without a trace or a program
@@ -232,7 +232,7 @@ impl Args {
         self.scope == Some(Scope::Private) && (self.program.is_empty() || self.backend.traces("").is_ok())
     }
 
-    /// Refuses what needs every access, which counters do not see, or every fetch, which only the emulator hands out.
+    /// Refuses what needs every access or every fetch, which counters do not see.
     pub(super) fn refuse_counters(&self) -> Result<(), Failure> {
         if self.prefetch.is_some() && !matches!(self.model, Model::Statstack | Model::ExactLru) {
             let problem =
@@ -247,11 +247,6 @@ impl Args {
             () if self.prefetch.is_some() => "--prefetch",
             () => return Ok(()),
         };
-        if self.side == CacheSide::Instruction && self.backend == Backend::Dbi {
-            return Err(Failure::Usage(
-                "--side instruction needs the fetches of the program: give --backend qemu".into(),
-            ));
-        }
         self.backend.traces(what)
     }
 

@@ -7,7 +7,7 @@ use reuse_sampler::CacheLines;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Args, Model, Unit};
+use super::args::{Args, CacheSide, Model, Unit};
 use super::coherence::ByOthers;
 use super::measure::Measured;
 use super::source::{LEVEL, Run, Settings};
@@ -223,6 +223,9 @@ impl Report<'_> {
         if self.run.processes.len() > 1 {
             let of = match self.settings.scope {
                 Scope::Private => "a private cache for each thread of these processes",
+                Scope::Shared if self.args.side == CacheSide::Instruction => {
+                    "one cache that these processes share; those of one program have its code in common"
+                }
                 Scope::Shared => "one cache that these processes share, each with memory of its own",
             };
             write!(out, "\nThe curve is that of {of}:\n{}", process_table(&self.run.processes))?;

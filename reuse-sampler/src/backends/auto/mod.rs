@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 #[cfg(any(feature = "dbi", feature = "qemu"))]
-pub use trace::{AutoTrace, trace};
+pub use trace::{AutoTrace, fetches, trace};
 
 #[cfg(feature = "dbi")]
 use crate::dbi::{DbiOptions, DbiSampler};

@@ -51,8 +51,31 @@ pub fn trace<A: AsRef<OsStr>>(
     options: &AutoOptions,
     stretch: u32,
 ) -> Result<AutoTrace, SamplerError> {
+    start(program.as_ref(), arguments, options, stretch, false)
+}
+
+/// The same for instruction caches: each instruction executed is a load of its bytes, made by itself, and loads and stores are
+/// left out. `qemu` hands out the program alone, without its children.
+///
+/// # Errors
+/// As [`trace`].
+pub fn fetches<A: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = A>,
+    options: &AutoOptions,
+    stretch: u32,
+) -> Result<AutoTrace, SamplerError> {
+    start(program.as_ref(), arguments, options, stretch, true)
+}
+
+fn start<A: AsRef<OsStr>>(
+    program: &OsStr,
+    arguments: impl IntoIterator<Item = A>,
+    options: &AutoOptions,
+    stretch: u32,
+    fetches: bool,
+) -> Result<AutoTrace, SamplerError> {
     let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-    let program = program.as_ref();
     let mut missing: Vec<String> = Vec::new();
     if matches!(options.backend, Choice::Perf | Choice::Counters) {
         missing.push("perf: counters do not see every access".to_owned());
@@ -60,7 +83,8 @@ pub fn trace<A: AsRef<OsStr>>(
     #[cfg(feature = "dbi")]
     if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Dbi) {
         let asked = DbiOptions { stretch, ..dbi_options(options) };
-        match DbiTrace::spawn(program, &arguments, &asked) {
+        let traced = if fetches { DbiTrace::fetches } else { DbiTrace::spawn };
+        match traced(program, &arguments, &asked) {
             Ok(trace) => return Ok(AutoTrace { source: Source::Dbi(Box::new(trace)) }),
             Err(error) if options.backend == Choice::Dbi => return Err(error),
             Err(error) => missing.push(format!("dbi: {error}")),
@@ -69,7 +93,8 @@ pub fn trace<A: AsRef<OsStr>>(
     #[cfg(feature = "qemu")]
     if matches!(options.backend, Choice::Best | Choice::Exact | Choice::Qemu) {
         let asked = QemuOptions { stretch, ..qemu_options(options) };
-        match QemuTrace::spawn(program, &arguments, &asked) {
+        let traced = if fetches { QemuTrace::fetches } else { QemuTrace::spawn };
+        match traced(program, &arguments, &asked) {
             Ok(trace) => return Ok(AutoTrace { source: Source::Qemu(Box::new(trace)) }),
             Err(SamplerError::Unsupported { missing: what, .. }) => missing.push(format!("qemu: {what}")),
             Err(error) => return Err(error),
@@ -129,13 +154,6 @@ impl AutoTrace {
     /// What the user should know about the run: parts that went unobserved. Complete after the end.
     pub fn warnings(&self) -> &[String] {
         ask!(&self.source, trace => trace.warnings())
-    }
-}
-
-#[cfg(feature = "qemu")]
-impl From<QemuTrace> for AutoTrace {
-    fn from(trace: QemuTrace) -> Self {
-        Self { source: Source::Qemu(Box::new(trace)) }
     }
 }
 

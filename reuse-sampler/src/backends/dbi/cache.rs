@@ -32,6 +32,7 @@ const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
 pub(super) struct Block {
     pub pc: u64,
     pub instructions: u32,
+    pub lengths: Vec<u8>, // of its instructions, where fetches are handed out
     pub operands: Vec<Operand>,
     /// Operands that are loaded and stored.
     pub updates: u32,
@@ -43,11 +44,14 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(found: &Found) -> Self {
+    /// With the lengths of its instructions if they are to be handed out.
+    pub(super) fn new(found: &Found, fetches: bool) -> Self {
+        let instructions = if fetches { &found.instructions[..] } else { &[] };
         let operands: Vec<Operand> = found.operands().collect();
         Self {
             pc: found.pc,
             instructions: found.instructions.len() as u32,
+            lengths: instructions.iter().map(|instruction| instruction.len() as u8).collect(),
             scattered: operands.iter().filter(|operand| operand.reach == Reach::Scattered).count() as u32,
             updates: operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32,
             operands,
@@ -136,7 +140,8 @@ pub(super) struct CodeCache {
     pub(super) codes: [Codes; layout::KINDS as usize],
     pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     pub(super) factory: InstructionInfoFactory,
-    written: [Vec<u8>; 2], // room for what is being written
+    pub(super) fetches: bool, // whether instructions are handed out, and what they access is not
+    written: [Vec<u8>; 2],    // room for what is being written
 }
 
 impl std::fmt::Debug for CodeCache {
@@ -168,6 +173,7 @@ impl CodeCache {
             codes: Default::default(),
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
+            fetches: false,
             written: Default::default(),
         }
     }
@@ -296,6 +302,15 @@ impl CodeCache {
         address
     }
 
+    /// Finds the block at `pc`.
+    pub(super) fn look(&mut self, pc: u64, read: &mut dyn FnMut(u64) -> Source) -> Found {
+        let mut found = block::find(pc, read, &mut self.factory);
+        if self.fetches {
+            found.accesses.clear();
+        }
+        found
+    }
+
     /// Translates one block. Returns what it leads to (and whether by a return), and the block that must follow.
     #[allow(clippy::type_complexity)]
     pub(super) fn translate(
@@ -305,7 +320,7 @@ impl CodeCache {
         more: bool,
         read: &mut dyn FnMut(u64) -> Source,
     ) -> (Vec<(u64, bool)>, Option<u64>) {
-        let found = block::find(pc, read, &mut self.factory);
+        let found = self.look(pc, read);
         let same = |number: &&u32| {
             self.blocks.get(**number as usize).and_then(|b| b.verified.as_deref()) == found.verified()
         };
@@ -325,7 +340,7 @@ impl CodeCache {
             });
         let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
-            self.push(Block::new(&found));
+            self.push(Block::new(&found, self.fetches));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
@@ -389,12 +404,13 @@ impl CodeCache {
 
     /// The block of this number, found again.
     pub(super) fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
-        let block = self.blocks.get(number as usize)?;
-        let mut read = |at: u64| match &block.verified {
-            Some(bytes) if at == block.pc => Source::new(bytes[..].into(), 0, true),
+        let Block { pc, verified, .. } = self.blocks.get(number as usize)?;
+        let (pc, verified) = (*pc, verified.clone());
+        let mut read = |at: u64| match &verified {
+            Some(bytes) if at == pc => Source::new(bytes[..].into(), 0, true),
             _ => read(at),
         };
-        Some(block::find(block.pc, &mut read, &mut self.factory))
+        Some(self.look(pc, &mut read))
     }
 
     /// Lets code that waits jump to what is complete now: a block may run into the next one.

@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 
-use super::block::{self, End, Found, Source};
+use super::block::{End, Found, Source};
 use super::cache::{Block, CodeCache, Waiting, Written};
 use super::executions::Counter;
 use super::exits::Next;
@@ -86,7 +86,7 @@ impl CodeCache {
         let mut chain: Vec<Found> = Vec::new();
         let (mut at, mut length) = (pc, 0);
         loop {
-            let found = block::find(at, read, &mut self.factory);
+            let found = self.look(at, read);
             let fits = length + found.instructions.len() as u32 <= LONGEST || chain.is_empty();
             if !chain.is_empty() && (found.changes() || !fits || matches!(found.end, End::Unsupported(_))) {
                 return (chain, None);
@@ -175,7 +175,7 @@ impl CodeCache {
             self.chains[number as usize] = Some(parts[index]);
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found));
+                self.push(Block::new(found, self.fetches));
             }
         }
         for (part, &number) in parts.iter().zip(&numbers).rev() {

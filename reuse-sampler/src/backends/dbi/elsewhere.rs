@@ -16,7 +16,12 @@ impl Run {
         Err(SamplerError::Unsupported { backend: "dbi", missing })
     }
 
-    pub fn trace(name: &OsStr, arguments: &[OsString], options: &DbiOptions) -> Result<Self, SamplerError> {
+    pub fn trace(
+        name: &OsStr,
+        arguments: &[OsString],
+        options: &DbiOptions,
+        _: bool,
+    ) -> Result<Self, SamplerError> {
         Self::spawn(name, arguments, options)
     }
 

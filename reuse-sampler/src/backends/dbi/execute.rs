@@ -97,7 +97,9 @@ impl Observer {
         self.current = 0;
         self.base = enter(pid, &self.region, &self.runtime)?;
         self.cache.clear();
+        let fetches = self.cache.fetches;
         self.cache = CodeCache::new(Arc::clone(&self.region), self.base, &self.runtime);
+        self.cache.fetches = fetches;
         self.memory = Memory::new(pid);
         self.threads = vec![Some(Thread::new(pid.as_raw()))];
         self.actions = [[0; 4]; 65];

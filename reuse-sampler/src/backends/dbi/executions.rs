@@ -387,6 +387,7 @@ mod tests {
                 blocks.push(Block {
                     pc,
                     instructions: 1 + random(60),
+                    lengths: Vec::new(),
                     operands: Vec::new(),
                     updates: 0,
                     scattered: 0,
@@ -448,6 +449,7 @@ mod tests {
         let mut block = Block {
             pc: 9,
             instructions: 1,
+            lengths: Vec::new(),
             operands: Vec::new(),
             updates: 0,
             scattered: 0,

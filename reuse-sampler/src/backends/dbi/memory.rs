@@ -72,14 +72,12 @@ impl Memory {
             Mapped::Changing => Source::new(self.read_some(address, READ).into(), 0, true),
             Mapped::Code => {
                 let from = address % PAGE;
-                let page = match self.pages.get(&(address - from)) {
-                    Some(page) => Arc::clone(page),
-                    None => {
-                        let page: Arc<[u8]> = self.read_some(address - from, PAGE as usize + READ).into();
-                        self.pages.insert(address - from, Arc::clone(&page));
-                        page
-                    }
-                };
+                let known = self.pages.get(&(address - from)).cloned();
+                let page = known.unwrap_or_else(|| {
+                    let page: Arc<[u8]> = self.read_some(address - from, PAGE as usize + READ).into();
+                    self.pages.insert(address - from, Arc::clone(&page));
+                    page
+                });
                 Source::new(page, from as usize, false)
             }
         }

@@ -401,6 +401,7 @@ mod tests {
         Block {
             pc: 0,
             instructions: 1,
+            lengths: Vec::new(),
             updates: count(|operand| operand.loads && operand.stores),
             scattered: count(|operand| operand.reach == Reach::Scattered),
             operands,

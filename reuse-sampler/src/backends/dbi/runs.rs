@@ -7,7 +7,7 @@
 //! longer than what is left of the window is executed block by block.
 
 use super::assemble::{Code, Gpr};
-use super::block::{self, End, Found, Operand, Source};
+use super::block::{End, Found, Operand, Source};
 use super::cache::{Block, CodeCache, Written};
 use super::chain::leads_to;
 use super::executions::Counter;
@@ -79,7 +79,7 @@ impl CodeCache {
         let mut run: Vec<Found> = Vec::new();
         let (mut at, mut length, mut free) = (Some(pc), 0, u16::MAX);
         while let Some(pc) = at.filter(|at| run.len() < MOST && run.iter().all(|found| found.pc != *at)) {
-            let found = block::find(pc, read, &mut self.factory);
+            let found = self.look(pc, read);
             length += found.instructions.len();
             free &= found.untouched;
             let alone =
@@ -108,7 +108,7 @@ impl CodeCache {
         for (found, &number) in run.iter().zip(&numbers) {
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found));
+                self.push(Block::new(found, self.fetches));
             }
         }
         let ways_out = (1..).zip(run.iter().zip(&made.ends)).filter_map(|(members, (found, &end))| {

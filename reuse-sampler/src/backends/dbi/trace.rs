@@ -62,8 +62,34 @@ impl DbiTrace {
         arguments: impl IntoIterator<Item = A>,
         options: &DbiOptions,
     ) -> Result<Self, SamplerError> {
+        Self::start(program.as_ref(), arguments, options, false)
+    }
+
+    /// The same for instruction caches: each instruction executed is a load of its bytes, made by itself, and loads and stores
+    /// are left out. A repeated string instruction is fetched once. Processes that execute the same program have its code in
+    /// common: their fetches are of the same lines.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Cost
+    /// The program writes eight bytes for up to eight blocks.
+    pub fn fetches<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+        options: &DbiOptions,
+    ) -> Result<Self, SamplerError> {
+        Self::start(program.as_ref(), arguments, options, true)
+    }
+
+    fn start<A: AsRef<OsStr>>(
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = A>,
+        options: &DbiOptions,
+        fetches: bool,
+    ) -> Result<Self, SamplerError> {
         let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
-        let run = Run::trace(program.as_ref(), &arguments, options)?;
+        let run = Run::trace(program, &arguments, options, fetches)?;
         Ok(Self { run, events: Vec::new(), handed_out: 0 })
     }
 
@@ -85,7 +111,7 @@ impl DbiTrace {
     }
 
     /// Operands accessed so far, what cachegrind calls data references: a read-modify-write is one (two accesses), and so is
-    /// an operand that straddles lines. Complete once all events were handed out.
+    /// an operand that straddles lines. Complete once all events were handed out; 0 for [`fetches`](Self::fetches).
     #[must_use]
     pub fn operands(&self) -> u64 {
         self.run.operands()
@@ -144,6 +170,8 @@ pub(super) struct Events {
     mark: u64,  // of addresses of code
     space: u64, // of addresses of data
     stretch: u64,
+    /// Whether they are of instructions, not of what these access.
+    pub fetches: bool,
     /// Accesses that are not the first of their operands.
     pub further: u64,
     /// Those whose place or length is not known.
@@ -157,7 +185,7 @@ pub(super) struct Events {
 #[cfg(dbi_backend)]
 impl Events {
     /// None yet, of threads that take turns after so many.
-    pub(super) fn new(stretch: u32) -> Self {
+    pub(super) fn new(stretch: u32, fetches: bool) -> Self {
         Self {
             waiting: Vec::new(),
             thread: ThreadId(0),
@@ -165,6 +193,7 @@ impl Events {
             mark: 0,
             space: 0,
             stretch: u64::from(stretch) * 8,
+            fetches,
             further: 0,
             unsure: 0,
             accesses: 0,
@@ -212,10 +241,26 @@ impl Viewer for Events {
         self.further += u64::from(block.updates);
         let (address, instructions) = (block.pc | self.mark, block.instructions);
         self.waiting.push(Event::Block { address, instructions });
+        let mut pc = address;
+        for &length in &block.lengths {
+            self.accesses += 1;
+            self.further += 1;
+            self.lines += (pc % LINE + u64::from(length)).div_ceil(LINE);
+            self.waiting.push(Event::Access(Access {
+                address: pc,
+                bytes: length.into(),
+                kind: AccessKind::Load,
+                pc,
+            }));
+            pc += u64::from(length);
+        }
     }
 
     #[inline]
     fn access(&mut self, address: u64, operand: &Operand) {
+        if self.fetches {
+            return; // of a repeated string instruction
+        }
         let pc = operand.pc | self.mark;
         self.unsure += u64::from(match operand.reach {
             Reach::Whole => false,

@@ -78,8 +78,9 @@ impl Run {
         name: &OsStr,
         arguments: &[OsString],
         options: &DbiOptions,
+        fetches: bool,
     ) -> Result<Self, SamplerError> {
-        Self::start(name, arguments, options, Some(Events::new(options.stretch)))
+        Self::start(name, arguments, options, Some(Events::new(options.stretch, fetches)))
     }
 
     fn start(
@@ -98,6 +99,7 @@ impl Run {
         let pid = process.pid().as_raw().unsigned_abs();
         let mut observer = Observer::new(region, runtime, launched.base, process);
         observer.follows = options.children == Children::Follow;
+        observer.cache.fetches = trace.as_ref().is_some_and(|events| events.fetches);
         let mut common = Common {
             length: if trace.is_some() { LONGEST } else { options.window.min(LONGEST) },
             line_size: options.line_size,
