@@ -4,12 +4,15 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::error::ErrorKind;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use super::CommandLine;
 use crate::output::OutputFile;
@@ -186,23 +189,42 @@ pub fn unless_closed(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
+/// From when on a second signal is another request: `timeout` sends its own twice, to the command and to its group.
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// A flag that the first Ctrl-C, SIGTERM or SIGHUP (the terminal was closed) sets, so that the run can end with a report
-/// of what it has. The second one ends the process at once. SIGHUP stays ignored under `nohup`.
+/// of what it has. One half a second later, or after that, ends the process at once. SIGHUP stays ignored under `nohup`.
 ///
 /// # Errors
 /// [`Failure::Run`] if the system refuses the handler.
 pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
+    static WATCHED: Once = Once::new();
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !ignores_hangup())
-    {
-        flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), interrupted.clone())
-            .and_then(|_| flag::register(signal, interrupted.clone()))
-            .map_err(|error| Failure::Run(format!("cannot catch Ctrl-C: {error}")))?;
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&s| s != SIGHUP || !ignores_hangup());
+    let refused = |error| Failure::Run(format!("cannot catch Ctrl-C: {error}"));
+    for signal in signals.clone() {
+        flag::register(signal, interrupted.clone()).map_err(refused)?;
     }
+    let mut watched = Ok(());
+    WATCHED.call_once(|| watched = watch(signals));
+    watched.map_err(refused)?;
     // A file that may not grow fails what writes it, and not this process.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(interrupted)
+}
+
+/// Ends the process with a signal that comes long after the first.
+fn watch(signals: impl Iterator<Item = i32>) -> io::Result<()> {
+    let mut signals = Signals::new(signals)?;
+    let watch = move || {
+        let mut first = None;
+        for _ in signals.forever() {
+            if first.get_or_insert_with(Instant::now).elapsed() >= AGAIN {
+                signal_hook::low_level::exit(INTERRUPTED.into());
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(watch).map(drop)
 }
 
 /// Whether whoever started this process, `nohup` for example, made it ignore SIGHUP.
@@ -267,6 +289,32 @@ mod tests {
         assert_eq!(failed, (1, "count 3".into(), "tool: no luck\n".into()));
         let (status, out, messages) = invoke_with(&["--help"], Ok(0));
         assert!(status == 0 && out.contains("--count <COUNT>") && messages.is_empty());
+    }
+
+    /// Not a test of its own: gets SIGTERM twice at a time, and once later.
+    #[test]
+    #[ignore = "started by another test"]
+    fn a_process_that_is_to_end() {
+        let interrupted = interrupt_flag().unwrap();
+        let end = || signal_hook::low_level::raise(SIGTERM).unwrap();
+        end();
+        end();
+        thread::sleep(AGAIN / 2);
+        println!("goes on, {}", interrupted.load(std::sync::atomic::Ordering::SeqCst));
+        thread::sleep(AGAIN);
+        end();
+        thread::sleep(10 * AGAIN);
+        println!("still goes on");
+    }
+
+    #[test]
+    fn a_signal_sent_twice_is_one_request_and_a_later_one_another() {
+        let this = "cli::invoke::tests::a_process_that_is_to_end";
+        let mut ended = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = ended.args(["--exact", this, "--ignored", "--nocapture"]).output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert_eq!(ended.status.code(), Some(INTERRUPTED.into()), "{text}");
+        assert!(text.contains("goes on, true") && !text.contains("still"), "{text}");
     }
 
     #[test]
