@@ -35,6 +35,27 @@ fn a_released_program_runs_on_natively() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Where code comes from is known of a program that a signal ends, too, also within its first window.
+#[test]
+fn the_code_of_a_killed_program_has_names() {
+    for length in [100_000, 100_000_000] {
+        let options = DbiOptions::windows_of(length);
+        let mut sampler = DbiSampler::spawn("bash", ["-c", "kill -SEGV $$"], &options).unwrap();
+        let (mut windows, mut code) = (0, Vec::new());
+        while let Some(window) = sampler.next_window(&WindowPlan::count_only()).unwrap() {
+            windows += 1;
+            code.extend(window.code);
+        }
+        assert_eq!(sampler.exit_status(), Some(TargetExit::Signal(11)));
+        assert!(windows == 1 || length < 1_000_000, "{windows}");
+        let all: u64 = code.iter().map(|(_, count)| count).sum();
+        let located = code.iter().filter(|(address, _)| sampler.locate(*address).is_some());
+        let located: u64 = located.map(|(_, count)| count).sum();
+        // The kernel's own page belongs to no file.
+        assert!(all > 100_000 && located > all - all / 1000, "{located} of {all}");
+    }
+}
+
 /// A process that has given up its user, and sees no `/proc`, waits for its observer like any other.
 #[test]
 fn whoever_changes_its_user_and_root_is_observed_however_long_it_waits() {

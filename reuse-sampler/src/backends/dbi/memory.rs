@@ -26,6 +26,7 @@ pub(super) enum Mapped {
 #[derive(Debug)]
 pub(super) struct Memory {
     pid: Pid,
+    mappings: String, // as they were when code was last found
     executable: Vec<(u64, u64, Mapped)>,
     stale: bool,
     pages: FastMap<u64, Arc<[u8]>>, // of code that stays what it is, each with the beginning of the next
@@ -33,7 +34,8 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(pid: Pid) -> Self {
-        Self { pid, executable: Vec::new(), stale: true, pages: FastMap::default() }
+        let mappings = String::new();
+        Self { pid, mappings, executable: Vec::new(), stale: true, pages: FastMap::default() }
     }
 
     /// The thread of this number lives: through one that has ended the memory cannot be reached.
@@ -55,9 +57,18 @@ impl Memory {
         if !std::mem::take(&mut self.stale) {
             return Mapped::Other;
         }
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        self.executable = maps.lines().filter_map(executable).collect();
+        self.mappings = self.listed();
+        self.executable = self.mappings.lines().filter_map(executable).collect();
         self.known(address).unwrap_or(Mapped::Other)
+    }
+
+    /// The mappings that a process had which has ended, as they were when code was last found. None while it lives.
+    pub(super) fn last_mappings(&self) -> Option<&str> {
+        self.listed().is_empty().then_some(&*self.mappings)
+    }
+
+    fn listed(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
     }
 
     fn known(&self, address: u64) -> Option<Mapped> {
