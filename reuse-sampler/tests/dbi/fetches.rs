@@ -1,12 +1,14 @@
 //! Fetches of instructions, for instruction caches.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use reuse_sampler::dbi::{DbiOptions, DbiTrace};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{AccessKind, TargetExit};
 
-use crate::cachegrind::{ENVIRONMENT, SHARE, START, cachegrinds, preloaded, programs};
+use crate::cachegrind::{SHARE, START, cachegrinds, programs};
+use crate::operands::as_under_valgrind;
 use crate::run::folder;
 
 /// An instruction cache of 32 KiB, 8 ways and LRU, as cachegrind's: lines by age in each set.
@@ -27,16 +29,8 @@ impl Cache {
 }
 
 /// Instructions and misses of a command.
-fn ours(command: &[&str], directory: &std::path::Path) -> (u64, u64) {
-    let mut options = DbiOptions::default();
-    for (name, value) in ENVIRONMENT {
-        options = options.env(name, value);
-    }
-    if let Some(library) = preloaded() {
-        options = options.env("LD_PRELOAD", library);
-    }
-    (options.directory, options.output_to_stderr) = (Some(directory.to_owned()), true);
-    let mut trace = DbiTrace::fetches(command[0], &command[1..], &options).unwrap();
+fn ours(command: &[&str], folder: &Path) -> (u64, u64) {
+    let mut trace = DbiTrace::fetches(command[0], &command[1..], &as_under_valgrind(folder)).unwrap();
     let (mut cache, mut instructions, mut misses) = (Cache::default(), 0, 0);
     while let Some(event) = trace.next_event().unwrap() {
         if let Event::Access(fetch) = event {

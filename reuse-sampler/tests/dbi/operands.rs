@@ -10,8 +10,8 @@ use crate::cachegrind::{
 };
 use crate::run::folder;
 
-/// What the translated program makes, in windows that see every access.
-fn ours(command: &[&str], folder: &Path) -> f64 {
+/// To run a program in `folder` as it runs under valgrind.
+pub fn as_under_valgrind(folder: &Path) -> DbiOptions {
     let mut options = DbiOptions::default();
     for (name, value) in ENVIRONMENT {
         options = options.env(name, value);
@@ -20,7 +20,12 @@ fn ours(command: &[&str], folder: &Path) -> f64 {
         options = options.env("LD_PRELOAD", library);
     }
     (options.directory, options.output_to_stderr) = (Some(folder.to_owned()), true);
-    let mut sampler = DbiSampler::spawn(command[0], &command[1..], &options).unwrap();
+    options
+}
+
+/// What the translated program makes, in windows that see every access.
+fn ours(command: &[&str], folder: &Path) -> f64 {
+    let mut sampler = DbiSampler::spawn(command[0], &command[1..], &as_under_valgrind(folder)).unwrap();
     let mut accesses = 0;
     while let Some(window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every)).unwrap() {
         accesses += window.accesses.get().unwrap();
