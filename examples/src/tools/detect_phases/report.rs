@@ -124,7 +124,10 @@ impl Report<'_> {
 
     /// Share of the run.
     pub fn share(&self, phase: &Phase) -> f64 {
-        let all: u64 = self.found.phases.values().map(|phase| self.found.size(phase)).sum();
+        let all = match self.found.instructions {
+            0 => self.found.labelled.len() as u64,
+            instructions => instructions,
+        };
         self.found.size(phase) as f64 / all.max(1) as f64
     }
 

@@ -5,14 +5,13 @@
 //! instruction that does not simply continue, before a repeated string instruction, which is a block of its own,
 //! after [`LONGEST`] instructions, or before one that would leave fewer than two registers untouched.
 
-use std::sync::Arc;
-
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
     InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits, UsedMemory,
 };
 
 use super::assemble::{Gpr, RAX, RSP};
+use super::memory::Source;
 
 /// Instructions in a block.
 const LONGEST: usize = 64;
@@ -81,27 +80,6 @@ impl Repeated {
     /// Accesses for each element.
     pub(super) const fn accesses(self) -> u64 {
         self.source_loads as u64 + self.destination_loads as u64 + self.destination_stores as u64
-    }
-}
-
-/// Code of the program, from an address on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Source {
-    page: Arc<[u8]>,
-    from: usize,
-    /// Whether its bytes may be others when they are executed.
-    pub changes: bool,
-}
-
-impl Source {
-    /// What `page` holds from `from` on.
-    pub(super) const fn new(page: Arc<[u8]>, from: usize, changes: bool) -> Self {
-        Self { page, from, changes }
-    }
-
-    /// As many as there are, or more than a block may take.
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.page.get(self.from..).unwrap_or(&[])
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, Found, Operand, Reach, Repeated, Source};
+use super::block::{self, Found, Operand, Reach, Repeated};
 use super::chain::{Chained, Owed};
 use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit};
 use super::layout::{self, shared};
+use super::memory::Source;
 use super::recording::{Forms, RUNS};
 use super::region::Region;
 use super::runs::Runs;

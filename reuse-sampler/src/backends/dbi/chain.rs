@@ -11,11 +11,12 @@
 
 use std::convert::Infallible;
 
-use super::block::{End, Found, Source};
+use super::block::{End, Found};
 use super::cache::{Block, CodeCache, Waiting, Written};
 use super::executions::Counter;
 use super::exits::Next;
 use super::layout::shared;
+use super::memory::Source;
 use super::runtime::LEAST;
 use super::translate::{Kind, Translation, share_of};
 

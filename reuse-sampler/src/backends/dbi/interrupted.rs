@@ -1,9 +1,10 @@
 //! Which instruction of the program was executed where in the cache.
 
 use super::assemble::Code;
-use super::block::{Found, Source};
+use super::block::Found;
 use super::cache::CodeCache;
 use super::exits::{self, Exit, Next};
+use super::memory::Source;
 use super::recording;
 use super::translate::{Kind, Mark, Translation, Translator};
 

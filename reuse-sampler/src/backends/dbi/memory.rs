@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-use super::block::{READ, Source};
+use super::block::READ;
 use crate::engine::hash::FastMap;
 
 const PAGE: u64 = 4096;
@@ -20,6 +20,27 @@ pub(super) enum Mapped {
     Changing,
     /// Nothing that can be executed.
     Other,
+}
+
+/// Code of the program, from an address on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    page: Arc<[u8]>,
+    from: usize,
+    /// Whether its bytes may be others when they are executed.
+    pub changes: bool,
+}
+
+impl Source {
+    /// What `page` holds from `from` on.
+    pub(super) const fn new(page: Arc<[u8]>, from: usize, changes: bool) -> Self {
+        Self { page, from, changes }
+    }
+
+    /// As many as there are, or more than a block may take.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.page.get(self.from..).unwrap_or(&[])
+    }
 }
 
 /// The memory of a process.
@@ -57,18 +78,14 @@ impl Memory {
         if !std::mem::take(&mut self.stale) {
             return Mapped::Other;
         }
-        self.mappings = self.listed();
+        self.mappings = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
         self.executable = self.mappings.lines().filter_map(executable).collect();
         self.known(address).unwrap_or(Mapped::Other)
     }
 
-    /// The mappings that a process had which has ended, as they were when code was last found. None while it lives.
-    pub(super) fn last_mappings(&self) -> Option<&str> {
-        self.listed().is_empty().then_some(&*self.mappings)
-    }
-
-    fn listed(&self) -> String {
-        std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
+    /// What `/proc/PID/maps` listed when code was last found.
+    pub(super) fn mappings(&self) -> &str {
+        &self.mappings
     }
 
     fn known(&self, address: u64) -> Option<Mapped> {

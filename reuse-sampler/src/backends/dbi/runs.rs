@@ -7,12 +7,13 @@
 //! longer than what is left of the window is executed block by block.
 
 use super::assemble::{Code, Gpr};
-use super::block::{End, Found, Operand, Source};
+use super::block::{End, Found, Operand};
 use super::cache::{Block, CodeCache, Written};
 use super::chain::leads_to;
 use super::executions::Counter;
 use super::exits::{Cache, Exit, Next};
 use super::layout::shared;
+use super::memory::Source;
 use super::recording;
 use super::runtime::LEAST;
 use super::translate::{Kind, Mark, Scratch, Translation, Translator, scratch, share_of};

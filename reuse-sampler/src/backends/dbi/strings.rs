@@ -9,7 +9,12 @@ use super::translate::{Scratch, Translation, Translator, scratch};
 
 impl<C: Cache> Translator<'_, C> {
     /// A repeated string instruction: its elements are counted, and recorded by where it began and where it ended.
-    pub(super) fn repeated(&mut self, found: &Found, scratch: Option<Scratch>, done: &mut Translation) {
+    pub(super) fn repeated(
+        &mut self,
+        found: &Found,
+        scratch: Option<Scratch>,
+        done: &mut Translation,
+    ) -> Option<()> {
         const RSI: Gpr = 6;
         const RDI: Gpr = 7;
         let record = |code: &mut Code, words: [i32; 3]| {
@@ -21,16 +26,16 @@ impl<C: Cache> Translator<'_, C> {
         };
         record(self.hot, [1, 2, 3]);
         self.hot.store(RCX, shared::SLOT_C);
-        if let Some(instruction) = found.instructions.first() {
-            done.marks.push(self.mark(instruction.ip(), scratch, None));
-            self.hot.raw(found.bytes_of(instruction).unwrap_or(&[]));
-        }
+        let instruction = found.instructions.first()?;
+        done.marks.push(self.mark(instruction.ip(), scratch, None));
+        self.hot.raw(found.bytes_of(instruction)?);
         record(self.hot, [4, 5, 6]);
         self.count_elements(found, scratch);
         if let Some(scratch) = scratch {
             self.hot.put_value(scratch.buffer, recording::header_of_repeated(self.number));
             self.release(scratch, Repeated::WORDS);
         }
+        Some(())
     }
 
     /// Adds what rcx has fallen by since it was stored to the count of the block's elements. Changes no flag.

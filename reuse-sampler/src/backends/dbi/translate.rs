@@ -110,7 +110,7 @@ impl<C: Cache> Translator<'_, C> {
         }
         self.prologue(found, found.instructions.len(), scratch, &mut done.marks);
         if found.repeated.is_some() {
-            self.repeated(found, scratch, &mut done);
+            self.repeated(found, scratch, &mut done)?;
         } else {
             self.body(found, scratch, &mut done)?;
             if let Some(scratch) = scratch {
@@ -141,8 +141,7 @@ impl<C: Cache> Translator<'_, C> {
         done: &mut Translation,
     ) -> Option<()> {
         if found.repeated.is_some() {
-            self.repeated(found, scratch, done);
-            return Some(());
+            return self.repeated(found, scratch, done);
         }
         let copied = found.instructions.len() - usize::from(found.end != End::Falls);
         let mut accesses = &found.accesses[..];

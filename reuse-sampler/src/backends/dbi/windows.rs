@@ -440,11 +440,8 @@ impl Watched {
         let mut repeated = summed(std::mem::take(&mut own.repeated));
         let id = own.id;
         if let (true, Some(image)) = (how != End::Replaced, common.images.get(self.image)) {
-            // A signal may have ended the process.
-            if let (End::Exit, Some(maps)) = (how, self.observer.memory.last_mappings()) {
-                image.take(maps, 0);
-            }
-            image.see(self.observer.own().tid, 0, &code);
+            let tid = self.observer.own().tid;
+            image.see(tid, 0, &code, self.observer.memory.mappings());
         }
         let instructions = code.iter().map(|(_, count)| count).sum();
         let accesses = report.accesses + handed_out;

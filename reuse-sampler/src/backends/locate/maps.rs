@@ -22,15 +22,15 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Looks at the mappings of `pid` if `code` has been executed where nothing is known to be mapped.
-    pub(super) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
+    /// Looks at the mappings of `pid` if `code` has been executed where nothing is known to be mapped; at the `last` ones if it
+    /// has none any more.
+    pub(super) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)], last: &str) {
         let unknown: Vec<u64> = self.unknown_pages(code);
         if unknown.is_empty() {
             return;
         }
-        if let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) {
-            self.take(&maps, base);
-        }
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty());
+        self.take(maps.as_deref().unwrap_or(last), base);
         let still: Vec<u64> =
             unknown.into_iter().filter(|page| self.part_at(page << PAGE_BITS).is_none()).collect();
         self.unknown.extend(still);

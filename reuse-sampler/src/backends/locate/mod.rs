@@ -45,10 +45,10 @@ impl Default for Locator {
 }
 
 impl Locator {
-    /// Takes note of executed code (addresses ascending) of process `pid`, which is alive. `base` is where
-    /// the program's address 0 is in the emulator.
-    pub(crate) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)]) {
-        self.maps.see(pid, base, code);
+    /// Takes note of executed code (addresses ascending) of process `pid`. `base` is where the program's address 0 is in
+    /// the emulator; `last` are the mappings that the process had, for one that a signal has ended.
+    pub(crate) fn see(&mut self, pid: i32, base: u64, code: &[(u64, u64)], last: &str) {
+        self.maps.see(pid, base, code, last);
     }
 
     /// Takes note of the mappings that the process listed before it ended.

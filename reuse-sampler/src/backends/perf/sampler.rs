@@ -54,7 +54,7 @@ impl Seen {
         let Origin { process, program, current } = session.origin;
         let Some(&image) = self.numbers.get(program) else { return };
         if let Some(locator) = self.images.get(image).filter(|_| current) {
-            locator.see(process, 0, &window.code);
+            locator.see(process, 0, &window.code, "");
         }
         Images::mark_window(image, window);
     }

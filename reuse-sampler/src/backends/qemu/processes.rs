@@ -171,7 +171,7 @@ impl Processes {
         process.account.add(window.instructions, seen);
         if let (Some(region), Some(image)) = (region, self.images.get(process.image)) {
             let base = mapping.ring(region).region().guest_base.load(Ordering::Relaxed);
-            image.see(process.account.record.pid as i32, base, &window.code);
+            image.see(process.account.record.pid as i32, base, &window.code, "");
         }
         Images::mark(process.image, &mut window.code, &mut window.report);
     }
