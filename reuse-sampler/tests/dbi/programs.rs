@@ -64,6 +64,24 @@ fn code_that_changes_is_observed() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn hot_code_that_may_change_is_noticed_when_it_does() {
+    let folder = folder("guarded");
+    let Some(program) = compile(&folder, include_str!("guarded.c"), &["-O1", "-pthread"]) else { return };
+    let seen = folder.join("seen");
+    for plan in [ReusePlan::Off, ReusePlan::Every, ReusePlan::Watch] {
+        let done = agrees(&folder, &[&program, seen.to_str().unwrap()], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(5)));
+        assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
+        let seen = fs::read_to_string(&seen).unwrap();
+        match seen.split_once(' ').unwrap() {
+            ("1", times) => assert!(times.parse::<u32>().unwrap() >= 11, "protected {times} times"),
+            _ => println!("not protected: the kernel has no userfaultfd, or refuses it"),
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 const SEGMENT: &str = r#"
 #include <stdio.h>
 #include <sys/syscall.h>

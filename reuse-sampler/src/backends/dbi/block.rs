@@ -7,11 +7,12 @@
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo,
-    InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits, UsedMemory,
+    InstructionInfoFactory, Mnemonic, OpAccess, Register, UsedMemory,
 };
 
 use super::assemble::{Gpr, RAX, RSP};
-use super::memory::Source;
+use super::flags::{FLAGS, Liveness, may_read_flags};
+use super::memory::{PAGE, Source, Trust};
 
 /// Instructions in a block.
 const LONGEST: usize = 64;
@@ -19,9 +20,6 @@ const LONGEST: usize = 64;
 const INSTRUCTION: usize = 15;
 /// Bytes that the longest block may take.
 pub(super) const READ: usize = LONGEST * INSTRUCTION;
-
-const FLAGS: u32 =
-    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
 
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +110,9 @@ impl Found {
     pub(super) fn follows(&self) -> Option<u64> {
         let branches = || self.instructions.last().is_some_and(Instruction::is_jcc_short_or_near);
         match self.end {
-            _ if self.changes() => None,
+            _ if self.source.trust == Trust::Verified => None,
+            // What is stored may be the code that follows: its entry is to be seen by then.
+            _ if self.guard().is_some() && self.stores() => None,
             End::Falls => Some(self.next()),
             // A loop's, most likely: taken more often than not.
             End::Branch(target) if target <= self.pc => None,
@@ -122,14 +122,29 @@ impl Found {
         }
     }
 
-    /// Whether its bytes may be others when it is executed.
-    pub(super) const fn changes(&self) -> bool {
-        self.source.changes
+    /// Whether each execution compares its bytes.
+    pub(super) fn is_verified(&self) -> bool {
+        self.source.trust == Trust::Verified
     }
 
-    /// Its bytes, if it is to be verified that they are what is executed.
-    pub(super) fn verified(&self) -> Option<&[u8]> {
-        self.changes().then(|| self.source.bytes().get(..(self.next() - self.pc) as usize)).flatten()
+    /// The page that it is on, if that is protected.
+    pub(super) fn guard(&self) -> Option<u64> {
+        (self.source.trust == Trust::Guarded).then_some(self.pc - self.pc % PAGE)
+    }
+
+    /// Whether it ends on another page than it begins on.
+    pub(super) fn leaves_page(&self) -> bool {
+        self.next() > self.pc - self.pc % PAGE + PAGE
+    }
+
+    /// Whether it stores elsewhere than on its stack.
+    fn stores(&self) -> bool {
+        self.accesses.iter().any(|(memory, operand)| operand.stores && memory.base() != Register::RSP)
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.source.bytes().get(..(self.next() - self.pc) as usize).unwrap_or(&[])
     }
 
     /// Those of one of its instructions.
@@ -263,7 +278,7 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
     }
 }
 
-fn end_of(instruction: &Instruction) -> Option<End> {
+pub(super) fn end_of(instruction: &Instruction) -> Option<End> {
     match instruction.flow_control() {
         FlowControl::Next | FlowControl::Exception => None,
         FlowControl::UnconditionalBranch => Some(match instruction.code() {
@@ -299,77 +314,6 @@ fn end_of(instruction: &Instruction) -> Option<End> {
 
 fn near(instruction: &Instruction) -> bool {
     instruction.op0_kind() == iced_x86::OpKind::NearBranch64
-}
-
-/// Whether the flags that the instruction writes are written whatever its operands are.
-fn surely_writes(instruction: &Instruction) -> bool {
-    use Mnemonic as M;
-    !matches!(
-        instruction.mnemonic(),
-        M::Shl | M::Shr | M::Sar | M::Sal | M::Rol | M::Ror | M::Rcl | M::Rcr | M::Shld | M::Shrd
-    ) && !instruction.has_rep_prefix()
-        && !instruction.has_repne_prefix()
-}
-
-/// What the flags are for: read first, or written first. Ends with those that are neither.
-#[derive(Clone, Copy, Debug)]
-struct Liveness {
-    unknown: u32,
-    read: bool,
-}
-
-impl Liveness {
-    fn see(&mut self, instruction: &Instruction) {
-        if self.unknown == 0 || self.read {
-            return;
-        }
-        if instruction.rflags_read() & self.unknown != 0 {
-            self.read = true;
-        } else if surely_writes(instruction) {
-            self.unknown &= !instruction.rflags_modified();
-        }
-    }
-}
-
-/// Whether the code that starts with `bytes` at `pc` may read flags it is entered with, as far as `depth` jumps tell.
-fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Source) -> bool {
-    let source = read(pc);
-    if source.changes {
-        return true;
-    }
-    let mut decoder = Decoder::with_ip(64, source.bytes(), pc, DecoderOptions::NONE);
-    let mut liveness = Liveness { unknown, read: false };
-    let mut instruction = Instruction::default();
-    for _ in 0..24 {
-        if !decoder.can_decode() {
-            return true;
-        }
-        decoder.decode_out(&mut instruction);
-        if instruction.is_invalid() {
-            return true;
-        }
-        liveness.see(&instruction);
-        if liveness.read {
-            return true;
-        }
-        if liveness.unknown == 0 {
-            return false;
-        }
-        let unknown = liveness.unknown;
-        match end_of(&instruction) {
-            None => {}
-            _ if depth == 0 => return true,
-            Some(End::Jump(target) | End::Call(target)) => {
-                return may_read_flags(target, unknown, depth - 1, read);
-            }
-            Some(End::Branch(target)) => {
-                return may_read_flags(target, unknown, depth - 1, read)
-                    || may_read_flags(instruction.next_ip(), unknown, depth - 1, read);
-            }
-            Some(_) => return true,
-        }
-    }
-    true
 }
 
 /// Finds the block at `pc`. `read` returns the code from an address on, as much as there is, or [`READ`] bytes and more.
@@ -437,10 +381,11 @@ pub(super) fn find(
         found.end = End::Unsupported("code that cannot be read");
     }
     // What has taken the place of code that changes may read them.
-    found.needs_flags = source.changes
+    found.needs_flags = source.trust == Trust::Verified
         || liveness.read
         || (liveness.unknown != 0
             && match found.end {
+                _ if source.trust != Trust::Fixed => true,
                 End::Falls => may_read_flags(found.next(), liveness.unknown, 2, read),
                 End::Jump(target) | End::Call(target) => may_read_flags(target, liveness.unknown, 2, read),
                 End::Branch(target) => {

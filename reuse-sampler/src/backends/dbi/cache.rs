@@ -1,6 +1,6 @@
 //! The code cache: what is translated, how blocks are linked, and how their addresses are looked up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use super::block::{self, Found, Operand, Reach, Repeated};
 use super::chain::{Chained, Owed};
 use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit};
+use super::guard::Guarded;
 use super::layout::{self, shared};
-use super::memory::Source;
+use super::memory::{PAGE, Source, Trust};
 use super::recording::{Forms, RUNS};
 use super::region::Region;
 use super::runs::Runs;
@@ -24,6 +25,8 @@ use crate::engine::hash::FastMap;
 const AHEAD: usize = 32;
 /// Room that a block and its stubs never exceed.
 const RESERVE: u64 = 1 << 16;
+/// Room to cut a way into code.
+const GATE: u64 = 32;
 
 /// In the place of number 0, which means none.
 const NO_EXIT: Exit = Exit::Unsupported { pc: 0, why: "" };
@@ -40,8 +43,9 @@ pub(super) struct Block {
     /// Operands whose places a vector of indices says.
     pub scattered: u32,
     pub repeated: Option<Repeated>,
-    /// Its bytes, if each execution verifies them.
-    pub verified: Option<Vec<u8>>,
+    pub trust: Trust,
+    /// Where it may change.
+    pub bytes: Vec<u8>,
 }
 
 impl Block {
@@ -57,8 +61,24 @@ impl Block {
             updates: operands.iter().filter(|operand| operand.loads && operand.stores).count() as u32,
             operands,
             repeated: found.repeated,
-            verified: found.verified().map(<[u8]>::to_vec),
+            trust: found.source.trust,
+            bytes: if found.source.trust == Trust::Fixed { Vec::new() } else { found.bytes().to_vec() },
         }
+    }
+
+    /// Whether each execution compares it.
+    pub(super) fn is_verified(&self) -> bool {
+        self.trust == Trust::Verified
+    }
+
+    /// The page that it is on, if that is protected.
+    pub(super) fn guard(&self) -> Option<u64> {
+        (self.trust == Trust::Guarded).then_some(self.pc - self.pc % PAGE)
+    }
+
+    /// Whether it is the same code, trusted as much.
+    fn is(&self, found: &Found) -> bool {
+        self.trust == found.source.trust && (self.trust == Trust::Fixed || self.bytes == found.bytes())
     }
 }
 
@@ -84,6 +104,11 @@ impl Codes {
         let others = self.waiting.entry(target).and_modify(|(_, others)| others.push(waiting));
         others.or_insert_with(|| (waiting, Vec::new()));
     }
+}
+
+/// Where the distance is of the jump that code at `start` begins with.
+pub(super) const fn distance_of(start: u64) -> u64 {
+    (start + 1).next_multiple_of(4)
 }
 
 fn keep(region: &Region, exits: &mut Vec<Exit>, exit: Exit) -> u32 {
@@ -141,6 +166,10 @@ pub(super) struct CodeCache {
     pub(super) codes: [Codes; layout::KINDS as usize],
     pub(super) complete: Vec<(u64, u64)>, // distances to patch, and where the code is
     pub(super) factory: InstructionInfoFactory,
+    fixed: BTreeSet<u64>,                        // pages with code that stays
+    pub(super) guarded: FastMap<u64, Guarded>,   // by page
+    pub(super) gates: usize,                     // of all
+    pub(super) verified: FastMap<u64, Vec<u32>>, // blocks that compare themselves, by page
     pub(super) fetches: bool, // whether instructions are handed out, and what they access is not
     written: [Vec<u8>; 2],    // room for what is being written
 }
@@ -174,6 +203,10 @@ impl CodeCache {
             codes: Default::default(),
             complete: Vec::new(),
             factory: InstructionInfoFactory::new(),
+            fixed: BTreeSet::new(),
+            guarded: FastMap::default(),
+            gates: 0,
+            verified: FastMap::default(),
             fetches: false,
             written: Default::default(),
         }
@@ -191,6 +224,10 @@ impl CodeCache {
         self.executions = Executions::default();
         self.runs = Runs::default();
         self.crowded = false;
+        self.fixed.clear();
+        self.guarded.clear();
+        self.verified.clear();
+        self.gates = 0;
         for (kind, codes) in (0..).zip(&mut self.codes) {
             // Most of a table was never written to.
             let table = layout::HASHES + kind * layout::HASH_SIZE;
@@ -217,14 +254,23 @@ impl CodeCache {
     pub(super) fn is_full(&self) -> bool {
         self.crowded
             || self.hot + RESERVE * AHEAD as u64 > self.base + layout::COLD
-            || self.cold + RESERVE * AHEAD as u64 > self.base + layout::SIZE
-            || self.exits.len() + (AHEAD + 1) * 8 > layout::EXITS as usize
+            || self.cold + RESERVE * AHEAD as u64 + GATE * self.gates as u64 > self.base + layout::SIZE
+            || self.exits.len() + self.gates + (AHEAD + 1) * 16 > layout::EXITS as usize
             || self.executions.counters() + AHEAD * 64 > shared::COUNTERS as usize
             || self.blocks.len().max(self.forms.next_run() as usize - RUNS) + AHEAD * 64 > RUNS
     }
 
     pub(super) fn push(&mut self, block: Block) {
         self.forms.push(&block);
+        let (page, number) = (block.pc - block.pc % PAGE, self.blocks.len() as u32);
+        match block.trust {
+            Trust::Fixed => {
+                let most = 15 * u64::from(block.instructions + 1);
+                self.fixed.extend([page, block.pc + most - (block.pc + most) % PAGE]);
+            }
+            Trust::Guarded => self.guarded.entry(page).or_default().blocks.push(number),
+            Trust::Verified => self.verified.entry(page).or_default().push(number),
+        }
         self.blocks.push(block);
     }
 
@@ -246,12 +292,10 @@ impl CodeCache {
         keep(&self.region, &mut self.exits, exit)
     }
 
-    /// Whether a block has code in `start..end` that is not verified.
+    /// Whether a block has code in `start..end` that is taken to stay.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
-        self.blocks.iter().any(|block| {
-            let most = u64::from(block.instructions + 1) * 15;
-            block.verified.is_none() && block.pc < end && block.pc + most > start
-        })
+        let start = start - start % PAGE;
+        self.fixed.range(start..end.max(start)).next().is_some()
     }
 
     /// Where the code of `kind` for `pc` is; it is translated if it is not, with what it leads to.
@@ -306,6 +350,12 @@ impl CodeCache {
     /// Finds the block at `pc`.
     pub(super) fn look(&mut self, pc: u64, read: &mut dyn FnMut(u64) -> Source) -> Found {
         let mut found = block::find(pc, read, &mut self.factory);
+        if found.guard().is_some() && found.leaves_page() {
+            let mut source = found.source;
+            source.trust = Trust::Verified;
+            let mut read = |at: u64| if at == pc { source.clone() } else { read(at) };
+            found = block::find(pc, &mut read, &mut self.factory);
+        }
         if self.fetches {
             found.accesses.clear();
         }
@@ -322,11 +372,9 @@ impl CodeCache {
         read: &mut dyn FnMut(u64) -> Source,
     ) -> (Vec<(u64, bool)>, Option<u64>) {
         let found = self.look(pc, read);
-        let same = |number: &&u32| {
-            self.blocks.get(**number as usize).and_then(|b| b.verified.as_deref()) == found.verified()
-        };
+        let same = |number: &u32| self.blocks.get(*number as usize).is_some_and(|block| block.is(&found));
         let known = self.numbers.get(&pc).copied();
-        let number = known.filter(|number| same(&number)).unwrap_or(self.blocks.len() as u32);
+        let number = known.filter(same).unwrap_or(self.blocks.len() as u32);
         if let Some(before) = known.filter(|before| *before != number) {
             self.replace(pc, before); // code of the other kind is of what it was
         }
@@ -346,6 +394,7 @@ impl CodeCache {
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);
         codes.places.push((address, end, number));
+        self.enter_by(address, (pc, kind), found.guard(), None);
         for (target, waiting) in links.into_iter().chain(self.waiting_for(pc, kind)) {
             self.connect(target, waiting, kind);
         }
@@ -392,30 +441,25 @@ impl CodeCache {
         if self.numbers.get(&pc) != Some(&number) {
             return; // by another thread, already
         }
-        let leads = self.blocks.get(number as usize).is_some_and(|block| block.verified.is_some());
+        let leads = self.blocks.get(number as usize).is_some_and(Block::is_verified);
         self.numbers.remove(&pc);
         for codes in &mut self.codes {
             if let Some(address) = codes.entries.remove(&pc).filter(|_| leads) {
-                // The distance of the jump that it begins with.
-                let patch = (address + 1).next_multiple_of(4);
-                codes.wait(pc, Waiting { patch, owed: None });
+                codes.wait(pc, Waiting { patch: distance_of(address), owed: None });
             }
         }
     }
 
     /// The block of this number, found again.
     pub(super) fn found(&mut self, number: u32, read: &mut dyn FnMut(u64) -> Source) -> Option<Found> {
-        let Block { pc, verified, .. } = self.blocks.get(number as usize)?;
-        let (pc, verified) = (*pc, verified.clone());
-        let mut read = |at: u64| match &verified {
-            Some(bytes) if at == pc => Source::new(bytes[..].into(), 0, true),
-            _ => read(at),
-        };
+        let &Block { pc, trust, ref bytes, .. } = self.blocks.get(number as usize)?;
+        let known = (trust != Trust::Fixed).then(|| Source::new(bytes[..].into(), 0, trust));
+        let mut read = |at: u64| known.clone().filter(|_| at == pc).unwrap_or_else(|| read(at));
         Some(self.look(pc, &mut read))
     }
 
     /// Lets code that waits jump to what is complete now: a block may run into the next one.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         for (patch, address) in self.complete.drain(..) {
             // Threads may execute the jump meanwhile: the distance is aligned, and changes at once.
             let distance = address.wrapping_sub(patch + 4) as i32;

@@ -89,7 +89,9 @@ impl CodeCache {
         loop {
             let found = self.look(at, read);
             let fits = length + found.instructions.len() as u32 <= LONGEST || chain.is_empty();
-            if !chain.is_empty() && (found.changes() || !fits || matches!(found.end, End::Unsupported(_))) {
+            let elsewhere = |first: &Found| first.guard() != found.guard();
+            let alone = found.is_verified() || matches!(found.end, End::Unsupported(_));
+            if !chain.is_empty() && (alone || !fits) || chain.first().is_some_and(elsewhere) {
                 return (chain, None);
             }
             length += found.instructions.len() as u32;
@@ -108,7 +110,9 @@ impl CodeCache {
             }
             let Some(follows) = follows else { return (chain, None) };
             if let Some((number, chained)) = self.chained_at(follows) {
-                return (chain, (length + chained.instructions <= LONGEST).then_some(number));
+                let guard = self.blocks.get(number as usize).and_then(Block::guard);
+                let joins = length + chained.instructions <= LONGEST && guard == chain[0].guard();
+                return (chain, joins.then_some(number));
             }
             if self.codes[Kind::Counting as usize].entries.contains_key(&follows) || chain.len() == PLACED {
                 return (chain, None);
@@ -126,7 +130,7 @@ impl CodeCache {
         let (mut chain, mut joined) = self.find_chain(pc, read);
         loop {
             if let [found] = &chain[..] {
-                if found.changes() || matches!(found.end, End::Unsupported(_)) {
+                if found.is_verified() || matches!(found.end, End::Unsupported(_)) {
                     break;
                 }
             }
@@ -147,8 +151,10 @@ impl CodeCache {
         let elements: Vec<u32> =
             chain.iter().zip(&numbers).map(|(found, &number)| self.elements(found, number)).collect();
         let joined = joined.and_then(|joined| self.chained(joined));
+        let guard = chain[0].guard();
         let Written { start: entry, end, links, .. } =
             self.written(Kind::Counting, numbers[0], counter, |translator| -> Result<_, usize> {
+                translator.gate(guard.is_some());
                 translator.approach(chain[0].pc, &parts[0], None);
                 let mut done = Translation::default();
                 for (index, found) in chain.iter().enumerate() {
@@ -170,6 +176,7 @@ impl CodeCache {
             })?;
         let codes = &mut self.codes[Kind::Counting as usize];
         codes.entries.insert(chain[0].pc, entry);
+        self.enter_by(entry, (chain[0].pc, Kind::Counting), guard, None);
         for (index, (found, &number)) in chain.iter().zip(&numbers).enumerate() {
             let until = parts.get(index + 1).map_or(end, |part| part.address);
             self.codes[Kind::Counting as usize].places.push((parts[index].address, until, number));
@@ -194,7 +201,7 @@ impl CodeCache {
     pub(super) fn trust_bytes_of(&mut self, blocks: &[Found]) {
         for found in blocks {
             if let Some(&before) = self.numbers.get(&found.pc) {
-                if self.blocks.get(before as usize).is_some_and(|block| block.verified.is_some()) {
+                if self.blocks.get(before as usize).is_some_and(Block::is_verified) {
                     self.replace(found.pc, before);
                 }
             }
@@ -263,12 +270,15 @@ impl CodeCache {
     /// Writes code that counts a chain from the block at `pc` on and goes there.
     fn way_to(&mut self, pc: u64, number: u32, chained: &Chained, owed: Option<Owed>) -> u64 {
         let counter = self.counter(Counter::Chain(number, owed.map(|owed| owed.from)));
+        let guard = self.blocks.get(number as usize).and_then(Block::guard);
         let Ok(written) =
             self.written(Kind::Counting, number, counter, |translator| -> Result<_, Infallible> {
+                translator.gate(guard.is_some());
                 translator.approach(pc, chained, owed);
                 translator.hot.jump(chained.address);
                 Ok(())
             });
+        self.enter_by(written.start, (pc, Kind::Counting), guard, owed);
         written.start
     }
 
@@ -329,19 +339,20 @@ mod tests {
 
     use super::super::exits::Exit;
     use super::super::layout;
+    use super::super::memory::Trust;
     use super::super::region::Region;
     use super::super::runtime::Runtime;
     use super::*;
 
     /// A chain that may be left for code that changes, which leads to the middle of the chain.
     fn read(at: u64) -> Source {
-        let (code, start, changes): (&[u8], u64, bool) = if at < 0x50_0000 {
+        let (code, start, trust): (&[u8], u64, Trust) = if at < 0x50_0000 {
             // cmp rax, 1; je 0x500000; nop; ret
-            (&[0x48, 0x83, 0xF8, 1, 0x0F, 0x84, 0xF6, 0xFF, 0x0F, 0, 0x90, 0xC3], 0x40_0000, false)
+            (&[0x48, 0x83, 0xF8, 1, 0x0F, 0x84, 0xF6, 0xFF, 0x0F, 0, 0x90, 0xC3], 0x40_0000, Trust::Fixed)
         } else {
-            (&[0xE9, 0x05, 0x00, 0xF0, 0xFF], 0x50_0000, true) // jmp 0x40000a
+            (&[0xE9, 0x05, 0x00, 0xF0, 0xFF], 0x50_0000, Trust::Verified) // jmp 0x40000a
         };
-        Source::new(code.into(), (at - start) as usize, changes)
+        Source::new(code.into(), (at - start) as usize, trust)
     }
 
     #[test]

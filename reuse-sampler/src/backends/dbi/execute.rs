@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 
 use super::cache::CodeCache;
 use super::children::bytes_of;
+use super::guard::Guards;
 use super::launch::map;
 use super::layout::{self, command, private, shared};
 use super::memory::Memory;
@@ -101,6 +102,7 @@ impl Observer {
         self.cache = CodeCache::new(Arc::clone(&self.region), self.base, &self.runtime);
         self.cache.fetches = fetches;
         self.memory = Memory::new(pid);
+        self.guards = Guards::default();
         self.threads = vec![Some(Thread::new(pid.as_raw()))];
         self.actions = [[0; 4]; 65];
         self.prepare();

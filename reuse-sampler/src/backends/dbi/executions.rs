@@ -324,6 +324,7 @@ impl Bits {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::memory::Trust;
     use super::*;
 
     /// A generator of numbers below a bound.
@@ -392,7 +393,8 @@ mod tests {
                     updates: 0,
                     scattered: 0,
                     repeated: None,
-                    verified: None,
+                    trust: Trust::Fixed,
+                    bytes: Vec::new(),
                 });
                 next.push(None);
             }
@@ -454,7 +456,8 @@ mod tests {
             updates: 0,
             scattered: 0,
             repeated: None,
-            verified: None,
+            trust: Trust::Fixed,
+            bytes: Vec::new(),
         };
         block.repeated = Some(Repeated {
             bytes: 1,

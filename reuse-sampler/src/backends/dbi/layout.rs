@@ -140,6 +140,7 @@ pub mod shared {
     pub const SLOT_F: u32 = 0x1_0240;
     pub const SLOT_G: u32 = 0x1_0248;
     pub const SLOT_H: u32 = 0x1_0250;
+    pub const CALL: u32 = 0x1_0260; // number of the system call that is made
     pub const ASKED: u32 = 0x1_0258; // the thread is to ask at its next block
     /// Instructions left in the window: the sum of eight shares. Each chain, block or run takes its instructions off one of
     /// them. If there were one, each would wait for the one before it to have written it, half a dozen cycles.
@@ -177,6 +178,7 @@ pub mod reason {
     pub const ABORTED: u32 = 11; // a signal came before the system call that was asked for
     pub const BEGAN: u32 = 12; // a new thread, all signals blocked
     pub const NONE: u32 = 14; // it was told what to do and has not done it
+    pub const FAULTED: u32 = 15; // after a system call that was refused an address
     pub const AFTER: u32 = 13; // after a system call that it was in when the cache was emptied
 }
 

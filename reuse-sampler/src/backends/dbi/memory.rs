@@ -1,5 +1,6 @@
 //! The program's memory, and which of it is code that stays what it is.
 
+use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use nix::unistd::Pid;
 use super::block::READ;
 use crate::engine::hash::FastMap;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// What is mapped at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +23,30 @@ pub(super) enum Mapped {
     Other,
 }
 
+/// Why code is what was translated when it is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Nothing writes to it.
+    #[default]
+    Fixed,
+    /// Its page is protected: whoever writes to it waits until its translation is left.
+    Guarded,
+    /// Each execution compares it.
+    Verified,
+}
+
 /// Code of the program, from an address on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     page: Arc<[u8]>,
     from: usize,
-    /// Whether its bytes may be others when they are executed.
-    pub changes: bool,
+    pub trust: Trust,
 }
 
 impl Source {
     /// What `page` holds from `from` on.
-    pub(super) const fn new(page: Arc<[u8]>, from: usize, changes: bool) -> Self {
-        Self { page, from, changes }
+    pub(super) const fn new(page: Arc<[u8]>, from: usize, trust: Trust) -> Self {
+        Self { page, from, trust }
     }
 
     /// As many as there are, or more than a block may take.
@@ -51,12 +63,21 @@ pub(super) struct Memory {
     executable: Vec<(u64, u64, Mapped)>,
     stale: bool,
     pages: FastMap<u64, Arc<[u8]>>, // of code that stays what it is, each with the beginning of the next
+    /// Pages of code that are protected from writing.
+    pub guarded: BTreeSet<u64>,
 }
 
 impl Memory {
     pub(super) fn new(pid: Pid) -> Self {
         let mappings = String::new();
-        Self { pid, mappings, executable: Vec::new(), stale: true, pages: FastMap::default() }
+        Self {
+            pid,
+            mappings,
+            executable: Vec::new(),
+            stale: true,
+            pages: FastMap::default(),
+            guarded: BTreeSet::new(),
+        }
     }
 
     /// The thread of this number lives: through one that has ended the memory cannot be reached.
@@ -83,6 +104,18 @@ impl Memory {
         self.known(address).unwrap_or(Mapped::Other)
     }
 
+    /// The mapping that `page` is in, if it is private memory of no file that may be written to and executed.
+    pub(super) fn own_mapping(&mut self, page: u64) -> Option<(u64, u64)> {
+        if self.kind(page) != Mapped::Changing {
+            return None;
+        }
+        let mut mappings = self.mappings.lines().filter_map(|line| Some((line, executable(line)?)));
+        let (line, (start, end, _)) = mappings.find(|(_, (start, end, _))| (*start..*end).contains(&page))?;
+        let [_, rights, _, _, inode] =
+            <[&str; 5]>::try_from(line.split(' ').take(5).collect::<Vec<_>>()).ok()?;
+        (rights == "rwxp" && inode == "0" && !line.ends_with("[stack]")).then_some((start, end))
+    }
+
     /// What `/proc/PID/maps` listed when code was last found.
     pub(super) fn mappings(&self) -> &str {
         &self.mappings
@@ -97,7 +130,11 @@ impl Memory {
     pub(super) fn code(&mut self, address: u64) -> Source {
         match self.kind(address) {
             Mapped::Other => Source::default(),
-            Mapped::Changing => Source::new(self.read_some(address, READ).into(), 0, true),
+            Mapped::Changing => {
+                let guarded = self.guarded.contains(&(address - address % PAGE));
+                let trust = if guarded { Trust::Guarded } else { Trust::Verified };
+                Source::new(self.read_some(address, READ).into(), 0, trust)
+            }
             Mapped::Code => {
                 let from = address % PAGE;
                 let known = self.pages.get(&(address - from)).cloned();
@@ -106,7 +143,7 @@ impl Memory {
                     self.pages.insert(address - from, Arc::clone(&page));
                     page
                 });
-                Source::new(page, from as usize, false)
+                Source::new(page, from as usize, Trust::Fixed)
             }
         }
     }

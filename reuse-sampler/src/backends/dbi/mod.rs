@@ -66,6 +66,10 @@ mod executions;
 #[cfg(dbi_backend)]
 mod exits;
 #[cfg(dbi_backend)]
+mod flags;
+#[cfg(dbi_backend)]
+mod guard;
+#[cfg(dbi_backend)]
 mod interrupted;
 #[cfg(dbi_backend)]
 mod launch;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::cache::CodeCache;
 use super::children::News;
 use super::exits::Exit;
+use super::guard::Guards;
 use super::layout::{self, command, reason, shared};
 use super::memory::{Mapped, Memory};
 use super::process::{Process, lives};
@@ -82,6 +83,7 @@ pub(super) struct Observer {
     pub process: Process,
     pub memory: Memory,
     pub cache: CodeCache,
+    pub guards: Guards,
     /// By the numbers of their blocks.
     pub threads: Vec<Option<Thread>>,
     /// The one that is served.
@@ -105,6 +107,7 @@ impl Observer {
         let mut observer = Self {
             cache: CodeCache::new(Arc::clone(&region), base, &runtime),
             memory: Memory::new(process.pid()),
+            guards: Guards::default(),
             region,
             runtime,
             base,
@@ -160,6 +163,7 @@ impl Observer {
 
     /// The next request of any thread, if there is one. That thread becomes the current one.
     pub(super) fn next(&mut self) -> Option<u32> {
+        self.let_write();
         let (first, count) = (self.current + 1, self.threads.len());
         (first..first + count).find_map(|number| {
             self.current = number % count;
@@ -172,6 +176,7 @@ impl Observer {
         loop {
             let rung = self.region.bell().load(Ordering::SeqCst);
             let ended = self.has_ended();
+            self.let_write();
             if let Some(found) = found(self) {
                 return Ok(found);
             }
@@ -269,6 +274,7 @@ impl Observer {
                 let pc = self.own().calling.pc;
                 self.resume(pc, false)
             }
+            reason::FAULTED => self.faulted(),
             reason::BEGAN => self.began(),
             reason::DELIVERED => {
                 let pc = self.delivered()?;

@@ -150,7 +150,7 @@ pub(super) fn lives(tid: i32) -> bool {
 }
 
 /// A descriptor that becomes readable when the process ends.
-fn handle_of(pid: i32) -> Option<OwnedFd> {
+pub(super) fn handle_of(pid: i32) -> Option<OwnedFd> {
     // SAFETY: passes numbers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     // SAFETY: the kernel has just opened it for us.

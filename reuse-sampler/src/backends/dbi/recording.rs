@@ -381,6 +381,7 @@ impl Repeated {
 mod tests {
     use quickcheck::quickcheck;
 
+    use super::super::memory::Trust;
     use super::*;
     use crate::engine::gaps::Rate;
     use crate::engine::tracker::Mode;
@@ -406,7 +407,8 @@ mod tests {
             scattered: count(|operand| operand.reach == Reach::Scattered),
             operands,
             repeated: None,
-            verified: None,
+            trust: Trust::Fixed,
+            bytes: Vec::new(),
         }
     }
 

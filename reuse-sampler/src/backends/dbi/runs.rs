@@ -40,6 +40,11 @@ impl Runs {
         self.lengths.get(&pc).copied()
     }
 
+    /// There is none at `pc` any more.
+    pub(super) fn forget(&mut self, pc: u64) {
+        self.lengths.remove(&pc);
+    }
+
     /// Where the run begins that has code at `address`, and its number.
     pub(super) fn at(&self, address: u64) -> Option<(u64, u32)> {
         let after = self.places.partition_point(|&(start, ..)| start <= address);
@@ -71,7 +76,7 @@ impl CodeCache {
                 Err(cannot) => run.truncate(cannot),
             }
         }
-        self.runs.lengths.remove(&pc);
+        self.runs.forget(pc);
         (self.translate(pc, Kind::Recording, false, read).0, 1)
     }
 
@@ -84,8 +89,10 @@ impl CodeCache {
             length += found.instructions.len();
             free &= found.untouched;
             let alone =
-                found.changes() || found.repeated.is_some() || matches!(found.end, End::Unsupported(_));
-            if alone || !run.is_empty() && (length > LONGEST || free.count_ones() < 2) {
+                found.is_verified() || found.repeated.is_some() || matches!(found.end, End::Unsupported(_));
+            let elsewhere = |first: &Found| first.guard() != found.guard();
+            let fits = length <= LONGEST && free.count_ones() >= 2;
+            if alone || !run.is_empty() && !fits || run.first().is_some_and(elsewhere) {
                 break;
             }
             at = found.follows();
@@ -121,6 +128,7 @@ impl CodeCache {
         self.runs.places.push((start, end, self.forms.next_run() - 1));
         self.runs.lengths.insert(pc, length);
         self.codes[Kind::Recording as usize].entries.insert(pc, start);
+        self.enter_by(start, (pc, Kind::Recording), run[0].guard(), None);
         for (target, waiting) in links.into_iter().chain(self.waiting_for(pc, Kind::Recording)) {
             self.connect(target, waiting, Kind::Recording);
         }
@@ -136,6 +144,7 @@ impl<C: Cache> Translator<'_, C> {
         let mut done = Translation::default();
         let (mut starts, mut ends) = (Vec::with_capacity(run.len()), Vec::with_capacity(run.len()));
         if let Some(first) = run.first() {
+            self.gate(first.guard().is_some());
             self.prologue(first, left, Some(registers), &mut done.marks);
         }
         let mut released = 0;

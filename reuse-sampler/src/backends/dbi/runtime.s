@@ -487,6 +487,7 @@ reuse_sampler_dbi_runtime:
 .p2align 4
 .Ldbi_call:
     mov r11, rax
+    mov gs:[{CALL}], rax
     lahf
     seto al
     cmp r11, {CALLS}-1
@@ -502,7 +503,13 @@ reuse_sampler_dbi_runtime:
     mov rax, r11
 .Ldbi_call_kernel:
     syscall
+    lea rcx, [rax+{EFAULT}] # it may have been refused what is guarded
+    jrcxz 1f
     jmp qword ptr gs:[{AFTER_CALL}]
+1:  mov rax, gs:[{CALL}] # made again if the observer is dead
+    ENTER
+    mov dword ptr gs:[{REASON}], {FAULTED}
+    jmp .Ldbi_ring
 .Ldbi_call_asked:
     add al, 127
     sahf

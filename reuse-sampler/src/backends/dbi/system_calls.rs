@@ -3,6 +3,7 @@
 use nix::libc;
 
 use super::children::bytes_of;
+use super::exits::Exit;
 use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
 use super::signals::Action;
@@ -60,6 +61,10 @@ impl Observer {
                 if self.is_ours(first, second) {
                     return self.refuse(next, EINVAL);
                 }
+                self.perform(command::CALL)
+            }
+            libc::SYS_userfaultfd => {
+                self.end_guards(); // a mapping has one at a time
                 self.perform(command::CALL)
             }
             libc::SYS_rt_sigaction => self.set_action(next),
@@ -191,10 +196,18 @@ impl Observer {
                     || self.register(register::R10) & libc::MAP_FIXED as u64 != 0;
                 if !failed && executable {
                     self.memory.changed();
-                    if self.cache.covers(start, start.saturating_add(length)) {
+                    let end = start.saturating_add(length);
+                    match number {
+                        libc::SYS_mprotect | libc::SYS_pkey_mprotect => _ = self.unguard_all(start, end),
+                        _ => self.unguard_mapping(start, end),
+                    }
+                    if self.cache.covers(start, end) {
                         return Ok(Some(Event::Stale { pc: next }));
                     }
                 }
+            }
+            libc::SYS_madvise => {
+                self.unguard_all(first, first.saturating_add(argument));
             }
             libc::SYS_arch_prctl => {
                 const ARCH_SET_FS: u64 = 0x1002;
@@ -210,6 +223,19 @@ impl Observer {
             _ => {}
         }
         self.resume(next, false)
+    }
+
+    /// A system call of translated code was refused an address. That may be why a page is guarded: it is made again.
+    pub(super) fn faulted(&mut self) -> Result<Option<Event>, Gone> {
+        let Some(Exit::Call { pc, next }) = self.cache.exit(self.get_half(shared::EXIT)) else {
+            let pc = self.get(shared::PC);
+            return self.give_up(pc, "a system call that is not known");
+        };
+        if self.unguard_all(0, u64::MAX) {
+            return self.resume(pc, false);
+        }
+        self.set_register(register::RCX, next);
+        self.refuse(next, libc::EFAULT.into())
     }
 
     /// What the current thread's process asked of each signal.

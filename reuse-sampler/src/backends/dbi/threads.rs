@@ -77,12 +77,18 @@ impl Observer {
 
     /// Completes the current thread's block.
     pub(super) fn prepare(&mut self) {
-        for call in ASK_FIRST {
+        self.ask_about(&ASK_FIRST);
+        self.ask_for_guards();
+        self.cache.clear_lookups(self.current);
+        self.use_kind(Kind::Counting);
+    }
+
+    /// The current thread asks before it makes these system calls.
+    pub(super) fn ask_about(&self, calls: &[u32]) {
+        for call in calls {
             let offset = shared::ASK_FIRST + call / 64 * 8;
             self.set(offset, self.get(offset) | 1 << (call % 64));
         }
-        self.cache.clear_lookups(self.current);
-        self.use_kind(Kind::Counting);
     }
 
     /// From now on the current thread executes code of `kind`.
@@ -236,6 +242,7 @@ impl Observer {
                 }
                 let bell = self.region.bell();
                 region::sleep(bell, bell.load(Ordering::SeqCst), NAP);
+                self.let_write();
             }
         }
         self.current = caller;

@@ -16,6 +16,7 @@ use super::block::{self, End, Found, Operand};
 use super::chain::{Chained, Owed};
 use super::exits::{Cache, Entries, Exit, Next};
 use super::layout::shared;
+use super::memory::Trust;
 use super::recording;
 use super::runs::advance;
 use super::runtime::{RETRY, SHARE};
@@ -88,6 +89,7 @@ impl<'a, C: Cache> Translator<'a, C> {
 impl<C: Cache> Translator<'_, C> {
     /// Translates `found`. `may_continue` says whether the block of its next instruction can be placed behind it.
     pub(super) fn translate(&mut self, found: &Found, may_continue: bool) -> Translation {
+        self.gate(found.source.trust != Trust::Fixed);
         let (hot, cold) = (self.hot.bytes.len(), self.cold.bytes.len());
         self.block(found, may_continue).unwrap_or_else(|| {
             self.hot.bytes.truncate(hot);
@@ -104,10 +106,6 @@ impl<C: Cache> Translator<'_, C> {
         }
         let scratch = (self.kind != Kind::Counting).then(|| scratch(found.untouched));
         let mut done = Translation::default();
-        if found.changes() {
-            self.hot.align(1);
-            self.hot.raw(&[0xE9, 0, 0, 0, 0]); // leads to the next translation once there is one
-        }
         self.prologue(found, found.instructions.len(), scratch, &mut done.marks);
         if found.repeated.is_some() {
             self.repeated(found, scratch, &mut done)?;
@@ -124,6 +122,14 @@ impl<C: Cache> Translator<'_, C> {
         };
         done.continues = self.end(found, next, &mut done.marks)?;
         Some(done)
+    }
+
+    /// A jump to what follows, unless it is led elsewhere: to the next translation, once there is one.
+    pub(super) fn gate(&mut self, wanted: bool) {
+        if wanted {
+            self.hot.align(1);
+            self.hot.raw(&[0xE9, 0, 0, 0, 0]);
+        }
     }
 
     /// Writes the instructions of a block that is counted already.
@@ -222,20 +228,20 @@ impl<C: Cache> Translator<'_, C> {
         self.undo(found, scratch, Exit::Window { pc: found.pc, owed: None });
         self.hot.jump_if(8, over);
         self.hot.increment(shared::COUNTS + 4 * self.counter);
-        if let Some(bytes) = found.verified() {
-            self.verify(found, bytes, scratch, marks);
+        if found.is_verified() {
+            self.verify(found, scratch, marks);
         }
         if found.needs_flags {
             self.hot.restore_flags(shared::SLOT_E);
         }
-        if let Some(scratch) = scratch.filter(|_| !found.changes()) {
+        if let Some(scratch) = scratch.filter(|_| !found.is_verified()) {
             self.hot.store(scratch.value, shared::SLOT_B);
         }
     }
 
     /// Compares the block's bytes with those that are translated. The registers that recording uses are in their slots
     /// meanwhile.
-    fn verify(&mut self, found: &Found, bytes: &[u8], recording: Option<Scratch>, marks: &mut Vec<Mark>) {
+    fn verify(&mut self, found: &Found, recording: Option<Scratch>, marks: &mut Vec<Mark>) {
         let Scratch { buffer: address, value } = scratch(found.untouched);
         if recording.is_none() {
             self.hot.store(address, shared::SLOT_A);
@@ -255,6 +261,7 @@ impl<C: Cache> Translator<'_, C> {
         let flags = found.needs_flags.then_some((RAX, shared::SLOT_E));
         let spilled = [Some((address, shared::SLOT_A)), Some((value, shared::SLOT_B)), flags];
         marks.push(Mark { spilled, ..self.mark(found.pc, None, None) });
+        let bytes = found.bytes();
         let mut rest = bytes;
         while !rest.is_empty() {
             let at = found.pc + (bytes.len() - rest.len()) as u64;

@@ -276,6 +276,7 @@ impl Watched {
         common.warnings.push(format!("{who} ran on natively and unobserved from window {window} on: {why}"));
         account.record.unobserved = Some(format!("from window {window} on: {why}"));
         self.observer.stop_others()?;
+        self.observer.end_guards();
         let mut places = vec![(caller, pc)];
         for number in (0..self.observer.threads.len()).filter(|number| *number != caller) {
             self.observer.current = number;
@@ -444,6 +445,10 @@ impl Watched {
             image.see(tid, 0, &code, self.observer.memory.mappings());
         }
         let instructions = code.iter().map(|(_, count)| count).sum();
+        if how == End::Boundary {
+            // Its end is noticed elsewhere.
+            let _ = self.observer.note_executed(&code);
+        }
         let accesses = report.accesses + handed_out;
         Images::mark(self.image, code.iter_mut().chain(&mut repeated), &mut report);
         account.add(instructions, (mode != Mode::Off).then_some((instructions, accesses)));
