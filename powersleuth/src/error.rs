@@ -112,7 +112,7 @@ pub enum Error {
         what: &'static str,
     },
     /// No schedule keeps to a limit.
-    #[error("no schedule keeps {what} of {limit} {unit}: the least that one keeps is {least:.6} {unit}")]
+    #[error("no schedule keeps {what} of {limit} {unit} and the bound of each phase{}", least_kept(*least, unit))]
     Infeasible {
         /// The limit.
         what: &'static str,
@@ -251,5 +251,16 @@ pub(crate) fn check_ascending(frequencies: &[crate::Hertz]) -> Result<(), Error>
             limit: "above the one listed before it",
         }),
         None => Ok(()),
+    }
+}
+
+/// What can be kept instead, not rounded to what cannot.
+fn least_kept(least: f64, unit: &str) -> String {
+    const DIGITS: f64 = 1e6;
+    if least.is_finite() {
+        let least = (least * DIGITS).ceil() / DIGITS;
+        format!(": the least that one keeps is {least} {unit}; raise it to that, or the bound")
+    } else {
+        "; raise the bound, or leave out this limit".into()
     }
 }

@@ -125,7 +125,10 @@ fn agree(case: &Case, found: Result<Vec<usize>, Error>, least: Option<f64>, what
             assert!((value / least - 1.0).abs() < 1e-9, "{what}: {value} {least}");
             true
         }
-        (Err(Error::Infeasible { .. }), None) => false,
+        (Err(Error::Infeasible { limit, .. }), None) => {
+            assert!(limit.is_finite() && limit > 0.0, "{what}: a limit that is none cannot be kept");
+            false
+        }
         (found, least) => panic!("{what}: {found:?} {least:?}"),
     }
 }
@@ -173,6 +176,23 @@ fn what_cannot_be_kept_names_the_least_that_can() {
     ] {
         let Error::Infeasible { what: "a deadline", least, .. } = error else { panic!("{error}") };
         assert!((least / fastest - 1.0).abs() < 1e-9, "{least} {fastest}");
+    }
+    // Also of power, where the bound of a phase leaves out the levels that take least.
+    for seed in 0..100 {
+        let analysis = self::analysis(&[0, 1, 0, 2], 4, seed);
+        let goal = Goal::least(Objective::Energy).within(0.1 + seed as f64 / 200.0).unwrap();
+        for by_phase in [false, true] {
+            let cap = |watts: f64| {
+                let limits = Limits::default().below(Watts(watts)).unwrap();
+                let plan = analysis.plan_within(&goal, &limits).err();
+                if by_phase { analysis.schedule_within(&goal, &limits).err() } else { plan }
+            };
+            let Some(Error::Infeasible { what: "a power cap", least, .. }) = cap(1e-3) else {
+                panic!("{seed}")
+            };
+            assert!(cap(least * (1.0 - 1e-9)).is_some(), "{seed}: less than {least} W can be kept");
+            assert!(cap(least).is_none(), "{seed}: {least} W cannot be kept");
+        }
     }
     // At exactly that deadline there is one.
     let limits = Limits::default().by(Seconds(fastest)).unwrap();

@@ -122,6 +122,22 @@ fn undominated(mut labels: Vec<Label>, simple: bool) -> Vec<Label> {
     kept
 }
 
+/// No schedule keeps the power cap, but those of `least` and more.
+const fn no_cap(limits: &Limits, least: f64) -> Error {
+    Error::Infeasible { what: "a power cap", limit: limits.power.0, unit: "W", least }
+}
+
+/// No schedule keeps the least time between changes.
+const fn no_dwell(limits: &Limits) -> Error {
+    let least = f64::INFINITY;
+    Error::Infeasible { what: "a least time between changes", limit: limits.dwell.0, unit: "s", least }
+}
+
+/// The lowest of these powers, in watts.
+fn lowest(powers: impl Iterator<Item = Watts>) -> f64 {
+    powers.map(|power| power.0).fold(f64::INFINITY, f64::min)
+}
+
 impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
     /// The level of each phase instance that minimises the objective of the *program* within `limits`, transitions
     /// included, while each phase keeps its bound at every level used for it.
@@ -175,13 +191,16 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
                 here.extend(undominated(ways, simple).into_iter().map(|label| (level, label)));
             }
             if here.is_empty() {
-                let least = costs.iter().map(|cost| cost.power().0).fold(f64::INFINITY, f64::min);
-                return Err(Error::Infeasible {
-                    what: "a power cap",
-                    limit: limits.power.0,
-                    unit: "W",
-                    least,
-                });
+                let open = |instance: usize| {
+                    let phase = self.instance_phases[instance];
+                    let levels = (0..width).filter(move |&level| self.allowed(phase, level, goal));
+                    levels.map(move |level| self.instance_costs(instance)[level].power())
+                };
+                if lowest(open(instance)) <= limits.power.0 {
+                    return Err(no_dwell(limits)); // it is too soon to change to what is open
+                }
+                let least = (0..self.instances.len()).map(|instance| lowest(open(instance)));
+                return Err(no_cap(limits, least.fold(0.0, f64::max)));
             }
             // All ways to an instance stay, also those beyond a limit: they say what the limit would have to be.
             steps.push(here);
@@ -220,8 +239,19 @@ impl<P: Clone + Eq + Hash + Ord> Analysis<P> {
             })
             .collect();
         if open.iter().any(Vec::is_empty) {
-            let least = self.phases.iter().map(|phase| phase.costs[0].power().0).fold(0.0, f64::max);
-            return Err(Error::Infeasible { what: "a power cap", limit: limits.power.0, unit: "W", least });
+            let power = |phase: usize, level: usize| {
+                let instances = (0..self.instances.len()).filter(|&i| self.instance_phases[i] == phase);
+                Watts(instances.map(|i| self.instance_costs(i)[level].power().0).fold(0.0, f64::max))
+            };
+            let least = (0..self.phases.len()).map(|phase| {
+                lowest(
+                    (0..width)
+                        .filter(|&level| self.allowed(phase, level, goal))
+                        .map(|level| power(phase, level)),
+                )
+            });
+            let least = least.fold(0.0, f64::max);
+            return Err(no_cap(limits, least));
         }
         let schedule = |levels: &[usize]| {
             let choices =
@@ -345,7 +375,6 @@ fn best_end<'a>(
         let least = least(|label| label.cost.energy.0, &mut ends.clone());
         Error::Infeasible { what: "an energy budget", limit: limits.energy.0, unit: "J", least }
     } else {
-        let least = f64::INFINITY;
-        Error::Infeasible { what: "a least time between changes", limit: limits.dwell.0, unit: "s", least }
+        no_dwell(limits)
     })
 }
