@@ -50,7 +50,8 @@ fn stepped(command: &[&str]) -> Option<u64> {
 fn windows_longer_than_a_counter_holds_are_exact() {
     let source =
         "int main(void) { for (unsigned long i = 0; i < 4400000000; i++) __asm__ volatile(\"\"); return 0; }";
-    let Some(program) = compile(&folder("long"), source, &["-O1"]) else { return };
+    let folder = folder("long");
+    let Some(program) = compile(&folder, source, &["-O1"]) else { return };
     let done = run(&[&program], &DbiOptions::windows_of(6_000_000_000), |_| ReusePlan::Off);
     assert_eq!(done.exit, Some(TargetExit::Code(0)), "{:?}", done.warnings);
     let lengths: Vec<_> = done.windows.iter().map(|window| window.instructions).collect();
@@ -61,6 +62,7 @@ fn windows_longer_than_a_counter_holds_are_exact() {
     }
     let most = loops.values().copied().max().unwrap();
     assert!(most.abs_diff(8_800_000_000) < 64, "{most} instructions in the loop");
+    fs::remove_dir_all(folder).unwrap();
 }
 
 /// Code takes its instructions off one of several shares of what is left, which is evened out where one does not suffice.
@@ -70,7 +72,8 @@ fn windows_end_at_their_length_whatever_code_has_taken_it() {
         static int many(int n) { return n < 2 ? n : many(n - 1) + many(n - 2); }
         static int few(int n) { int sum = 0; while (n--) sum += n % 3 ? n & 7 : many(n & 3); return sum; }
         int main(void) { int sum = 0; for (int i = 0; i < 40; i++) sum += many(12) + few(3000); return sum & 1; }"#;
-    let Some(program) = compile(&folder("shares"), source, &["-O1", "-static"]) else { return };
+    let folder = folder("shares");
+    let Some(program) = compile(&folder, source, &["-O1", "-static"]) else { return };
     let total = |length, plan: ReusePlan| {
         let done = run(&[&program], &DbiOptions::windows_of(length), |_| plan);
         let ends = done.windows.iter().scan(0, |end, window| {
@@ -89,6 +92,7 @@ fn windows_end_at_their_length_whatever_code_has_taken_it() {
         assert_eq!(total(length, ReusePlan::Off), all, "windows of {length}");
         assert_eq!(total(length, ReusePlan::Every), all, "windows of {length}, recorded");
     }
+    fs::remove_dir_all(folder).unwrap();
 }
 
 /// A fault comes in the fourth block of a run, whose accesses are recorded and whose instructions are counted together.
@@ -116,7 +120,8 @@ int main(void) {
 
 #[test]
 fn what_comes_before_a_fault_is_counted_and_recorded() {
-    let Some(program) = compile(&folder("faults"), FAULTS, &["-O1", "-static"]) else { return };
+    let folder = folder("faults");
+    let Some(program) = compile(&folder, FAULTS, &["-O1", "-static"]) else { return };
     let total = |length, plan: ReusePlan| {
         let options = DbiOptions::windows_of(length);
         let done = run(&[&program], &options, |_| plan);
@@ -129,6 +134,7 @@ fn what_comes_before_a_fault_is_counted_and_recorded() {
     assert!(accesses > 2000 * 9);
     assert_eq!(total(1 << 40, ReusePlan::Every), (instructions, accesses));
     assert_eq!(total(1 << 40, ReusePlan::Off).0, instructions);
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
