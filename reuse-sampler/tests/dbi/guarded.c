@@ -12,7 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 4096, IMMEDIATE = 5, TIMES = 400000 };
+#ifndef TIMES
+#define TIMES 400000
+#endif
+enum { SIZE = 4096, IMMEDIATE = 5 };
 static unsigned char *page;
 static int guarded, faults;
 static long (*code)(long, void *);

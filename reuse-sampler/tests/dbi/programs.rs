@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{ReusePlan, SampleGap, TargetExit};
 
-use crate::run::{agrees, compile, folder, installed, lines};
+use crate::run::{agrees, compile, folder, installed, lines, run};
 
 #[test]
 fn programs_print_and_end_as_they_do_natively() {
@@ -79,6 +79,14 @@ fn hot_code_that_may_change_is_noticed_when_it_does() {
             _ => println!("not protected: the kernel has no userfaultfd, or refuses it"),
         }
     }
+    // Before the end of a window that has none, too.
+    let flags = ["-O1", "-pthread", "-DTIMES=4000000"];
+    let Some(program) = compile(&folder, include_str!("guarded.c"), &flags) else { return };
+    let quietly = format!("exec {program} {} > {}/printed", seen.display(), folder.display());
+    let done = run(&["sh", "-c", &quietly], &DbiOptions::windows_of(u64::MAX), |_| ReusePlan::Off);
+    assert_eq!(done.exit, Some(TargetExit::Code(5)));
+    let times = fs::read_to_string(&seen).unwrap();
+    assert!(times.starts_with('0') || times != "1 0", "{times}");
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -278,6 +278,23 @@ impl Executions {
     }
 }
 
+/// Counts of each address together, ascending.
+pub(super) fn merged(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    counts.sort_by_key(|&(pc, _)| pc); // runs in order, one after the other
+    counts.dedup_by(|again, first| {
+        let same = again.0 == first.0;
+        first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };
+        same
+    });
+    counts
+}
+
+/// Without those of none, and of less, which wrap.
+pub(super) fn positive(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    counts.retain(|&(_, count)| count as i64 > 0);
+    counts
+}
+
 /// A set of numbers, of which many are near each other.
 #[derive(Debug, Default)]
 struct Bits {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+use super::executions::{merged, positive};
 use super::layout::{self, command, shared};
 use super::observer::{Event, Gone, Observer};
 use super::recording::{self, Lines, buffer};
@@ -13,8 +14,9 @@ use crate::engine::tracker::{Mode, Tracker};
 use crate::replay::window_from;
 use crate::{LineSize, TargetExit, ThreadId, Window, WindowIndex};
 
-/// Instructions after which counters are taken over at the latest: each has half a word, and a sign.
-pub(super) const STRETCH: u64 = 1 << 30;
+/// Instructions after which counters are taken over at the latest: each has half a word, and a sign. Code that changes is
+/// judged then, too.
+pub(super) const STRETCH: u64 = 1 << 26;
 
 /// How a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +159,7 @@ impl Watched {
                         let more = own.rest.min(STRETCH);
                         own.rest -= more;
                         self.observer.set_left(left + more);
-                        self.save(common);
+                        self.save_stretch(common)?;
                         self.use_code(common);
                         return Ok(self.observer.resume(pc, false)?.map_or(Step::On, Step::Next));
                     }
@@ -437,8 +439,8 @@ impl Watched {
         };
         own.open_samples = report.open;
         let handed_out = std::mem::take(&mut own.handed_out);
-        let mut code = summed(std::mem::take(&mut own.counted));
-        let mut repeated = summed(std::mem::take(&mut own.repeated));
+        let mut code = positive(merged(std::mem::take(&mut own.counted)));
+        let mut repeated = positive(merged(std::mem::take(&mut own.repeated)));
         let id = own.id;
         if let (true, Some(image)) = (how != End::Replaced, common.images.get(self.image)) {
             let tid = self.observer.own().tid;
@@ -465,6 +467,20 @@ impl Watched {
         }
     }
 
+    /// The same where the window goes on.
+    fn save_stretch(&mut self, common: &mut Common) -> Result<(), Gone> {
+        let counted = |watched: &mut Self| {
+            let own = watched.followed.get_mut(&watched.observer.current);
+            own.map_or_else(Vec::new, |own| std::mem::take(&mut own.counted))
+        };
+        let mut before = counted(self);
+        self.save(common);
+        let now = merged(counted(self));
+        before.extend(&now);
+        self.own(common).counted = merged(before);
+        self.observer.note_executed(&positive(now))
+    }
+
     /// Whether samples of the current thread are open.
     pub(super) fn has_open_samples(&self) -> bool {
         self.followed.get(&self.observer.current).is_some_and(|own| own.open_samples > 0)
@@ -477,16 +493,4 @@ impl Watched {
         self.followed.remove(&number);
         self.observer.threads[number] = None;
     }
-}
-
-/// Counts of each address together, ascending, without those of none.
-fn summed(mut counts: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    counts.sort_by_key(|&(pc, _)| pc); // runs in order, one after the other
-    counts.dedup_by(|again, first| {
-        let same = again.0 == first.0;
-        first.1 = if same { first.1.wrapping_add(again.1) } else { first.1 };
-        same
-    });
-    counts.retain(|&(_, count)| count as i64 > 0);
-    counts
 }
