@@ -12,7 +12,7 @@ use iced_x86::{
 
 use super::assemble::{Gpr, RAX, RSP};
 use super::flags::{FLAGS, Liveness, may_read_flags};
-use super::memory::{PAGE, Source, Trust};
+use super::memory::{PAGE, Source, Trust, page_of};
 
 /// Instructions in a block.
 const LONGEST: usize = 64;
@@ -91,6 +91,8 @@ pub(super) struct Found {
     pub relative: Vec<u8>,
     /// The accesses of all, each with the operand to compute its address from.
     pub accesses: Vec<(UsedMemory, Operand)>,
+    /// Whether it stores elsewhere than on its stack.
+    pub stores: bool,
     pub source: Source,
     pub end: End,
     /// General registers that no instruction uses, a bit each; never rsp or rax, which is needed for flags.
@@ -112,7 +114,7 @@ impl Found {
         match self.end {
             _ if self.source.trust == Trust::Verified => None,
             // What is stored may be the code that follows: its entry is to be seen by then.
-            _ if self.guard().is_some() && self.stores() => None,
+            _ if self.guard().is_some() && self.stores => None,
             End::Falls => Some(self.next()),
             // A loop's, most likely: taken more often than not.
             End::Branch(target) if target <= self.pc => None,
@@ -129,17 +131,12 @@ impl Found {
 
     /// The page that it is on, if that is protected.
     pub(super) fn guard(&self) -> Option<u64> {
-        (self.source.trust == Trust::Guarded).then_some(self.pc - self.pc % PAGE)
+        self.source.trust.guard(self.pc)
     }
 
     /// Whether it ends on another page than it begins on.
     pub(super) fn leaves_page(&self) -> bool {
-        self.next() > self.pc - self.pc % PAGE + PAGE
-    }
-
-    /// Whether it stores elsewhere than on its stack.
-    fn stores(&self) -> bool {
-        self.accesses.iter().any(|(memory, operand)| operand.stores && memory.base() != Register::RSP)
+        self.next() > page_of(self.pc) + PAGE
     }
 
     /// Its bytes.
@@ -328,6 +325,7 @@ pub(super) fn find(
         instructions: Vec::with_capacity(16),
         relative: Vec::with_capacity(16),
         accesses: Vec::with_capacity(16),
+        stores: false,
         source: source.clone(),
         end: End::Falls,
         untouched: !(1 << RAX | 1 << RSP),
@@ -377,6 +375,9 @@ pub(super) fn find(
             break;
         }
     }
+    let elsewhere =
+        |(memory, operand): &(UsedMemory, Operand)| operand.stores && memory.base() != Register::RSP;
+    found.stores = found.accesses.iter().any(elsewhere);
     if found.instructions.is_empty() && found.end == End::Falls {
         found.end = End::Unsupported("code that cannot be read");
     }

@@ -13,7 +13,7 @@ use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit};
 use super::guard::Guarded;
 use super::layout::{self, shared};
-use super::memory::{PAGE, Source, Trust};
+use super::memory::{Source, Trust, page_of};
 use super::recording::{Forms, RUNS};
 use super::region::Region;
 use super::runs::Runs;
@@ -73,7 +73,7 @@ impl Block {
 
     /// The page that it is on, if that is protected.
     pub(super) fn guard(&self) -> Option<u64> {
-        (self.trust == Trust::Guarded).then_some(self.pc - self.pc % PAGE)
+        self.trust.guard(self.pc)
     }
 
     /// Whether it is the same code, trusted as much.
@@ -262,11 +262,11 @@ impl CodeCache {
 
     pub(super) fn push(&mut self, block: Block) {
         self.forms.push(&block);
-        let (page, number) = (block.pc - block.pc % PAGE, self.blocks.len() as u32);
+        let (page, number) = (page_of(block.pc), self.blocks.len() as u32);
         match block.trust {
             Trust::Fixed => {
                 let most = 15 * u64::from(block.instructions + 1);
-                self.fixed.extend([page, block.pc + most - (block.pc + most) % PAGE]);
+                self.fixed.extend([page, page_of(block.pc + most)]);
             }
             Trust::Guarded => self.guarded.entry(page).or_default().blocks.push(number),
             Trust::Verified => self.verified.entry(page).or_default().push(number),
@@ -294,7 +294,7 @@ impl CodeCache {
 
     /// Whether a block has code in `start..end` that is taken to stay.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
-        let start = start - start % PAGE;
+        let start = page_of(start);
         self.fixed.range(start..end.max(start)).next().is_some()
     }
 

@@ -39,7 +39,8 @@ impl Liveness {
     }
 }
 
-/// Whether the code that starts with `bytes` at `pc` may read flags it is entered with, as far as `depth` jumps tell.
+/// Whether the code at `pc` may read those of the `unknown` flags that it is entered with. Code more than `depth` jumps away is
+/// assumed to.
 pub(super) fn may_read_flags(pc: u64, unknown: u32, depth: u32, read: &mut dyn FnMut(u64) -> Source) -> bool {
     let source = read(pc);
     if source.trust != Trust::Fixed {

@@ -29,7 +29,7 @@ use super::cache::{Block, CodeCache, Waiting, distance_of};
 use super::chain::Owed;
 use super::exits::Exit;
 use super::layout::{self, shared};
-use super::memory::PAGE;
+use super::memory::{PAGE, page_of};
 use super::observer::{Gone, Observer};
 use super::process::handle_of;
 use super::region::{self, Region};
@@ -181,7 +181,7 @@ impl Observer {
         let mut hot = Vec::new();
         let mut rest = executed;
         while let Some(&(first, _)) = rest.first() {
-            let page = first - first % PAGE;
+            let page = page_of(first);
             let (now, after) = rest.split_at(rest.partition_point(|(pc, _)| *pc < page + PAGE));
             rest = after;
             if !self.cache.verified.contains_key(&page) {
@@ -277,7 +277,7 @@ impl Observer {
         while let Some(address) =
             self.guards.kernel.as_ref().and_then(|kernel| kernel.written.try_recv().ok())
         {
-            self.unguard(address - address % PAGE);
+            self.unguard(page_of(address));
         }
     }
 
@@ -303,7 +303,7 @@ impl Observer {
 
     /// What is in `start..end` has changed, or how it may be accessed. Whether some of it was protected.
     pub(super) fn unguard_all(&mut self, start: u64, end: u64) -> bool {
-        let start = start - start % PAGE;
+        let start = page_of(start);
         let pages: Vec<u64> = self.memory.guarded.range(start..end.max(start)).copied().collect();
         for &page in &pages {
             self.unguard(page);
@@ -408,6 +408,24 @@ mod tests {
             (&[0x0F, 0x84, 0x00, 0x00, 0x10, 0x00, 0xE9, 0xF5, 0xFF, 0x0F, 0x00], 0x30_0000, Trust::Fixed)
         };
         Source::new(code.into(), (at - start) as usize, trust)
+    }
+
+    /// mov [rsi], dil; jmp on; on: nop; ret
+    fn stores(at: u64) -> Source {
+        let code: &[u8] = &[0x40, 0x88, 0x3E, 0xEB, 0x00, 0x90, 0xC3];
+        Source::new(code.into(), (at - 0x40_0000) as usize, Trust::Guarded)
+    }
+
+    #[test]
+    fn a_block_that_may_change_the_next_one_is_the_last_of_its_chain_and_run() {
+        for fetches in [false, true] {
+            let mut cache = CodeCache::new(Arc::new(Region::new().unwrap()), 0x7000_0000, &Runtime::new());
+            cache.fetches = fetches;
+            for kind in [Kind::Counting, Kind::Recording] {
+                cache.find(0x40_0000, kind, 0, &mut stores);
+                assert_eq!(cache.length_at(0x40_0000, kind), 2, "{kind:?}, fetches: {fetches}");
+            }
+        }
     }
 
     const PLACES: [u64; 3] = [0x30_0000, 0x40_0000, 0x40_0006];

@@ -12,6 +12,11 @@ use crate::engine::hash::FastMap;
 
 pub(super) const PAGE: u64 = 4096;
 
+/// The address of the page that `address` is in.
+pub(super) const fn page_of(address: u64) -> u64 {
+    address - address % PAGE
+}
+
 /// What is mapped at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mapped {
@@ -33,6 +38,13 @@ pub(super) enum Trust {
     Guarded,
     /// Each execution compares it.
     Verified,
+}
+
+impl Trust {
+    /// The page of code at `pc`, if it is protected.
+    pub(super) fn guard(self, pc: u64) -> Option<u64> {
+        (self == Self::Guarded).then(|| page_of(pc))
+    }
 }
 
 /// Code of the program, from an address on.
@@ -131,7 +143,7 @@ impl Memory {
         match self.kind(address) {
             Mapped::Other => Source::default(),
             Mapped::Changing => {
-                let guarded = self.guarded.contains(&(address - address % PAGE));
+                let guarded = self.guarded.contains(&page_of(address));
                 let trust = if guarded { Trust::Guarded } else { Trust::Verified };
                 Source::new(self.read_some(address, READ).into(), 0, trust)
             }

@@ -467,7 +467,7 @@ impl Watched {
         }
     }
 
-    /// The same where the window goes on.
+    /// Saves what the current thread has counted where its window goes on, and judges code that changes by it.
     fn save_stretch(&mut self, common: &mut Common) -> Result<(), Gone> {
         let counted = |watched: &mut Self| {
             let own = watched.followed.get_mut(&watched.observer.current);
