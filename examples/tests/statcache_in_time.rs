@@ -46,3 +46,24 @@ fn a_scan_that_ends_early_fills_random_caches_first() {
         }
     }
 }
+
+/// Lookups among some lines and scans of many alternate 50 times, which fewer parts mix.
+#[test]
+fn what_alternates_often_is_modelled_apart() {
+    let folder = Folder::new();
+    let line = |i: u64| match i % 80_000 {
+        at @ 50_000.. => 10_000 + at,
+        _ => i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52, // of 4096
+    };
+    let text: String = (0..4_000_000).map(|i| format!("0 {:x}\n", 64 * line(i))).collect();
+    let trace = folder.file("alternating.din", text);
+    let sizes = ["--sizes", "128K,256K", "--draws", "0"];
+    let curve = |more: &[&str]| ratios(&json(&[&["--trace", &trace, "--model"], more, &sizes].concat()));
+    let exact = curve(&["exact-random"]);
+    let error = |more: &[&str]| {
+        let pairs = curve(&[&["statcache"], more].concat()).into_iter().zip(&exact);
+        pairs.map(|(modelled, exact)| (modelled - exact).abs()).fold(0.0, f64::max)
+    };
+    let (few, many) = (error(&["--windows", "64"]), error(&[]));
+    assert!(many < 0.5 * few, "{few} {many}");
+}

@@ -106,8 +106,9 @@ impl StatCache {
     /// a line are those of the time between them, not average ones.
     ///
     /// `windows` are consecutive and in order, each with the samples that it *started* (as
-    /// [`GroupedProfiles`](reuse_sampler::GroupedProfiles) by window number gives them). Give as many as 64: windows that
-    /// the samples do not distinguish from their neighbours are [merged](merge_alike).
+    /// [`GroupedProfiles`](reuse_sampler::GroupedProfiles) by window number gives them). Give many, up to a
+    /// thousand, but not more than one for 50 samples: windows that the samples do not distinguish from their neighbours are
+    /// [merged](merge_alike), and misses are spread evenly over those that are left.
     ///
     /// # Formula
     /// With E(t) evictions until access t, which are the misses so far beyond those that fill the cache, a line touched

@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
     /// Parts of about equal length that the run is divided into: a model is fitted to each, and their miss ratios
-    /// are averaged (1: one model for all) [default: 20; 64 where statcache follows the misses of one cache through the run]
+    /// are averaged (1: one model for all) [default: 20; where statcache follows the misses of one cache through the run, one
+    /// for 50 samples, but 64 to 960]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     windows: Option<u64>,
     /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access [default: 1;
@@ -180,14 +181,9 @@ impl Model {
 }
 
 impl Args {
-    /// Parts that a model is fitted to each.
-    pub(super) fn windows(&self) -> usize {
-        self.windows.map_or(20, |windows| windows as usize)
-    }
-
-    /// Parts whose misses are followed through the run.
-    pub(super) fn windows_in_time(&self) -> usize {
-        self.windows.map_or(64, |windows| windows as usize)
+    /// Parts that a model is fitted to each, if they were given.
+    pub(super) fn windows(&self) -> Option<usize> {
+        self.windows.map(|windows| windows as usize)
     }
 
     /// Share of the accesses that are sampled.

@@ -27,6 +27,10 @@ use reuse_sampler::trace::OracleGeneralReader;
 const BATCH: u64 = 1 << 16;
 /// Combinations of size and seed that one simulation of random replacement takes.
 const RANDOM_CACHES: usize = 64;
+/// Parts that misses are followed through, at least and at most: one for so many samples. `docs/model-accuracy.md` says on
+/// which programs this was chosen.
+const FOLLOWED: (usize, usize) = (64, 960);
+const SAMPLES: u64 = 50;
 /// Random replacement is averaged over so many seeds where sizes leave room for them.
 const RANDOM_SEEDS: usize = 8;
 
@@ -121,9 +125,10 @@ pub struct Fit<'a> {
     pub ways: Option<u32>,
     /// How intervals are drawn, if at all.
     pub bootstrap: Option<Bootstrap>,
-    /// Into how many parts the run is divided through which misses are followed, if they are: what StatCache does for one cache
-    /// that is empty at first.
-    pub in_time: Option<usize>,
+    /// Whether misses are followed through the run: what StatCache does for one cache that is empty at first.
+    pub in_time: bool,
+    /// Into how many parts the run is divided, if that was given.
+    pub windows: Option<usize>,
     /// What was seen of the code.
     pub observer: &'a Observer,
     /// The cache whose hot spots are asked for.
@@ -149,7 +154,7 @@ pub fn fit(
             _ => format!("none of {accesses} accesses was sampled: raise --sample-rate"),
         }));
     }
-    let in_time = settings.in_time.is_some();
+    let in_time = settings.in_time;
     let Curve { points, invalidated, intervals, kinds, spots } = match (settings.model, settings.ways) {
         // Random replacement is the same in sets: see `SetAssociative`.
         (Model::Statcache, _) if in_time => curve_in_time(parts, settings)?,
@@ -194,12 +199,25 @@ fn pooled(parts: &[Part]) -> Result<PooledCorrection, statstack::Error> {
 impl Fit<'_> {
     /// The parts of a run, with samples or without.
     pub fn divided(&self, bursts: &Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
-        bursts.divided(self.in_time.unwrap_or(bursts.parts()))
+        bursts.divided(if self.is_followed() { FOLLOWED.0 } else { bursts.parts() })
     }
 
-    /// What is modelled of them. Parts without samples take their time, too, where misses are followed through it.
-    pub fn modelled(&self, parts: Vec<Part>) -> Result<Vec<Part>, reuse_sampler::Error> {
-        if self.in_time.is_some() { Ok(parts) } else { sampled(parts) }
+    /// What is modelled of them: of a run that misses are followed through, as many as its samples allow. Parts without
+    /// samples take their time, too, there.
+    pub fn modelled(&self, bursts: &Bursts, parts: Vec<Part>) -> Result<Vec<Part>, reuse_sampler::Error> {
+        match self.in_time {
+            _ if self.is_followed() => {
+                let parts = (bursts.samples() / SAMPLES) as usize;
+                bursts.divided(parts.clamp(FOLLOWED.0, FOLLOWED.1))
+            }
+            true => Ok(parts),
+            false => sampled(parts),
+        }
+    }
+
+    /// Whether misses are followed through parts of which nobody gave the number.
+    const fn is_followed(&self) -> bool {
+        self.in_time && self.windows.is_none()
     }
 }
 
@@ -243,13 +261,24 @@ fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler
     Ok(Curve { points, invalidated, intervals: Some(intervals), kinds, spots })
 }
 
+/// One profile of them all; there is one, or more.
+fn together(windows: &[ReuseProfile]) -> Result<ReuseProfile, reuse_sampler::Error> {
+    let (first, others) = windows.split_at(1);
+    let mut all = first[0].clone();
+    others.iter().try_for_each(|window| all.merge(window))?;
+    Ok(all)
+}
+
 /// The curve of StatCache in time. Intervals are drawn from its windows modelled apart.
 fn curve_in_time(parts: &[Part], settings: &Fit<'_>) -> Result<Curve, Failure> {
     let windows: Vec<ReuseProfile> = parts.iter().map(|part| part.profile.clone()).collect();
     let accesses: Vec<u64> = windows.iter().map(ReuseProfile::accesses).collect();
     let model = StatCache::fit_in_time(&windows)?;
     let intervals = settings.bootstrap.as_ref().map(|bootstrap| {
-        let alike = merge_alike(&windows)?;
+        // How much samples vary shows in fewer windows as well, of which models are fitted sooner.
+        let few: Result<Vec<_>, _> =
+            windows.chunks(windows.len().div_ceil(FOLLOWED.0)).map(together).collect();
+        let alike = merge_alike(&few?)?;
         let strata: Vec<Stratum<'_>> = alike.iter().map(Stratum::sampled).collect();
         let drawn = bootstrap.stratified(&strata, StatCache::fit, settings.sizes)?;
         Ok::<_, statcache::Error>(bootstrap.around(&model, &drawn.average))

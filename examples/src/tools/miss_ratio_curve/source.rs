@@ -31,6 +31,8 @@ use crate::workloads::locate;
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
 /// enough that returning windows costs little.
 const REPLAY_WINDOW: u64 = 16_384;
+/// Parts that a run is divided into, if no number is given.
+const PARTS: usize = 20;
 /// Level of the intervals.
 pub const LEVEL: f64 = 0.95;
 /// Instructions in a window of a program.
@@ -318,7 +320,7 @@ impl<'a> Settings<'a> {
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
-        let mut bursts = Bursts::new(self.args.windows(), self.line_size);
+        let mut bursts = Bursts::new(self.args.windows().unwrap_or(PARTS), self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
         let add = |window: &Window| bursts.add(window).map(|()| bursts.accesses());
         let sampled = sample(sampler, &self.plan, add, &mut observer, watch);
@@ -327,7 +329,7 @@ impl<'a> Settings<'a> {
         let settings = self.fit(&observer, is_whole && threads <= 1);
         let parts = settings.divided(&bursts)?;
         let stretches = Stretch::of(ThreadId(0), &parts);
-        let parts = settings.modelled(parts)?;
+        let parts = settings.modelled(&bursts, parts)?;
         Ok(Measured { threads, stretches, ..fit(&settings, &parts, seen, incomplete)? })
     }
 
@@ -338,7 +340,7 @@ impl<'a> Settings<'a> {
         watch: &Watch<'_>,
         failed: impl FnOnce(SamplerError) -> Failure,
     ) -> Result<Measured, Failure> {
-        let mut seen = Threads::new(self.args.windows(), self.line_size);
+        let mut seen = Threads::new(self.args.windows().unwrap_or(PARTS), self.line_size);
         let mut observer = Observer::new(self.line_size, self.hot_spots.is_some());
         let sampled = sample(sampler, &self.plan, |window| seen.add(window), &mut observer, watch);
         let (threads, incomplete) = sampled.map_err(failed)?;
@@ -347,9 +349,9 @@ impl<'a> Settings<'a> {
 
     /// `one_cache` says that the windows are those of one cache from its beginning, from which no other thread takes lines.
     fn fit<'b>(&'b self, observer: &'b Observer, one_cache: bool) -> Fit<'b> {
-        let in_time = one_cache && self.args.model == Model::Statcache;
         Fit {
-            in_time: in_time.then(|| self.args.windows_in_time()),
+            in_time: one_cache && self.args.model == Model::Statcache,
+            windows: self.args.windows(),
             model: self.args.model,
             sizes: &self.sizes,
             line_size: self.line_size,

@@ -52,7 +52,7 @@ impl Threads {
             (accesses, samples) = (accesses + seen.0, samples + seen.1);
             let own = settings.divided(&bursts)?;
             stretches.extend(Stretch::of(thread, &own));
-            let own = settings.modelled(own)?;
+            let own = settings.modelled(&bursts, own)?;
             // A thread of few accesses may have no sample.
             if own.iter().all(|part| part.profile.is_empty()) {
                 continue;
@@ -63,7 +63,7 @@ impl Threads {
         }
         let measured = fit(settings, &parts, (accesses, samples), incomplete)?;
         let seen = (self.process.accesses(), self.process.samples());
-        let process = settings.modelled(settings.divided(&self.process)?)?;
+        let process = settings.modelled(&self.process, settings.divided(&self.process)?)?;
         let shared = fit(&alone, &process, seen, false)?;
         let coherence = Coherence { points: of_all(&curves), threads: curves, ..Coherence::default() };
         Ok(Measured {
