@@ -124,7 +124,7 @@ impl Bursts {
     }
 
     fn halve(&mut self) -> Result<(), Error> {
-        self.stretches = merged(&self.stretches, self.stretches.len().div_ceil(2), |i, _| i / 2)?;
+        self.stretches = joined(&self.stretches, 2)?;
         self.windows_each += 1;
         Ok(())
     }
@@ -175,6 +175,14 @@ pub fn sampled(parts: Vec<Part>) -> Result<Vec<Part>, Error> {
         }
     }
     Ok(kept.into_iter().map(|(_, part)| part).collect())
+}
+
+/// So many neighbours in one, of the last ones fewer; `each` is at least 1.
+///
+/// # Errors
+/// As [`Bursts::divided`].
+pub fn joined(stretches: &[Part], each: usize) -> Result<Vec<Part>, Error> {
+    merged(stretches, stretches.len().div_ceil(each), |i, _| i / each)
 }
 
 /// Merges neighbours: stretch `i` goes to number `to(i, count)`, which never falls and is below `count`.

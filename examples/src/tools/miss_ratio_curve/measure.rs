@@ -13,7 +13,7 @@ use statcache::StatCache;
 use statstack::{PooledCorrection, StatStack};
 
 use super::args::{Hierarchy, Model};
-use super::bursts::{Bursts, Part, sampled};
+use super::bursts::{Bursts, Part, joined, sampled};
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
@@ -27,9 +27,10 @@ use reuse_sampler::trace::OracleGeneralReader;
 const BATCH: u64 = 1 << 16;
 /// Combinations of size and seed that one simulation of random replacement takes.
 const RANDOM_CACHES: usize = 64;
-/// Parts that misses are followed through, at least and at most: one for so many samples. `docs/model-accuracy.md` says on
-/// which programs this was chosen.
-const FOLLOWED: (usize, usize) = (64, 960);
+/// Parts that misses are followed through: one for so many [`SAMPLES`], but so many at least and at most.
+/// `docs/model-accuracy.md` says on which programs this was chosen.
+const FEW: usize = 64;
+const MANY: usize = 960;
 const SAMPLES: u64 = 50;
 /// Random replacement is averaged over so many seeds where sizes leave room for them.
 const RANDOM_SEEDS: usize = 8;
@@ -199,19 +200,18 @@ fn pooled(parts: &[Part]) -> Result<PooledCorrection, statstack::Error> {
 impl Fit<'_> {
     /// The parts of a run, with samples or without.
     pub fn divided(&self, bursts: &Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
-        bursts.divided(if self.is_followed() { FOLLOWED.0 } else { bursts.parts() })
+        bursts.divided(if self.is_followed() { FEW } else { bursts.parts() })
     }
 
     /// What is modelled of them: of a run that misses are followed through, as many as its samples allow. Parts without
     /// samples take their time, too, there.
     pub fn modelled(&self, bursts: &Bursts, parts: Vec<Part>) -> Result<Vec<Part>, reuse_sampler::Error> {
-        match self.in_time {
-            _ if self.is_followed() => {
-                let parts = (bursts.samples() / SAMPLES) as usize;
-                bursts.divided(parts.clamp(FOLLOWED.0, FOLLOWED.1))
-            }
-            true => Ok(parts),
-            false => sampled(parts),
+        if self.is_followed() {
+            bursts.divided(((bursts.samples() / SAMPLES) as usize).clamp(FEW, MANY))
+        } else if self.in_time {
+            Ok(parts)
+        } else {
+            sampled(parts)
         }
     }
 
@@ -261,24 +261,16 @@ fn curve<M: CacheModel, N: CacheModel, E: std::error::Error + From<reuse_sampler
     Ok(Curve { points, invalidated, intervals: Some(intervals), kinds, spots })
 }
 
-/// One profile of them all; there is one, or more.
-fn together(windows: &[ReuseProfile]) -> Result<ReuseProfile, reuse_sampler::Error> {
-    let (first, others) = windows.split_at(1);
-    let mut all = first[0].clone();
-    others.iter().try_for_each(|window| all.merge(window))?;
-    Ok(all)
-}
-
 /// The curve of StatCache in time. Intervals are drawn from its windows modelled apart.
 fn curve_in_time(parts: &[Part], settings: &Fit<'_>) -> Result<Curve, Failure> {
-    let windows: Vec<ReuseProfile> = parts.iter().map(|part| part.profile.clone()).collect();
+    let profiles = |parts: &[Part]| parts.iter().map(|part| part.profile.clone()).collect::<Vec<_>>();
+    let windows = profiles(parts);
     let accesses: Vec<u64> = windows.iter().map(ReuseProfile::accesses).collect();
     let model = StatCache::fit_in_time(&windows)?;
     let intervals = settings.bootstrap.as_ref().map(|bootstrap| {
         // How much samples vary shows in fewer windows as well, of which models are fitted sooner.
-        let few: Result<Vec<_>, _> =
-            windows.chunks(windows.len().div_ceil(FOLLOWED.0)).map(together).collect();
-        let alike = merge_alike(&few?)?;
+        let few = profiles(&joined(parts, parts.len().div_ceil(FEW))?);
+        let alike = merge_alike(&few)?;
         let strata: Vec<Stratum<'_>> = alike.iter().map(Stratum::sampled).collect();
         let drawn = bootstrap.stratified(&strata, StatCache::fit, settings.sizes)?;
         Ok::<_, statcache::Error>(bootstrap.around(&model, &drawn.average))
