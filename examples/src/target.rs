@@ -9,9 +9,10 @@ use reuse_sampler::perf;
 use reuse_sampler::qemu::TargetExit;
 use reuse_sampler::replay::{ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, Clock, CodeLocation, ProcessRecord, Sampler, SamplerError, file};
+use reuse_sampler::{Children, Clock, CodeLocation, Cpu, ProcessRecord, Sampler, SamplerError, file};
 
 use crate::cli::{Failure, INTERRUPTED};
+use crate::machines::host::processor_as;
 use crate::report::ProcessRow;
 use crate::traces::{Merged, Traced};
 use crate::workloads::{self, EventStream, Workload};
@@ -67,10 +68,11 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Whether it sees code and reuse in sparse samples here, not block by block and access by access.
-    pub fn samples(self) -> bool {
+    /// Whether it sees code and reuse of a program that is shown `cpu` in sparse samples here, not block by block and access by
+    /// access.
+    pub fn samples(self, cpu: Cpu) -> bool {
         match self {
-            Self::Auto => perf::probe().has_counters(),
+            Self::Auto => cpu == Cpu::Host && perf::probe().has_counters(),
             Self::Exact | Self::Qemu | Self::Dbi => false,
             Self::Perf => true,
         }
@@ -100,6 +102,21 @@ impl From<Backend> for Choice {
             Backend::Perf => Self::Counters,
         }
     }
+}
+
+/// Settings to observe a program with, its windows and samples apart.
+pub fn observing(
+    backend: Backend,
+    children: impl Into<Children>,
+    cpu: Cpu,
+    output_to_stderr: bool,
+) -> AutoOptions {
+    let mut options = AutoOptions::default();
+    options.backend = backend.into();
+    options.children = children.into();
+    options.cpu = cpu;
+    options.output_to_stderr = output_to_stderr;
+    options
 }
 
 /// Whose cache a curve is of.
@@ -135,6 +152,7 @@ pub fn named(location: &CodeLocation) -> (String, bool) {
 /// A target under observation.
 pub struct Target {
     name: String,
+    cpu: Cpu,
     kind: Kind,
 }
 
@@ -278,7 +296,11 @@ impl Target {
     pub fn workload(name: &str, workload: &Workload, options: &AutoOptions) -> Result<Self, Failure> {
         let events = workload.events()?;
         let sampler = ReplaySampler::new(events, replay(options)).map_err(SamplerError::from)?;
-        Ok(Self { name: format!("{name} (embedded)"), kind: Kind::Embedded(Box::new(sampler)) })
+        Ok(Self {
+            name: format!("{name} (embedded)"),
+            cpu: Cpu::Host,
+            kind: Kind::Embedded(Box::new(sampler)),
+        })
     }
 
     /// A program with its arguments, observed as the options say.
@@ -289,7 +311,7 @@ impl Target {
         let (program, arguments) = words(command)?;
         let sampler = auto::spawn(program, arguments, options)?;
         let name = command_name(command);
-        Ok(Self { name, kind: Kind::Program(Box::new(sampler)) })
+        Ok(Self { name, cpu: options.cpu, kind: Kind::Program(Box::new(sampler)) })
     }
 
     /// A program with its arguments whose threads share one cache: every access is handed out, and windows, distances and
@@ -299,9 +321,10 @@ impl Target {
     /// [`Failure`] if it cannot be run, or what was asked for to observe it does not hand out every access.
     pub fn shared(command: &[OsString], backend: Backend, options: &AutoOptions) -> Result<Self, Failure> {
         backend.traces("--scope shared")?;
-        let traced = Traced::spawn(command, Side::Data, backend, options.children, options.output_to_stderr)?;
+        let traced = Traced::spawn(command, Side::Data, options)?;
         let sampler = ReplaySampler::new(Merged(traced.clone()), replay(options))?;
-        Ok(Self { name: command_name(command), kind: Kind::Shared(Box::new(sampler), traced) })
+        let kind = Kind::Shared(Box::new(sampler), traced);
+        Ok(Self { name: command_name(command), cpu: options.cpu, kind })
     }
 
     /// The same if its distances are in accesses, as cache models want them.
@@ -326,7 +349,7 @@ impl Target {
     /// The processor that it runs on; an embedded workload has none.
     pub fn machine(&self) -> Option<String> {
         let is_program = !matches!(self.kind, Kind::Embedded(_));
-        is_program.then(crate::machines::host::processor)
+        is_program.then(|| processor_as(self.cpu))
     }
 
     /// What the distances of its samples are counted in.

@@ -1,6 +1,6 @@
 //! `--backend` of the pipelines that run programs: what is chosen, and what is said where it is not to be had.
 
-use crate::support::{Ended, run_pipeline};
+use crate::support::{Ended, Folder, run_pipeline};
 use examples::tools::{detect_phases, miss_ratio_curve, phase_guided_cache};
 use reuse_sampler::perf::probe;
 
@@ -57,6 +57,24 @@ fn a_backend_is_chosen_for_programs_only_and_by_name() {
             assert!(ended.messages.contains(problem), "{}", ended.messages);
         }
     }
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_program_is_shown_the_processor_that_is_asked_for() {
+    let asked = |cpu, backend| {
+        let folder = Folder::new();
+        let out = folder.path("out");
+        let words = ["--cpu", cpu, "--backend", backend, "--sizes", "32KiB", "--out", out.to_str().unwrap()];
+        let ended = one_curve(&[&words[..], &["--", "/bin/true"]].concat());
+        (ended.status, ended.messages, std::fs::read_to_string(out.join("profile.json")).unwrap_or_default())
+    };
+    let (status, messages, profile) = asked("x86-64", "dbi");
+    assert!(status == 0 && profile.contains("shown as x86-64\""), "{messages}");
+    let (status, messages, _) = asked("x86-64", "perf");
+    assert!(status == 1 && messages.contains("processor that it runs on"), "{messages}");
+    let (status, messages, _) = asked("haswell", "dbi");
+    assert!(status == 2 && messages.contains("x86-64-v3"), "{messages}");
 }
 
 /// Counters see no access after the other: what needs that says so before anything runs.

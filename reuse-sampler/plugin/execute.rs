@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use crate::api::{access, execve, getegid, geteuid};
 use crate::shared::layout::PATH;
-use crate::shared::{ONE_ARENA, script};
+use crate::shared::{CPU, ONE_ARENA, script};
 use crate::settings::{self, Launch};
 use crate::{code, guest};
 
@@ -57,7 +57,7 @@ impl Execution {
         let file = path.as_os_str().as_bytes().to_vec();
         // A name that begins like an option of the emulator.
         let file = if file.starts_with(b"-") { [b"./".to_vec(), file].concat() } else { file };
-        let Launch { plugin, channel, .. } = &settings.launch;
+        let Launch { plugin, channel, cpu, .. } = &settings.launch;
         // The emulator would not find the plugin: the program runs natively.
         let header = settings.ring.header();
         let allowed = (header.user.load(Ordering::Relaxed), header.group.load(Ordering::Relaxed));
@@ -69,7 +69,12 @@ impl Execution {
         let emulator = fs::read_link("/proc/self/exe").ok()?.into_os_string().into_vec();
         let plugin = format!("{plugin},channel={channel},region={}", settings.region);
         let name = words.remove(0);
-        let start = [emulator.clone(), b"-plugin".to_vec(), plugin.into_bytes(), b"-0".to_vec(), name, file];
+        let mut start = vec![emulator.clone(), b"-plugin".to_vec(), plugin.into_bytes(), b"-0".to_vec(), name];
+        if let Some(model) = cpu {
+            start.extend([CPU.as_bytes().to_vec(), model.clone()]);
+        }
+        start.push(file);
+        start.extend(words);
         let strings = |words: Vec<Vec<u8>>| -> Option<Vec<CString>> {
             words.into_iter().map(|word| CString::new(word).ok()).collect()
         };
@@ -77,7 +82,7 @@ impl Execution {
             path: path.display().to_string(),
             command,
             emulator: CString::new(emulator).ok()?,
-            arguments: strings(start.into_iter().chain(words).collect())?,
+            arguments: strings(start)?,
             environment: strings(with_one_arena(guest::strings(environment)?))?,
         })
     }

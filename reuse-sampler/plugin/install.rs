@@ -18,7 +18,7 @@ use crate::settings::{self, Launch, Settings};
 use crate::shared::layout::{Header, MAGIC, REGIONS, SIZE, Reported};
 use crate::shared::message::Message;
 use crate::shared::ring::Ring;
-use crate::shared::{futex, tree};
+use crate::shared::{CPU, futex, tree};
 use crate::{
     callbacks, channel, code, ending, fork, halt, instrumentation, stale, system_calls, threads, trace, translate,
 };
@@ -102,14 +102,16 @@ pub extern "C" fn qemu_plugin_install(
     0
 }
 
-/// How this emulator was started: `emulator -plugin FILE,... -0 NAME PROGRAM ARGUMENTS`.
+/// How this emulator was started: `emulator -plugin FILE,... -0 NAME [-cpu MODEL] PROGRAM ARGUMENTS`.
 fn launch(channel: String) -> Option<Launch> {
     let words = std::fs::read("/proc/self/cmdline").ok()?;
     let word = |index: usize| words.split(|&byte| byte == 0).nth(index).map(OsStr::from_bytes);
     let plugin = word(2)?.to_str()?.split(',').next()?.to_owned();
-    let program = Path::new(word(5)?);
+    let chosen = word(5)? == CPU;
+    let cpu = word(6).filter(|_| chosen).map(|model| model.as_bytes().to_vec());
+    let program = Path::new(word(if chosen { 7 } else { 5 })?);
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-    Some(Launch { plugin, channel, program })
+    Some(Launch { plugin, channel, cpu, program })
 }
 
 /// Registers all callbacks; after installation, and whenever the emulator has dropped them.

@@ -30,6 +30,8 @@ pub struct Launch {
     pub plugin: String,
     /// The file that holds the shared mapping.
     pub channel: String,
+    /// The processor that was chosen, if one was.
+    pub cpu: Option<Vec<u8>>,
     /// The emulated program.
     pub program: PathBuf,
 }

@@ -3,12 +3,21 @@
 use std::fs;
 
 use cache_pirate::native::topology::{CacheInfo, Topology};
+use reuse_sampler::Cpu;
 
 /// The processor as the kernel names it, or else its architecture.
 pub fn processor() -> String {
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = known.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// The same, and what a program on it is shown.
+pub fn processor_as(cpu: Cpu) -> String {
+    match cpu {
+        Cpu::Host => processor(),
+        level => format!("{}, shown as {level}", processor()),
+    }
 }
 
 /// A level of the data cache.

@@ -2,13 +2,12 @@
 
 use std::ffi::OsStr;
 
-use reuse_sampler::Children;
 use reuse_sampler::TargetExit;
 use reuse_sampler::auto::{self, AutoOptions, AutoTrace};
 use reuse_sampler::trace::Side;
 
 use crate::cli::Failure;
-use crate::target::{Backend, words};
+use crate::target::words;
 
 /// Events of a thread that are handed out together where there are several: few enough that threads which pass lines to
 /// each other are seen to do so.
@@ -22,18 +21,12 @@ pub const STRETCH: u32 = 256;
 pub fn trace_program(
     command: &[impl AsRef<OsStr>],
     side: Side,
-    backend: Backend,
-    children: Children,
-    output_to_stderr: bool,
+    options: &AutoOptions,
 ) -> Result<AutoTrace, Failure> {
     let (program, arguments) = words(command)?;
-    let mut options = AutoOptions::default();
-    options.output_to_stderr = output_to_stderr;
-    options.children = children;
-    options.backend = if backend == Backend::Auto { Backend::Exact } else { backend }.into();
     let trace = match side {
-        Side::Data => auto::trace(program, arguments, &options, STRETCH),
-        Side::Instruction => auto::fetches(program, arguments, &options, STRETCH),
+        Side::Data => auto::trace(program, arguments, options, STRETCH),
+        Side::Instruction => auto::fetches(program, arguments, options, STRETCH),
     };
     trace.map_err(Failure::run)
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use reuse_sampler::replay::EventSource;
 use reuse_sampler::trace::{Side, TraceContent, TraceFormat};
-use reuse_sampler::{Children, LineSize};
+use reuse_sampler::{Children, Cpu, LineSize};
 
 use super::{TraceFile, format_of, name_of, notes_on, trace_program};
 use crate::cli::{Failure, Watch, trace_formats};
-use crate::target::{Backend, command_name, embedded_workload};
+use crate::target::{Backend, command_name, embedded_workload, observing};
 use crate::workloads::Sink;
 
 /// Events between two looks at the interrupt flag.
@@ -176,13 +176,8 @@ impl Source {
                 }
             }
             Self::Program(command) => {
-                let mut trace = trace_program(
-                    command,
-                    Side::Data,
-                    Backend::Exact,
-                    Children::Ignore,
-                    limits.output_to_stderr,
-                )?;
+                let options = observing(Backend::Exact, Children::Ignore, Cpu::Host, limits.output_to_stderr);
+                let mut trace = trace_program(command, Side::Data, &options)?;
                 let stopped = drive(&mut trace, &name, sink, limits)?;
                 Ok(RunEnd { stopped, notes: notes_on(&trace) })
             }

@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::rc::Rc;
 
-use reuse_sampler::auto::AutoTrace;
+use reuse_sampler::auto::{AutoOptions, AutoTrace};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Children, SamplerError, ThreadId};
+use reuse_sampler::{SamplerError, ThreadId};
 
 use super::trace_program;
 use crate::cli::Failure;
 use crate::report::ProcessRow;
-use crate::target::{Backend, Outcome, ended_early, named};
+use crate::target::{Outcome, ended_early, named};
 
 /// The running program: one copy is replayed, the other asked how it went.
 #[derive(Clone, Debug)]
@@ -23,14 +23,8 @@ impl Traced {
     ///
     /// # Errors
     /// As [`trace_program`].
-    pub fn spawn(
-        command: &[OsString],
-        side: Side,
-        backend: Backend,
-        children: Children,
-        output_to_stderr: bool,
-    ) -> Result<Self, Failure> {
-        let trace = trace_program(command, side, backend, children, output_to_stderr)?;
+    pub fn spawn(command: &[OsString], side: Side, options: &AutoOptions) -> Result<Self, Failure> {
+        let trace = trace_program(command, side, options)?;
         Ok(Self(Rc::new(RefCell::new(trace))))
     }
 

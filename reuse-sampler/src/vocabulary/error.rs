@@ -14,6 +14,12 @@ pub enum Error {
         /// The size asked for.
         bytes: u32,
     },
+    /// A processor that there is none of.
+    #[error("no processor {name:?}: give host, x86-64, x86-64-v2, x86-64-v3 or x86-64-v4")]
+    Cpu {
+        /// The name asked for.
+        name: String,
+    },
     /// A mean sampling gap that is not a number of at least one.
     #[error("a sample every {accesses} accesses: give a finite mean gap of at least 1")]
     SampleGap {

@@ -3,6 +3,8 @@
 mod access;
 mod associative;
 mod channel;
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+mod cpu;
 mod distance;
 mod error;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
@@ -22,6 +24,9 @@ mod window;
 pub use access::{Access, AccessKind, Line, LineSize};
 pub use associative::SetAssociative;
 pub use channel::{MemoryDemand, MemoryQueue};
+#[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))))]
+pub use cpu::Cpu;
 pub use distance::{CacheLines, Reuse, ReuseDistance, StackDistance};
 pub use error::Error;
 #[cfg(any(feature = "qemu", feature = "perf", feature = "dbi"))]

@@ -48,13 +48,18 @@ impl Counts {
 
 /// What cachegrind makes of it; `None` where there is no valgrind.
 pub fn cachegrinds(command: &[&str], folder: &Path) -> Option<Counts> {
+    cachegrinds_with(&ENVIRONMENT, command, folder)
+}
+
+/// The same, in this environment.
+pub fn cachegrinds_with(environment: &[(&str, &str)], command: &[&str], folder: &Path) -> Option<Counts> {
     let file = folder.join("cachegrind.out");
     let status = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=8388608,16,64", "-q"])
         .args(["--I1=32768,8,64", "--vex-guest-chase=no"])
         .arg(format!("--cachegrind-out-file={}", file.display()))
         .args(command)
-        .envs(ENVIRONMENT)
+        .envs(environment.iter().copied())
         .current_dir(folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -13,6 +13,7 @@
 mod cachegrind;
 mod children;
 mod counts;
+mod cpu;
 mod fetches;
 mod lives;
 mod operands;

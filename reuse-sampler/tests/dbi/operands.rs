@@ -25,7 +25,12 @@ pub fn as_under_valgrind(folder: &Path) -> DbiOptions {
 
 /// What the translated program makes, in windows that see every access.
 fn ours(command: &[&str], folder: &Path) -> f64 {
-    let mut sampler = DbiSampler::spawn(command[0], &command[1..], &as_under_valgrind(folder)).unwrap();
+    operands(command, &as_under_valgrind(folder))
+}
+
+/// The same, with settings.
+pub fn operands(command: &[&str], options: &DbiOptions) -> f64 {
+    let mut sampler = DbiSampler::spawn(command[0], &command[1..], options).unwrap();
     let mut accesses = 0;
     while let Some(window) = sampler.next_window(&WindowPlan::new(ReusePlan::Every)).unwrap() {
         accesses += window.accesses.get().unwrap();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reuse_sampler::qemu::{Children, QemuOptions, QemuSampler, TargetExit};
-use reuse_sampler::{AccessCount, ProcessRecord, Sampler, WindowPlan};
+use reuse_sampler::{AccessCount, Cpu, ProcessRecord, Sampler, WindowPlan};
 
 use crate::cachegrind::{ENVIRONMENT, in_path, preloaded};
 use crate::run::{Run, emulator_version, every, off, qemu_is_missing, run, run_with};
@@ -78,6 +78,38 @@ fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("reuse-sampler-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// The program, a copy of it and what that executes write down what gcc finds.
+#[test]
+fn the_program_and_its_children_see_the_processor_that_they_are_shown() {
+    if qemu_is_missing() {
+        return;
+    }
+    let folder = folder("cpu");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/cpu.c");
+    let mut compiler = Command::new("gcc");
+    compiler.arg("-O1").arg("-o").arg(folder.join("cpu")).arg(source);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        println!("skipped: no gcc");
+        return;
+    }
+    let spawn = |cpu| {
+        let mut options = QemuOptions::windows_of(100_000).directory(&folder);
+        options.cpu = cpu;
+        QemuSampler::spawn("./cpu", ["shown"], &options)
+    };
+    for (cpu, has) in [(Cpu::X86_64, "000"), (Cpu::X86_64V2, "100"), (Cpu::X86_64V3, "110")] {
+        let mut sampler = spawn(cpu).unwrap();
+        while sampler.next_window(&off()).unwrap().is_some() {}
+        assert_eq!(sampler.exit_status(), Some(TargetExit::Code(0)));
+        let seen = fs::read_to_string(folder.join("shown")).unwrap();
+        fs::remove_file(folder.join("shown")).unwrap();
+        assert_eq!(seen, format!("{has} 1 237 0\n").repeat(2), "{cpu}");
+    }
+    let refused = spawn(Cpu::X86_64V4).unwrap_err();
+    assert!(refused.to_string().contains("AVX-512"), "{refused}");
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::Parser;
 use reuse_sampler::auto::AutoTrace;
 use reuse_sampler::trace::Side;
-use reuse_sampler::{Bootstrap, CacheLines, Children, Interval, ReusePlan, SampleGap};
+use reuse_sampler::{Bootstrap, CacheLines, Children, Cpu, Interval, ReusePlan, SampleGap};
 use serde::Serialize;
 
 use super::{Exact, Fit, Sets, Settings, Stream, exact, fits, intervals, samples, sets};
 use crate::cli::{CommandLine, Common, Failure};
 use crate::report::Table;
-use crate::target::{Backend, embedded_workload};
+use crate::target::{Backend, embedded_workload, observing};
 use crate::traces::{TraceFile, format_of, trace_program};
 
 /// Compares the cache models with exact simulation, on recorded traces and embedded workloads.
@@ -200,7 +200,8 @@ fn program(command: &str) -> Result<AutoTrace, Failure> {
             "--command is empty: give a program with its arguments, separated by spaces",
         ));
     }
-    trace_program(&words, Side::Data, Backend::Exact, Children::Ignore, true)
+    let options = observing(Backend::Exact, Children::Ignore, Cpu::Host, true);
+    trace_program(&words, Side::Data, &options)
 }
 
 fn compare(name: String, stream: &Stream, settings: &Settings, args: &Args) -> Result<Trace, Failure> {

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::auto::AutoOptions;
-use reuse_sampler::{Children, LineSize, WindowPlan};
+use reuse_sampler::{Children, Cpu, LineSize, WindowPlan};
 
 use super::args::Args;
 use super::experiments::agreement;
 use super::recording::{Recorder, Recording, RecordingOptions};
 use crate::cli::{Failure, Watch};
-use crate::target::{Backend, Target};
+use crate::target::{Backend, Target, observing};
 use crate::traces::Limits;
 
 /// One recording for each program that the command line names, after an interruption of those that there are; and what
@@ -54,12 +53,9 @@ pub fn record(
 
 /// The code of all windows of a program, observed by whatever this machine has; of threads, the first.
 pub fn code(args: &Args, interrupted: &AtomicBool) -> Result<(agreement::Program, bool), Failure> {
-    let mut options = AutoOptions::default();
+    let mut options = observing(Backend::Exact, Children::Ignore, Cpu::Host, true);
     options.window = args.window()?;
     options.seed = args.common.seed;
-    options.output_to_stderr = true;
-    options.backend = Backend::Exact.into();
-    options.children = Children::Ignore;
     let mut target = Target::program(args.sources.program(), &options)?;
     let mut vector = CodeVector::new(phase_detect::signature::DEFAULT_ENTRIES, args.common.seed)?;
     let mut signatures = Vec::new();

@@ -14,6 +14,7 @@ use super::ways::PolicyName;
 use crate::cli::values::{number, sample_rate};
 use crate::cli::{ChipArgs, CommandLine, Common, Failure, Replacement, TraceArgs, parse_bytes};
 use crate::target::{Backend, ChildProcesses};
+use reuse_sampler::Cpu;
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.
@@ -271,6 +272,10 @@ pub(super) struct RecordArgs {
     /// What to do with processes that PROGRAM starts. With --backend qemu, only --sampled sees them
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub children: ChildProcesses,
+    /// The processor that PROGRAM is shown: host, or x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, with which libraries
+    /// choose the same functions on every machine
+    #[arg(long, value_name = "CPU", default_value = "host", requires = "program")]
+    pub cpu: Cpu,
     #[command(flatten)]
     pub measured: MeasureArgs,
     #[command(flatten)]

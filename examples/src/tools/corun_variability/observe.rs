@@ -23,7 +23,7 @@ use crate::cli::{Failure, Watch};
 use crate::guided::CodeCounts;
 use crate::machines::chip::Reference;
 use crate::report::{ProcessRow, count};
-use crate::target::Outcome;
+use crate::target::{Outcome, observing};
 use crate::traces::Traced;
 
 /// Windows of a program, with their reuse and the block in which most of their instructions are executed.
@@ -43,8 +43,9 @@ pub(super) fn every_access(
     args: &RecordArgs,
     watch: &Watch<'_>,
 ) -> Result<Observed, Failure> {
-    let (instructions, children) = (args.instructions, args.children.into());
-    let traced = Traced::spawn(&args.program, Side::Data, args.backend, children, args.json)?;
+    let instructions = args.instructions;
+    let options = observing(args.backend, args.children, args.cpu, args.json);
+    let traced = Traced::spawn(&args.program, Side::Data, &options)?;
     let threads = args.threads.unwrap_or_else(crate::parallel::available);
     let mut measure = Measure {
         bench: Bench::new(ground, ground.sizes(), threads)?,

@@ -9,7 +9,6 @@ use cachesharing::{Program, Window};
 use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
 use phase_detect::metrics::distinct_code;
-use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::{PhaseProfile, ProfiledPhase, ProfiledWindow};
 use reuse_sampler::{LineSize, ReusePlan, ReuseProfile, SampleGap};
 use serde_json::json;
@@ -22,12 +21,12 @@ use super::stored::{Machine, Stored};
 use super::{embedded, observe, reuse, solo};
 use crate::cli::{Failure, Watch};
 use crate::guided::GuidedOptions;
-use crate::machines::host::processor;
+use crate::machines::host::processor_as;
 use crate::machines::testbed::programs::Recorded;
 use crate::output::OutputFile;
 use crate::profiles;
 use crate::report::{ProcessRow, count, guided_profile, letters, plural, process_table, rank, sum_windows};
-use crate::target::{SAMPLED_GAP, Target, command_name};
+use crate::target::{SAMPLED_GAP, Target, command_name, observing};
 use crate::tools::phase_guided_cache;
 
 /// Share of the accesses of a profiled window that are followed, but for hardware counters.
@@ -239,7 +238,7 @@ fn observed(
         hottest.into_iter().map(|(phase, blocks)| (phase, blocks.into_iter().collect())).collect();
     let code = named(&hottest, |block| seen.program.locate(block));
     let reuse = by_phase(&program, seen.profiles)?;
-    let (machine, processor) = (machine.clone(), Some(processor()));
+    let (machine, processor) = (machine.clone(), Some(processor_as(args.cpu)));
     Ok((Run { program, reuse, code, processor, machine, remarks, incomplete }, status, seen.processes))
 }
 
@@ -255,14 +254,11 @@ fn sampled(
             "--sampled with {flag}: samples say nothing of it; leave --sampled out, or the flag"
         )));
     }
-    let counters = args.backend.samples();
-    let mut options = AutoOptions::default();
+    let counters = args.backend.samples(args.cpu);
+    let mut options = observing(args.backend, args.children, args.cpu, args.json);
     options.window = args.instructions;
     options.line_size = args.chip.line_size();
     options.seed = args.seed;
-    options.output_to_stderr = args.json;
-    options.backend = args.backend.into();
-    options.children = args.children.into();
     let target = Target::program(&args.program, &options).and_then(Target::in_accesses);
     let mut target = target?;
     let rate = args.sample_rate.unwrap_or(if counters { SAMPLED_GAP.recip() } else { SAMPLE_RATE });

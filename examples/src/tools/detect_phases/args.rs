@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use phase_detect::{SignatureKind, cluster, signature};
+use reuse_sampler::Cpu;
 
 use crate::cli::{CommandLine, Common};
 use crate::target::{Backend, ChildProcesses};
@@ -71,6 +72,10 @@ pub struct Args {
     /// What to do with processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
+    /// The processor that PROGRAM is shown: host, or x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, with which libraries
+    /// choose the same functions on every machine
+    #[arg(long, value_name = "CPU", default_value = "host", requires = "program")]
+    pub(super) cpu: Cpu,
     /// Embedded workload to run without other input
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     pub(super) workload: String,
@@ -149,7 +154,7 @@ impl Args {
             ClustererName::KMeans | ClustererName::Simpoint => return None,
             ClustererName::Pop => 0.2,
             ClustererName::LeaderFollower if self.signatures.is_some() => READY_THRESHOLD,
-            ClustererName::LeaderFollower if !self.program.is_empty() && self.backend.samples() => {
+            ClustererName::LeaderFollower if !self.program.is_empty() && self.backend.samples(self.cpu) => {
                 cluster::SAMPLED_THRESHOLD
             }
             ClustererName::LeaderFollower => cluster::DEFAULT_THRESHOLD,

@@ -7,13 +7,12 @@ use std::sync::atomic::AtomicBool;
 use phase_detect::signature::read_csv;
 use phase_detect::simpoint::BlockVector;
 use phase_detect::{Signature, SignatureKind};
-use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::trace::BbWindows;
 use reuse_sampler::{Sampler, Window, WindowPlan};
 
 use super::args::Args;
 use crate::cli::{Failure, Watch};
-use crate::target::{EMBEDDED_WINDOW, Outcome, PROGRAM_WINDOW, Target};
+use crate::target::{EMBEDDED_WINDOW, Outcome, PROGRAM_WINDOW, Target, observing};
 use crate::traces::{InputFile, name_of};
 
 /// One window as it comes in.
@@ -124,12 +123,9 @@ fn ready_signatures(
 /// All windows of a program or an embedded workload.
 fn run(args: &Args, interrupted: &AtomicBool, take: Take<'_>) -> Result<Ended, Failure> {
     let embedded = args.program.is_empty();
-    let mut options = AutoOptions::default();
+    let mut options = observing(args.backend, args.children, args.cpu, args.common.claims_stdout());
     options.window = args.window.unwrap_or(if embedded { EMBEDDED_WINDOW } else { PROGRAM_WINDOW });
     options.seed = args.common.seed;
-    options.output_to_stderr = args.common.claims_stdout();
-    options.backend = args.backend.into();
-    options.children = args.children.into();
     let mut target = if embedded {
         Target::embedded(&args.workload, args.scale, &options).map_err(Failure::usage)?
     } else {

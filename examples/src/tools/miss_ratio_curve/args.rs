@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
+use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::trace::{Side, TraceFormat};
-use reuse_sampler::{CacheLines, LineSize};
+use reuse_sampler::{CacheLines, Cpu, LineSize};
 
 use super::prefetch::Prefetch;
 use crate::cli::values::{line_size, sample_rate};
 use crate::cli::{ByName, CommandLine, Common, Failure, cache_sizes, parse_bytes, trace_formats};
-use crate::target::{Backend, ChildProcesses, SAMPLED_GAP, Scope};
+use crate::target::{Backend, ChildProcesses, SAMPLED_GAP, Scope, observing};
 use crate::traces::format_of;
 
 /// Draws the miss ratio of a cache over its size, for a recorded trace, a program or an embedded workload.
@@ -89,6 +90,10 @@ pub struct Args {
     /// process only with --backend qemu
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
+    /// The processor that PROGRAM is shown: host, or x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, with which libraries
+    /// choose the same functions on every machine
+    #[arg(long, value_name = "CPU", default_value = "host", requires = "program")]
+    pub(super) cpu: Cpu,
     /// Embedded workload to run without a trace or a program
     #[arg(long, value_name = "NAME", default_value = "key_value", conflicts_with = "program")]
     pub(super) workload: String,
@@ -195,9 +200,14 @@ impl Args {
         })
     }
 
+    /// How the program is observed, its windows and samples apart.
+    pub(super) fn observing(&self) -> AutoOptions {
+        observing(self.backend, self.children, self.cpu, self.common.claims_stdout())
+    }
+
     /// Whether hardware counters observe the program.
     pub(super) fn sampled(&self) -> bool {
-        !self.program.is_empty() && self.backend.samples()
+        !self.program.is_empty() && self.backend.samples(self.cpu)
     }
 
     /// Whose cache the curve is of.

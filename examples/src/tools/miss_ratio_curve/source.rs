@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::replay::{EventSource, ReplayOptions, ReplaySampler, WindowLength};
 use reuse_sampler::trace::{OracleGeneralReader, TraceContent, TraceFormat};
 use reuse_sampler::{
@@ -22,7 +21,7 @@ use super::stored::Stretch;
 use super::threads::Threads;
 use crate::cli::{ByName, Failure, Watch};
 use crate::machines::chip::Policy;
-use crate::machines::host::processor;
+use crate::machines::host::processor_as;
 use crate::report::ProcessRow;
 use crate::target::{Outcome, Scope, Target, command_name, embedded_workload};
 use crate::traces::{InputFile, Merged, STRETCH, TraceFile, Traced, name_of};
@@ -161,13 +160,10 @@ impl<'a> Settings<'a> {
         if self.args.is_traced() {
             return self.traced_program(interrupted);
         }
-        let mut options = AutoOptions::default();
+        let mut options = self.args.observing();
         options.window = PROGRAM_WINDOW;
         options.line_size = self.line_size;
         options.seed = self.args.common.seed;
-        options.output_to_stderr = self.args.common.claims_stdout();
-        options.backend = self.args.backend.into();
-        options.children = self.args.children.into();
         options.strides = self.strides();
         let target = Target::program(&self.args.program, &options).and_then(Target::in_accesses);
         let mut target = target?;
@@ -200,13 +196,8 @@ impl<'a> Settings<'a> {
 
     /// Hands out all that a program does: its accesses in order, or its instructions.
     fn traced_program(&self, interrupted: &AtomicBool) -> Result<Run, Failure> {
-        let traced = Traced::spawn(
-            &self.args.program,
-            self.args.side.into(),
-            self.args.backend,
-            self.args.children.into(),
-            self.args.common.claims_stdout(),
-        )?;
+        let (program, side) = (&self.args.program, self.args.side.into());
+        let traced = Traced::spawn(program, side, &self.args.observing())?;
         let watch = Watch::new(interrupted);
         let mut measured = self.replay(traced.clone(), &watch, Failure::run, |pc| traced.place(pc))?;
         if let Some(coherence) = &mut measured.coherence {
@@ -218,7 +209,7 @@ impl<'a> Settings<'a> {
         measured.incomplete |= traced.ended_early();
         Ok(Run {
             source: command_name(&self.args.program),
-            machine: Some(processor()),
+            machine: Some(processor_as(self.args.cpu)),
             measured,
             interrupted,
             outcome: traced.outcome(),

@@ -5,15 +5,16 @@ use std::ffi::OsString;
 use clap::Parser;
 use phase_detect::GuideConfig;
 use phase_detect::cluster::{DEFAULT_THRESHOLD, SAMPLED_THRESHOLD};
-use reuse_sampler::auto::AutoOptions;
-use reuse_sampler::{CacheLines, LineSize, ReusePlan, SampleGap};
+use reuse_sampler::{CacheLines, Cpu, LineSize, ReusePlan, SampleGap};
 
 use super::default_sizes;
 use crate::cli::values::{number, sample_rate};
 use crate::cli::{CommandLine, Common, Failure, cache_sizes, parse_bytes};
 use crate::guided::Replacement;
 use crate::machines::host::DataCaches;
-use crate::target::{Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target};
+use crate::target::{
+    Backend, ChildProcesses, EMBEDDED_WINDOW, PROGRAM_WINDOW, SAMPLED_GAP, Scope, Target, observing,
+};
 
 /// Windows of a program below this many instructions are followed whole: they are over before sampling pays.
 const LONG_WINDOW: u64 = 5_000_000;
@@ -68,6 +69,10 @@ pub struct Args {
     /// What to do with processes that PROGRAM starts
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     children: ChildProcesses,
+    /// The processor that PROGRAM is shown: host, or x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, with which libraries
+    /// choose the same functions on every machine
+    #[arg(long, value_name = "CPU", default_value = "host", requires = "program")]
+    pub(super) cpu: Cpu,
     /// Embedded workload to run without a program
     #[arg(long, value_name = "NAME", default_value = "phased", conflicts_with = "program")]
     workload: String,
@@ -110,7 +115,7 @@ impl Args {
 
     /// Whether hardware counters observe the program.
     pub(super) fn sampled(&self) -> bool {
-        !self.program.is_empty() && self.scope == Scope::Private && self.backend.samples()
+        !self.program.is_empty() && self.scope == Scope::Private && self.backend.samples(self.cpu)
     }
 
     /// The threshold of phases, where code is sampled or not.
@@ -134,13 +139,11 @@ impl Args {
     }
 
     pub(super) fn target(&self, line_size: LineSize) -> Result<Target, Failure> {
-        let mut options = AutoOptions::default();
+        let to_stderr = self.common.claims_stdout();
+        let mut options = observing(self.backend, self.children, self.cpu, to_stderr);
         options.window = self.window_length();
         options.line_size = line_size;
         options.seed = self.common.seed;
-        options.output_to_stderr = self.common.claims_stdout();
-        options.backend = self.backend.into();
-        options.children = self.children.into();
         if self.program.is_empty() {
             return Target::embedded(&self.workload, self.scale, &options).map_err(Failure::usage);
         }

@@ -23,6 +23,7 @@ use crate::cli::{CommandLine, Common, Failure};
 use crate::machines::ooo::{CoreSettings, PackageSettings};
 use crate::target::{ChildProcesses, PROGRAM_WINDOW};
 use crate::workloads::{NAMES, Workload};
+use reuse_sampler::Cpu;
 
 /// Predicts time, power and energy of each phase of a program at any clock frequency, from one run at one, and chooses
 /// the frequency to run it at.
@@ -129,6 +130,10 @@ pub struct Args {
     /// What to do with processes that PROGRAM starts where cycles are modelled; counted are those of its first thread
     #[arg(long, value_enum, default_value = "follow", requires = "program")]
     pub(super) children: ChildProcesses,
+    /// With --modelled, the processor that PROGRAM is shown: host, or x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, with
+    /// which libraries choose the same functions on every machine
+    #[arg(long, value_name = "CPU", default_value = "host", requires = "program", requires = "modelled")]
+    pub(super) cpu: Cpu,
     /// Judge the predictions on eight embedded workloads instead, and print the table of errors
     #[arg(long, conflicts_with_all = ["program", "modelled", "workload", "scale", "window", "profile_at"])]
     pub(super) accuracy: bool,

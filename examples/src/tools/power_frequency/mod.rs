@@ -39,7 +39,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phase_detect::{GuideConfig, PhaseId};
 use powersleuth::analysis::{Analysis, Hysteresis};
 use powersleuth::power::OperatingPoints;
-use reuse_sampler::auto::AutoOptions;
 use reuse_sampler::file::PhaseProfile;
 
 pub use self::args::{Args, Calibrated};
@@ -55,7 +54,7 @@ use crate::machines::host::processor;
 use crate::machines::ooo::nehalem_points;
 use crate::output::OutputDir;
 use crate::report::{guided_profile, letters, rank, write_profile};
-use crate::target::{Backend, Target};
+use crate::target::{Backend, Target, observing};
 
 /// Runs the command until its end or Ctrl-C; writes results to `out` and remarks to `messages`. Returns the exit status.
 ///
@@ -218,12 +217,10 @@ fn interrupted_ending() -> (u8, Option<String>) {
 
 /// What is run where nothing counts its cycles.
 fn target(args: &Args, setup: &Setup) -> Result<Target, Failure> {
-    let mut options = AutoOptions::default();
+    let to_stderr = args.common.claims_stdout();
+    let mut options = observing(Backend::Exact, args.children, args.cpu, to_stderr);
     options.window = args.window();
     options.seed = setup.seed;
-    options.output_to_stderr = args.common.claims_stdout();
-    options.backend = Backend::Exact.into();
-    options.children = args.children.into();
     if args.program.is_empty() {
         let (name, workload) = args.workload()?;
         return Target::workload(name, &workload, &options).map_err(Failure::usage);

@@ -21,7 +21,7 @@ use crate::perf::{self, PerfOptions, PerfSampler};
 #[cfg(feature = "qemu")]
 use crate::qemu::{QemuOptions, QemuSampler};
 use crate::{
-    Children, Clock, CodeLocation, LineSize, ProcessRecord, Sampler, SamplerError, TargetExit, Window,
+    Children, Clock, CodeLocation, Cpu, LineSize, ProcessRecord, Sampler, SamplerError, TargetExit, Window,
     WindowPlan,
 };
 
@@ -47,6 +47,8 @@ pub struct AutoOptions {
     /// Mean number of a thread's accesses from one [stride](Window::strides) sampled to the next, by `dbi` and `qemu`; 0 for
     /// none. Default: 0.
     pub strides: u64,
+    /// The processor that the program is shown, by `dbi` and `qemu`. Default: the one that it runs on.
+    pub cpu: Cpu,
     /// Which backend is to observe. Default: the best there is.
     pub backend: Choice,
 }
@@ -62,6 +64,7 @@ impl Default for AutoOptions {
             output_to_stderr: false,
             children: Children::Follow,
             strides: 0,
+            cpu: Cpu::Host,
             backend: Choice::Best,
         }
     }
@@ -135,9 +138,18 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg_attr(not(feature = "perf"), allow(unused_mut))]
     let mut refused = None;
     #[cfg(feature = "perf")]
-    if !matches!(options.backend, Choice::Exact | Choice::Qemu | Choice::Dbi) {
+    let only = matches!(options.backend, Choice::Perf | Choice::Counters);
+    #[cfg(feature = "perf")]
+    if only && options.cpu != Cpu::Host {
+        let missing = format!(
+            "under counters a program is shown the processor that it runs on: for {} give another backend",
+            options.cpu
+        );
+        return Err(SamplerError::Unsupported { backend: "perf", missing });
+    }
+    #[cfg(feature = "perf")]
+    if only || options.backend == Choice::Best && options.cpu == Cpu::Host {
         let found = perf::probe();
-        let only = matches!(options.backend, Choice::Perf | Choice::Counters);
         let mut why = found.advice.join("; ");
         let mut is_refused = found.stops.is_err();
         if only || found.has_counters() {
@@ -206,12 +218,18 @@ fn perf_options(options: &AutoOptions) -> PerfOptions {
 
 #[cfg(feature = "qemu")]
 fn qemu_options(options: &AutoOptions) -> QemuOptions {
-    options_of!(options, QemuOptions { children: options.children, strides: options.strides })
+    options_of!(
+        options,
+        QemuOptions { children: options.children, strides: options.strides, cpu: options.cpu }
+    )
 }
 
 #[cfg(feature = "dbi")]
 fn dbi_options(options: &AutoOptions) -> DbiOptions {
-    options_of!(options, DbiOptions { children: options.children, strides: options.strides })
+    options_of!(
+        options,
+        DbiOptions { children: options.children, strides: options.strides, cpu: options.cpu }
+    )
 }
 
 /// Asks whichever backend there is; counters something else, where that is said first.

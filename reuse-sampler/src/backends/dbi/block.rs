@@ -34,6 +34,8 @@ pub(super) enum End {
     IndirectJump,
     IndirectCall,
     SystemCall,
+    /// With `cpuid`, where the processor that it asks about is not the one that executes it.
+    Identify,
     /// Before something that cannot be translated.
     Unsupported(&'static str),
 }
@@ -265,7 +267,7 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
     }
     let features = instruction.cpuid_features();
     if features.contains(&CpuidFeature::AMX_TILE) {
-        return Some("AMX");
+        return Some("AMX (a program that is shown x86-64-v4 leaves it alone)");
     }
     match instruction.flow_control() {
         FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
@@ -277,6 +279,7 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
 
 pub(super) fn end_of(instruction: &Instruction) -> Option<End> {
     match instruction.flow_control() {
+        _ if instruction.code() == Code::Cpuid => Some(End::Identify),
         FlowControl::Next | FlowControl::Exception => None,
         FlowControl::UnconditionalBranch => Some(match instruction.code() {
             Code::Jmp_rel8_64 | Code::Jmp_rel32_64 => End::Jump(instruction.near_branch_target()),

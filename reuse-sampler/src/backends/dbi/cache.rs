@@ -7,7 +7,7 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, Found, Operand, Reach, Repeated};
+use super::block::{self, End, Found, Operand, Reach, Repeated};
 use super::chain::{Chained, Owed};
 use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit};
@@ -19,6 +19,7 @@ use super::region::Region;
 use super::runs::Runs;
 use super::runtime::{Runtime, hash};
 use super::translate::{Kind, Translator};
+use crate::Cpu;
 use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
@@ -171,6 +172,7 @@ pub(super) struct CodeCache {
     pub(super) gates: usize,                     // of all
     pub(super) verified: FastMap<u64, Vec<u32>>, // blocks that compare themselves, by page
     pub(super) fetches: bool, // whether instructions are handed out, and what they access is not
+    pub(super) cpu: Cpu,      // that the program is shown
     written: [Vec<u8>; 2],    // room for what is being written
 }
 
@@ -208,6 +210,7 @@ impl CodeCache {
             gates: 0,
             verified: FastMap::default(),
             fetches: false,
+            cpu: Cpu::Host,
             written: Default::default(),
         }
     }
@@ -355,6 +358,9 @@ impl CodeCache {
             source.trust = Trust::Verified;
             let mut read = |at: u64| if at == pc { source.clone() } else { read(at) };
             found = block::find(pc, &mut read, &mut self.factory);
+        }
+        if found.end == End::Identify && self.cpu == Cpu::Host {
+            found.end = End::Falls;
         }
         if self.fetches {
             found.accesses.clear();

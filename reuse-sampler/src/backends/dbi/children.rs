@@ -114,6 +114,7 @@ impl Observer {
         let mut other = Self::new(region, self.runtime, base, process);
         other.follows = self.follows;
         other.cache.fetches = self.cache.fetches;
+        other.cache.cpu = self.cache.cpu;
         other.leaving.clone_from(&self.leaving);
         other
     }

@@ -98,9 +98,10 @@ impl Observer {
         self.current = 0;
         self.base = enter(pid, &self.region, &self.runtime)?;
         self.cache.clear();
-        let fetches = self.cache.fetches;
+        let (fetches, cpu) = (self.cache.fetches, self.cache.cpu);
         self.cache = CodeCache::new(Arc::clone(&self.region), self.base, &self.runtime);
         self.cache.fetches = fetches;
+        self.cache.cpu = cpu;
         self.memory = Memory::new(pid);
         self.guards = Guards::default();
         self.threads = vec![Some(Thread::new(pid.as_raw()))];

@@ -19,6 +19,8 @@ pub(super) enum Exit {
     Full { pc: u64 },
     /// A system call that the observer decides about.
     Call { pc: u64, next: u64 },
+    /// A question about the processor, at `pc`.
+    Identify { pc: u64, next: u64 },
     /// The block at `pc`, of this number, is not what it was.
     Changed { pc: u64, number: u32 },
     /// Something that is not translated.
@@ -50,6 +52,7 @@ impl Exit {
             | Self::Window { pc, .. }
             | Self::Full { pc }
             | Self::Call { pc, .. }
+            | Self::Identify { pc, .. }
             | Self::Changed { pc, .. }
             | Self::Unsupported { pc, .. } => pc,
         }
@@ -208,6 +211,7 @@ impl<C: Cache> Translator<'_, C> {
                 self.hot.set(RCX, after);
                 return Some(self.go_on(next, after));
             }
+            End::Identify => self.leave(Exit::Identify { pc: last.ip(), next: after }),
             End::Unsupported(_) => {}
         }
         Some(false)

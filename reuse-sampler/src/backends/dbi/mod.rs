@@ -16,7 +16,7 @@
 //!
 //! # What the numbers are
 //! - **Windows** end before the block that would take them beyond their length; what one is short by, the next is
-//!   longer by. A block ends with a jump, call, return or system call, before a repeated string instruction, or after
+//!   longer by. A block ends with a jump, call, return, system call or `cpuid`, before a repeated string instruction, or after
 //!   64 instructions, whatever is observed.
 //! - **Instructions** are those executed. A repeated string instruction (`rep movsb`) counts once.
 //! - **Accesses** are those the program's instructions make, whole: a 32-byte load is one access, or one a line if it
@@ -57,6 +57,8 @@ mod cache;
 mod chain;
 #[cfg(dbi_backend)]
 mod children;
+#[cfg(dbi_backend)]
+mod cpuid;
 #[cfg(not(dbi_backend))]
 mod elsewhere;
 #[cfg(dbi_backend)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::cache::CodeCache;
 use super::children::News;
+use super::cpuid;
 use super::exits::Exit;
 use super::guard::Guards;
 use super::layout::{self, command, reason, shared};
@@ -34,6 +35,8 @@ pub(super) mod register {
     pub const R8: u32 = 8;
     pub const R10: u32 = 10;
     pub const R11: u32 = 11;
+    /// Of `cpuid`: eax, ebx, ecx, edx.
+    pub const ANSWER: [u32; 4] = [RAX, 3, RCX, RDX];
 }
 /// Something that windows are concerned with, of the current thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -330,6 +333,14 @@ impl Observer {
                     return self.resume(pc, false);
                 }
                 self.call(pc, next)
+            }
+            Some(Exit::Identify { next, .. }) => {
+                let [leaf, part] = [register::RAX, register::RCX].map(|asked| self.register(asked) as u32);
+                let answer = cpuid::answer(self.cache.cpu, leaf, part);
+                for (register, value) in register::ANSWER.into_iter().zip(answer) {
+                    self.set_register(register, value.into());
+                }
+                self.resume(next, false)
             }
             Some(Exit::Changed { pc, number }) => {
                 self.cache.replace(pc, number);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::{Children, LineSize};
+use crate::{Children, Cpu, LineSize};
 
 /// Settings of a [`DbiSampler`](super::DbiSampler).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct DbiOptions {
     /// Mean number of a thread's accesses from one [stride](crate::Window::strides) sampled to the next; 0 for none.
     /// Default: 0.
     pub strides: u64,
+    /// The processor that the program is shown. Default: the one that it runs on.
+    pub cpu: Cpu,
 }
 
 impl Default for DbiOptions {
@@ -46,6 +48,7 @@ impl Default for DbiOptions {
             stretch: 1 << 13,
             children: Children::Follow,
             strides: 0,
+            cpu: Cpu::Host,
         }
     }
 }

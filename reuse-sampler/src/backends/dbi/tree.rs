@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::DbiOptions;
 use super::children::News;
+use super::cpuid;
 use super::launch::launch;
 use super::observer::{Event as Asked, Gone, NAP, Observer};
 use super::process::{Process, exit_of};
@@ -92,6 +93,7 @@ impl Run {
         if let Some(why) = blind() {
             return Err(SamplerError::Unsupported { backend: "dbi", missing: why.into() });
         }
+        cpuid::can_show(options.cpu)?;
         let region = Arc::new(Region::new()?);
         let runtime = Runtime::new();
         let launched = launch(name, arguments, options, &region, &runtime)?;
@@ -99,6 +101,7 @@ impl Run {
         let pid = process.pid().as_raw().unsigned_abs();
         let mut observer = Observer::new(region, runtime, launched.base, process);
         observer.follows = options.children == Children::Follow;
+        observer.cache.cpu = options.cpu;
         observer.cache.fetches = trace.as_ref().is_some_and(|events| events.fetches);
         let mut common = Common {
             length: if trace.is_some() { LONGEST } else { options.window.min(LONGEST) },

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::program::{Architecture, look_up};
-use crate::SamplerError;
+use crate::{Cpu, SamplerError};
 
 const PACKAGES: &str = "install it (Debian, Ubuntu: apt install qemu-user; Fedora: dnf install qemu-user; \
                         Arch: pacman -S qemu-user)";
@@ -61,6 +61,20 @@ fn major_version(answer: &str) -> Option<u32> {
     digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// The emulator's name for a processor, less what it warns that it does not have; `None` for its own choice.
+pub(super) fn model(cpu: Cpu, architecture: Architecture) -> Result<Option<&'static str>, SamplerError> {
+    Ok(match cpu {
+        Cpu::Host => None,
+        _ if architecture != Architecture::X86_64 => {
+            return Err(missing(format!("{cpu} is no processor for programs of another architecture")));
+        }
+        Cpu::X86_64 => Some("Conroe,-ssse3,-pni,-cx16,-lahf-lm"),
+        Cpu::X86_64V2 => Some("Nehalem"),
+        Cpu::X86_64V3 => Some("Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid,-rdrand,-fsgsbase"),
+        Cpu::X86_64V4 => return Err(missing(format!("it emulates no AVX-512, which {cpu} has"))),
+    })
+}
+
 fn missing(missing: String) -> SamplerError {
     SamplerError::Unsupported { backend: "qemu", missing }
 }
@@ -68,6 +82,13 @@ fn missing(missing: String) -> SamplerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_are_those_of_one_architecture() {
+        assert_eq!(model(Cpu::Host, Architecture::Aarch64).unwrap(), None);
+        let refused = model(Cpu::X86_64V2, Architecture::Aarch64).unwrap_err().to_string();
+        assert!(refused.contains("x86-64-v2"), "{refused}");
+    }
 
     #[test]
     fn versions_are_read_from_what_emulators_print() {

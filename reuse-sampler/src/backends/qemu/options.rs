@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::{Children, LineSize};
+use crate::{Children, Cpu, LineSize};
 
 /// Settings of a [`QemuSampler`](super::QemuSampler).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct QemuOptions {
     /// Mean number of a thread's accesses from one [stride](crate::Window::strides) sampled to the next; 0 for none.
     /// Default: 0.
     pub strides: u64,
+    /// The processor that the program is shown. Default: the one that the emulator chooses.
+    pub cpu: Cpu,
     /// The emulator. Default: `qemu-x86_64` or `qemu-aarch64`, whichever the program is for, from `PATH`.
     pub emulator: Option<PathBuf>,
 }
@@ -51,6 +53,7 @@ impl Default for QemuOptions {
             stretch: 1 << 13,
             children: Children::Follow,
             strides: 0,
+            cpu: Cpu::Host,
             emulator: None,
         }
     }

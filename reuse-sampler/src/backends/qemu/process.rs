@@ -18,10 +18,10 @@ use nix::sys::personality::{self, Persona};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getegid, geteuid};
 
-use super::emulator::Emulator;
+use super::emulator::{self, Emulator};
 use super::memory::{Mapping, file_with, path_of};
 use super::program::Program;
-use super::shared::{ONE_ARENA, futex, layout, tree};
+use super::shared::{CPU, ONE_ARENA, futex, layout, tree};
 use super::{Children, QemuOptions, TargetExit};
 use crate::SamplerError;
 use crate::backends::blind::blind;
@@ -76,6 +76,11 @@ impl Process {
             .arg(format!("{},channel={},region=0", path_of(&plugin), mapping.path()))
             .arg("-0")
             .arg(if program.script.is_empty() { name } else { program.path.as_os_str() })
+            .args(
+                emulator::model(options.cpu, program.architecture)?
+                    .into_iter()
+                    .flat_map(|model| [CPU, model]),
+            )
             .arg(&program.path)
             .args(&program.script)
             .args(arguments)

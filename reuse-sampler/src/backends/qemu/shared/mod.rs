@@ -13,6 +13,9 @@ pub mod script;
 pub mod tree;
 pub mod word;
 
+/// The option that says which processor is emulated; if given, the last.
+pub const CPU: &str = "-cpu";
+
 /// What is added to the environment of the emulator, and hidden from the program. Emulators from version 10 on place the
 /// program between their own mappings, of which the C library makes one for each thread that allocates, whenever that
 /// happens to be: with one for all, the program has the same addresses in each run.
