@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::support::Folder;
 use crate::support::curve::{json, ratios, run, run_with};
+use crate::support::{Folder, uniform};
 use examples::cli::invoke;
 use examples::tools::miss_ratio_curve::{Args, run_until};
 use serde_json::Value;
@@ -39,6 +39,27 @@ fn a_cyclic_scan_misses_always_or_only_once() {
             assert!((ratio - expected).abs() < 1e-9, "{model}: {ratio} instead of {expected}");
         }
     }
+}
+
+/// A run is modelled in few parts where its samples show no difference, in more where they do, or in as many as are asked for.
+#[test]
+fn parts_that_are_alike_are_modelled_as_one() {
+    let folder = Folder::new();
+    let mut state = 1;
+    let mut parts = |lines: [u64; 2]| {
+        let mut text = String::new();
+        for lines in lines {
+            uniform(&mut text, &mut state, 0x10_0000, lines, 600_000);
+        }
+        let trace = folder.file("run.din", text);
+        // Where every access is measured, first touches set the first part apart.
+        let words = ["--trace", &trace, "--sample-rate", "0.01", "--draws", "0"];
+        assert_eq!(json(&[&words[..], &["--windows", "7"]].concat())["windows"], 7);
+        json(&words)["windows"].as_u64().unwrap()
+    };
+    // Samples that are open at the end and the window of the change may be parts of their own.
+    let (steady, changing) = (parts([300, 300]), parts([300, 5000]));
+    assert!(steady <= 2 && steady < changing && changing <= 6, "{steady} {changing}");
 }
 
 #[test]

@@ -42,23 +42,41 @@ const FEWEST: u64 = 50;
 /// # References
 /// Rissanen, *Modeling by Shortest Data Description*, Automatica 14 (1978).
 pub fn merge_alike(windows: &[ReuseProfile]) -> Result<Vec<ReuseProfile>, Error> {
+    Ok(grouped(windows)?.into_iter().map(|group| group.profile).collect())
+}
+
+/// Which windows [`merge_alike`] merges: as many as each of the profiles that it returns has, in order. None where no window
+/// has a sample.
+///
+/// # Errors
+/// As [`merge_alike`].
+pub fn count_alike(windows: &[ReuseProfile]) -> Result<Vec<usize>, Error> {
+    Ok(grouped(windows)?.into_iter().map(|group| group.windows).collect())
+}
+
+fn grouped(windows: &[ReuseProfile]) -> Result<Vec<Group>, Error> {
     if let Some((first, others)) = windows.split_first() {
         others.iter().try_for_each(|other| first.check_alike(other))?;
     }
     let total: f64 = windows.iter().map(|window| window.samples() as f64).sum();
     let parameter = STRICT * 0.5 * total.max(2.0).ln();
     let mut groups: Vec<Group> = Vec::new();
-    let mut passed = 0; // accesses until the first sample
+    let mut passed = (0, 0); // windows and accesses until the first sample
     for window in windows {
         if window.is_empty() {
             match groups.last_mut() {
-                Some(group) => group.profile.add_accesses(window.accesses()),
-                None => passed = window.accesses().saturating_add(passed),
+                Some(group) => {
+                    group.windows += 1;
+                    group.profile.add_accesses(window.accesses());
+                }
+                None => passed = (passed.0 + 1, window.accesses().saturating_add(passed.1)),
             }
             continue;
         }
         let mut window = Group::of(window, parameter);
-        window.profile.add_accesses(std::mem::take(&mut passed));
+        let (count, accesses) = std::mem::take(&mut passed);
+        window.windows += count;
+        window.profile.add_accesses(accesses);
         match groups.last_mut() {
             Some(group) if group.profile.samples() < FEWEST => group.absorb(&window, parameter)?,
             _ => groups.push(window),
@@ -77,11 +95,12 @@ pub fn merge_alike(windows: &[ReuseProfile]) -> Result<Vec<ReuseProfile>, Error>
             }
         }
     }
-    Ok(groups.into_iter().map(|group| group.profile).collect())
+    Ok(groups)
 }
 
 /// Windows that are merged.
 struct Group {
+    windows: usize,
     profile: ReuseProfile,
     counts: [f64; BINS], // samples
     length: f64,         // of its description, in nats
@@ -98,7 +117,7 @@ impl Group {
             let octave = if low < SHORTEST { 1 } else { 2 + (low / SHORTEST).ilog2() as usize };
             counts[octave] += weight as f64 / each;
         }
-        Self { profile: window.clone(), length: length(&counts, parameter), counts }
+        Self { windows: 1, profile: window.clone(), length: length(&counts, parameter), counts }
     }
 
     fn together(&self, other: &Self) -> [f64; BINS] {
@@ -110,6 +129,7 @@ impl Group {
     }
 
     fn absorb(&mut self, other: &Self, parameter: f64) -> Result<(), Error> {
+        self.windows += other.windows;
         self.profile.merge(&other.profile)?;
         self.counts = self.together(other);
         self.length = length(&self.counts, parameter);
@@ -158,6 +178,7 @@ mod tests {
     fn few_samples_are_merged_whatever_they_show_and_none_make_no_window() {
         assert_eq!(merge_alike(&windows(3, 8)).unwrap().len(), 1);
         assert!(merge_alike(&[ReuseProfile::new(LineSize::B64)]).unwrap().is_empty());
+        assert!(count_alike(&[ReuseProfile::new(LineSize::B64)]).unwrap().is_empty());
         // They pass all the same: the run is as long as it was.
         let mut run = windows(100, 5);
         (0..16).for_each(|k| run.insert(2 * k, ReuseProfile::new(LineSize::B64)));
@@ -167,6 +188,7 @@ mod tests {
         let merged = merge_alike(&run).unwrap();
         assert_eq!(merged.iter().map(ReuseProfile::accesses).sum::<u64>(), 32_000);
         assert_eq!(merged.iter().map(ReuseProfile::samples).collect::<Vec<_>>(), [500, 1100]);
+        assert_eq!(count_alike(&run).unwrap(), [11, 21]);
         let mixed = [LineSize::B64, LineSize::new(32).unwrap()].map(|line_size| {
             let mut profile = ReuseProfile::new(line_size);
             profile.record(Outcome::Dangling, 1);

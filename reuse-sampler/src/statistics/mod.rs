@@ -11,7 +11,7 @@ mod within;
 
 #[cfg(feature = "replay")]
 pub use advice::{Advice, Hint};
-pub use alike::merge_alike;
+pub use alike::{count_alike, merge_alike};
 pub use confidence::{Bootstrap, Interval, Redraw, Stratified, Stratum};
 pub use grouped::{Grouped, GroupedProfiles};
 pub use hot_spots::{HotSpot, HotSpots};

@@ -21,7 +21,7 @@ use crate::traces::format_of;
 /// workload runs. Ctrl-C ends with the curve so far, marked as incomplete.
 ///
 /// With --out DIR, profile.json has the samples that a data curve is modelled from, for the commands that predict from
-/// profiles: each of the --windows parts is a phase there, named A, B, ... in order of time.
+/// profiles: each part of the run is a phase there, named A, B, ... in order of time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "miss_ratio_curve", version)]
 pub struct Args {
@@ -45,8 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
     sizes: Vec<u64>,
     /// Parts of about equal length that the run is divided into: a model is fitted to each, and their miss ratios
-    /// are averaged (1: one model for all) [default: 20; where statcache follows the misses of one cache through the run, one
-    /// for 50 samples, but 64 to 960]
+    /// are averaged (1: one model for all) [default: 64, of which neighbours are merged whose samples do not show that they
+    /// differ; where statcache follows the misses of one cache through the run, one for 50 samples, but 64 to 960]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     windows: Option<u64>,
     /// Share of the accesses that are sampled, above 0 and at most 1: 0.01 is one in 100, 1 is every access [default: 1;

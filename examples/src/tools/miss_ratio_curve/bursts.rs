@@ -4,7 +4,11 @@
 //! many, neighbours are merged in pairs, so that memory stays bounded and the parts stay equally long. At the end
 //! they are merged into the number of parts asked for, which then differ in length by a few percent.
 
-use reuse_sampler::{AccessKind, Arrivals, Clock, Error, LineSize, Outcome, ReuseProfile, Scope, Window};
+use std::iter::repeat_n;
+
+use reuse_sampler::{
+    AccessKind, Arrivals, Clock, Error, LineSize, Outcome, ReuseProfile, Scope, Window, count_alike,
+};
 
 /// Profiles kept per part that is asked for, at least; twice as many at most.
 const PER_PART: usize = 24;
@@ -129,11 +133,6 @@ impl Bursts {
         Ok(())
     }
 
-    /// Parts that were asked for.
-    pub const fn parts(&self) -> usize {
-        self.parts
-    }
-
     /// Samples so far.
     pub const fn samples(&self) -> u64 {
         self.samples
@@ -177,6 +176,21 @@ pub fn sampled(parts: Vec<Part>) -> Result<Vec<Part>, Error> {
     Ok(kept.into_iter().map(|(_, part)| part).collect())
 }
 
+/// Neighbours in one where their samples do not show that they differ.
+///
+/// # Errors
+/// As [`Bursts::divided`].
+pub fn alike(parts: Vec<Part>) -> Result<Vec<Part>, Error> {
+    let profiles: Vec<_> = parts.iter().map(|part| part.profile.clone()).collect();
+    let counts = count_alike(&profiles)?;
+    if counts.is_empty() {
+        return Ok(parts);
+    }
+    let group_of: Vec<usize> =
+        counts.iter().enumerate().flat_map(|(group, &count)| repeat_n(group, count)).collect();
+    merged(&parts, counts.len(), |i, _| group_of[i])
+}
+
 /// So many neighbours in one, of the last ones fewer; `each` is at least 1.
 ///
 /// # Errors
@@ -205,7 +219,7 @@ mod tests {
     use super::*;
 
     fn with_samples(bursts: &Bursts) -> Result<Vec<Part>, Error> {
-        sampled(bursts.divided(bursts.parts())?)
+        sampled(bursts.divided(bursts.parts)?)
     }
 
     /// A window with one sample of its own, whose distance is its number, and one that the window before left.

@@ -13,7 +13,7 @@ use statcache::StatCache;
 use statstack::{PooledCorrection, StatStack};
 
 use super::args::{Hierarchy, Model};
-use super::bursts::{Bursts, Part, joined, sampled};
+use super::bursts::{Bursts, Part, alike, joined, sampled};
 use super::coherence::Coherence;
 use super::sets::SetsSimulated;
 use super::spots::{Observer, Spots};
@@ -27,7 +27,8 @@ use reuse_sampler::trace::OracleGeneralReader;
 const BATCH: u64 = 1 << 16;
 /// Combinations of size and seed that one simulation of random replacement takes.
 const RANDOM_CACHES: usize = 64;
-/// Parts that misses are followed through: one for so many [`SAMPLES`], but so many at least and at most.
+/// Parts that misses are followed through: one for so many [`SAMPLES`], but so many at least and at most. The least is how many
+/// are looked at for merging elsewhere.
 /// `docs/model-accuracy.md` says on which programs this was chosen.
 const FEW: usize = 64;
 const MANY: usize = 960;
@@ -198,9 +199,14 @@ fn pooled(parts: &[Part]) -> Result<PooledCorrection, statstack::Error> {
 }
 
 impl Fit<'_> {
-    /// The parts of a run, with samples or without.
+    /// The parts of a run, with samples or without: where nobody gave their number and misses are not followed through them,
+    /// those whose samples differ.
     pub fn divided(&self, bursts: &Bursts) -> Result<Vec<Part>, reuse_sampler::Error> {
-        bursts.divided(if self.is_followed() { FEW } else { bursts.parts() })
+        match self.windows {
+            Some(windows) => bursts.divided(windows),
+            None if self.in_time => bursts.divided(FEW),
+            None => alike(bursts.divided(FEW)?),
+        }
     }
 
     /// What is modelled of them: of a run that misses are followed through, as many as its samples allow. Parts without

@@ -30,7 +30,7 @@ use crate::workloads::locate;
 /// Accesses in a window of a replayed source: short enough that a few million are divided into equal parts, long
 /// enough that returning windows costs little.
 const REPLAY_WINDOW: u64 = 16_384;
-/// Parts that a run is divided into, if no number is given.
+/// Parts that memory is kept for, if no number is given.
 const PARTS: usize = 20;
 /// Level of the intervals.
 pub const LEVEL: f64 = 0.95;
