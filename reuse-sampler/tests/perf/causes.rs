@@ -343,7 +343,8 @@ fn processes_that_cannot_be_attached_to_run_on() {
         assert_eq!(tracer(process).as_deref(), Some("0"), "{name}");
         for thread in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
             let thread = thread.unwrap().file_name().to_str().unwrap().parse().unwrap();
-            assert_eq!((state(thread), tracer(thread).as_deref()), (Some('S'), Some("0")), "{name}");
+            assert_eq!(tracer(thread).as_deref(), Some("0"), "{name}");
+            sleeps(thread); // what was let go runs for a moment
         }
     }
 }
