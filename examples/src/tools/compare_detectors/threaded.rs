@@ -11,15 +11,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phase_detect::CodeVector;
-use reuse_sampler::auto::AutoOptions;
-use reuse_sampler::{CacheModel, Children, ReusePlan, Window, WindowPlan};
+use reuse_sampler::{CacheModel, Children, Cpu, ReusePlan, Window, WindowPlan};
 use statstack::StatStack;
 
 use super::parallel::{self, Seen, Style};
 use crate::cli::Failure;
 use crate::machines::chip::ChipSettings;
 use crate::report::Table;
-use crate::target::{Backend, Target};
+use crate::target::{Backend, Target, observing};
 
 /// Compiled from `programs/threaded.rs` when this crate was.
 const PROGRAM: &str = concat!(env!("OUT_DIR"), "/threaded");
@@ -64,12 +63,9 @@ fn observe(
     seed: u64,
     interrupted: &AtomicBool,
 ) -> Result<Option<Vec<Seen>>, Failure> {
-    let mut options = AutoOptions::default();
+    let mut options = observing(Backend::Qemu, Children::Ignore, Cpu::Host, true);
     options.window = window;
     options.seed = seed;
-    options.output_to_stderr = true;
-    options.backend = Backend::Qemu.into();
-    options.children = Children::Ignore;
     let word = match style {
         Style::Data => "data",
         Style::Pipeline => "pipeline",

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use cachesharing::Method;
+use reuse_sampler::Cpu;
 
 use super::ground::Ground;
 use super::solo::Curves;
@@ -14,7 +15,6 @@ use super::ways::PolicyName;
 use crate::cli::values::{number, sample_rate};
 use crate::cli::{ChipArgs, CommandLine, Common, Failure, Replacement, TraceArgs, parse_bytes};
 use crate::target::{Backend, ChildProcesses};
-use reuse_sampler::Cpu;
 
 /// Predicts how much slower a program runs beside others that share its cache, and how much that varies from run to
 /// run.

@@ -10,6 +10,7 @@ use powersleuth::linux::Tree;
 use powersleuth::perf::EventCode;
 use powersleuth::power::OperatingPoints;
 use powersleuth::{Hertz, Joules, Kelvin, Seconds, Watts};
+use reuse_sampler::Cpu;
 use serde_json::{Value, json};
 
 use super::bench::Simulated;
@@ -23,7 +24,6 @@ use crate::cli::{CommandLine, Common, Failure};
 use crate::machines::ooo::{CoreSettings, PackageSettings};
 use crate::target::{ChildProcesses, PROGRAM_WINDOW};
 use crate::workloads::{NAMES, Workload};
-use reuse_sampler::Cpu;
 
 /// Predicts time, power and energy of each phase of a program at any clock frequency, from one run at one, and chooses
 /// the frequency to run it at.

@@ -140,15 +140,14 @@ pub fn spawn<A: AsRef<OsStr>>(
     #[cfg(feature = "perf")]
     let only = matches!(options.backend, Choice::Perf | Choice::Counters);
     #[cfg(feature = "perf")]
-    if only && options.cpu != Cpu::Host {
-        let missing = format!(
-            "under counters a program is shown the processor that it runs on: for {} give another backend",
-            options.cpu
-        );
-        return Err(SamplerError::Unsupported { backend: "perf", missing });
-    }
-    #[cfg(feature = "perf")]
     if only || options.backend == Choice::Best && options.cpu == Cpu::Host {
+        if options.cpu != Cpu::Host {
+            let missing = format!(
+                "under counters a program is shown the processor that it runs on: for {} give another backend",
+                options.cpu
+            );
+            return Err(SamplerError::Unsupported { backend: "perf", missing });
+        }
         let found = perf::probe();
         let mut why = found.advice.join("; ");
         let mut is_refused = found.stops.is_err();

@@ -13,6 +13,7 @@ use iced_x86::{
 use super::assemble::{Gpr, RAX, RSP};
 use super::flags::{FLAGS, Liveness, may_read_flags};
 use super::memory::{PAGE, Source, Trust, page_of};
+use crate::Cpu;
 
 /// Instructions in a block.
 const LONGEST: usize = 64;
@@ -314,6 +315,27 @@ pub(super) fn end_of(instruction: &Instruction) -> Option<End> {
 
 fn near(instruction: &Instruction) -> bool {
     instruction.op0_kind() == iced_x86::OpKind::NearBranch64
+}
+
+/// What the blocks of a program are found for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Purpose {
+    /// Instructions are handed out, and what they access is not.
+    pub fetches: bool,
+    /// The processor that the program is shown.
+    pub cpu: Cpu,
+}
+
+impl Purpose {
+    /// Leaves out of a block what it is not found for.
+    pub(super) fn apply(self, found: &mut Found) {
+        if found.end == End::Identify && self.cpu == Cpu::Host {
+            found.end = End::Falls;
+        }
+        if self.fetches {
+            found.accesses.clear();
+        }
+    }
 }
 
 /// Finds the block at `pc`. `read` returns the code from an address on, as much as there is, or [`READ`] bytes and more.

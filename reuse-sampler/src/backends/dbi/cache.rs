@@ -7,7 +7,7 @@ use std::sync::Arc;
 use iced_x86::InstructionInfoFactory;
 
 use super::assemble::Code;
-use super::block::{self, End, Found, Operand, Reach, Repeated};
+use super::block::{self, Found, Operand, Purpose, Reach, Repeated};
 use super::chain::{Chained, Owed};
 use super::executions::{Counter, Executions};
 use super::exits::{self, Entries, Exit};
@@ -19,7 +19,6 @@ use super::region::Region;
 use super::runs::Runs;
 use super::runtime::{Runtime, hash};
 use super::translate::{Kind, Translator};
-use crate::Cpu;
 use crate::engine::hash::FastMap;
 
 /// Blocks translated for one request.
@@ -171,9 +170,8 @@ pub(super) struct CodeCache {
     pub(super) guarded: FastMap<u64, Guarded>,   // by page
     pub(super) gates: usize,                     // of all
     pub(super) verified: FastMap<u64, Vec<u32>>, // blocks that compare themselves, by page
-    pub(super) fetches: bool, // whether instructions are handed out, and what they access is not
-    pub(super) cpu: Cpu,      // that the program is shown
-    written: [Vec<u8>; 2],    // room for what is being written
+    pub(super) purpose: Purpose,
+    written: [Vec<u8>; 2], // room for what is being written
 }
 
 impl std::fmt::Debug for CodeCache {
@@ -209,8 +207,7 @@ impl CodeCache {
             guarded: FastMap::default(),
             gates: 0,
             verified: FastMap::default(),
-            fetches: false,
-            cpu: Cpu::Host,
+            purpose: Purpose::default(),
             written: Default::default(),
         }
     }
@@ -359,12 +356,7 @@ impl CodeCache {
             let mut read = |at: u64| if at == pc { source.clone() } else { read(at) };
             found = block::find(pc, &mut read, &mut self.factory);
         }
-        if found.end == End::Identify && self.cpu == Cpu::Host {
-            found.end = End::Falls;
-        }
-        if self.fetches {
-            found.accesses.clear();
-        }
+        self.purpose.apply(&mut found);
         found
     }
 
@@ -395,7 +387,7 @@ impl CodeCache {
             });
         let (continues, next) = (done.continues, found.next());
         if number as usize == self.blocks.len() {
-            self.push(Block::new(&found, self.fetches));
+            self.push(Block::new(&found, self.purpose.fetches));
         }
         let codes = &mut self.codes[kind as usize];
         codes.entries.insert(pc, address);

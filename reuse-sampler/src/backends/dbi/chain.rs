@@ -183,7 +183,7 @@ impl CodeCache {
             self.chains[number as usize] = Some(parts[index]);
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found, self.fetches));
+                self.push(Block::new(found, self.purpose.fetches));
             }
         }
         for (part, &number) in parts.iter().zip(&numbers).rev() {

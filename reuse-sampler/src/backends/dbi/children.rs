@@ -113,8 +113,7 @@ impl Observer {
     pub(super) fn beside(&self, region: Arc<Region>, base: u64, process: Process) -> Self {
         let mut other = Self::new(region, self.runtime, base, process);
         other.follows = self.follows;
-        other.cache.fetches = self.cache.fetches;
-        other.cache.cpu = self.cache.cpu;
+        other.cache.purpose = self.cache.purpose;
         other.leaving.clone_from(&self.leaving);
         other
     }

@@ -98,10 +98,9 @@ impl Observer {
         self.current = 0;
         self.base = enter(pid, &self.region, &self.runtime)?;
         self.cache.clear();
-        let (fetches, cpu) = (self.cache.fetches, self.cache.cpu);
+        let purpose = self.cache.purpose;
         self.cache = CodeCache::new(Arc::clone(&self.region), self.base, &self.runtime);
-        self.cache.fetches = fetches;
-        self.cache.cpu = cpu;
+        self.cache.purpose = purpose;
         self.memory = Memory::new(pid);
         self.guards = Guards::default();
         self.threads = vec![Some(Thread::new(pid.as_raw()))];

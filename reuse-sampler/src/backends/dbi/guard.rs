@@ -420,7 +420,7 @@ mod tests {
     fn a_block_that_may_change_the_next_one_is_the_last_of_its_chain_and_run() {
         for fetches in [false, true] {
             let mut cache = CodeCache::new(Arc::new(Region::new().unwrap()), 0x7000_0000, &Runtime::new());
-            cache.fetches = fetches;
+            cache.purpose.fetches = fetches;
             for kind in [Kind::Counting, Kind::Recording] {
                 cache.find(0x40_0000, kind, 0, &mut stores);
                 assert_eq!(cache.length_at(0x40_0000, kind), 2, "{kind:?}, fetches: {fetches}");

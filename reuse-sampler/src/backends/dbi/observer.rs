@@ -336,7 +336,7 @@ impl Observer {
             }
             Some(Exit::Identify { next, .. }) => {
                 let [leaf, part] = [register::RAX, register::RCX].map(|asked| self.register(asked) as u32);
-                let answer = cpuid::answer(self.cache.cpu, leaf, part);
+                let answer = cpuid::answer(self.cache.purpose.cpu, leaf, part);
                 for (register, value) in register::ANSWER.into_iter().zip(answer) {
                     self.set_register(register, value.into());
                 }

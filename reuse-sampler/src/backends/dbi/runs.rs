@@ -116,7 +116,7 @@ impl CodeCache {
         for (found, &number) in run.iter().zip(&numbers) {
             if number as usize == self.blocks.len() {
                 self.numbers.insert(found.pc, number);
-                self.push(Block::new(found, self.fetches));
+                self.push(Block::new(found, self.purpose.fetches));
             }
         }
         let ways_out = (1..).zip(run.iter().zip(&made.ends)).filter_map(|(members, (found, &end))| {

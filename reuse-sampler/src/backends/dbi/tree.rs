@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::DbiOptions;
+use super::block::Purpose;
 use super::children::News;
 use super::cpuid;
 use super::launch::launch;
@@ -101,8 +102,8 @@ impl Run {
         let pid = process.pid().as_raw().unsigned_abs();
         let mut observer = Observer::new(region, runtime, launched.base, process);
         observer.follows = options.children == Children::Follow;
-        observer.cache.cpu = options.cpu;
-        observer.cache.fetches = trace.as_ref().is_some_and(|events| events.fetches);
+        let fetches = trace.as_ref().is_some_and(|events| events.fetches);
+        observer.cache.purpose = Purpose { fetches, cpu: options.cpu };
         let mut common = Common {
             length: if trace.is_some() { LONGEST } else { options.window.min(LONGEST) },
             line_size: options.line_size,
