@@ -22,6 +22,9 @@ const INSTRUCTION: usize = 15;
 /// Bytes that the longest block may take.
 pub(super) const READ: usize = LONGEST * INSTRUCTION;
 
+/// Why a block is not translated where there is none.
+pub(super) const UNREADABLE: &str = "code that cannot be read";
+
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -404,7 +407,7 @@ pub(super) fn find(
         |(memory, operand): &(UsedMemory, Operand)| operand.stores && memory.base() != Register::RSP;
     found.stores = found.accesses.iter().any(elsewhere);
     if found.instructions.is_empty() && found.end == End::Falls {
-        found.end = End::Unsupported("code that cannot be read");
+        found.end = End::Unsupported(UNREADABLE);
     }
     // What has taken the place of code that changes may read them.
     found.needs_flags = source.trust == Trust::Verified

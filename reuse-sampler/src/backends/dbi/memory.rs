@@ -111,9 +111,18 @@ impl Memory {
         if !std::mem::take(&mut self.stale) {
             return Mapped::Other;
         }
-        self.mappings = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        self.mappings = self.now();
         self.executable = self.mappings.lines().filter_map(executable).collect();
         self.known(address).unwrap_or(Mapped::Other)
+    }
+
+    /// Whether anything is mapped at `address`.
+    pub(super) fn is_mapped(&self, address: u64) -> bool {
+        self.now().lines().filter_map(range).any(|(start, end)| (start..end).contains(&address))
+    }
+
+    fn now(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
     }
 
     /// The mapping that `page` is in, if it is private memory of no file that may be written to and executed.
@@ -199,14 +208,19 @@ impl Memory {
     }
 }
 
+/// The addresses of a mapping.
+fn range(line: &str) -> Option<(u64, u64)> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+}
+
 fn executable(line: &str) -> Option<(u64, u64, Mapped)> {
-    let mut words = line.split(' ');
-    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = range(line)?;
+    let mut words = line.split(' ').skip(1);
     let rights = words.next()?.as_bytes();
     let &[_, write, execute, shared] = rights else { return None };
     let mut words = words.skip(2);
     let is_fixed = words.next()? != "0" || line.ends_with("[vdso]");
     let kind = if write == b'w' || shared == b's' || !is_fixed { Mapped::Changing } else { Mapped::Code };
-    let range = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    (execute == b'x').then_some((range.0, range.1, kind))
+    (execute == b'x').then_some((start, end, kind))
 }

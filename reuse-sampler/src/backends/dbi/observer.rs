@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::block::UNREADABLE;
 use super::cache::CodeCache;
 use super::children::News;
 use super::cpuid;
@@ -346,13 +347,14 @@ impl Observer {
                 self.cache.replace(pc, number);
                 self.resume(pc, false)
             }
-            Some(Exit::Unsupported { pc, why }) => {
-                let why = match self.memory.kind(pc) {
-                    Mapped::Code | Mapped::Changing => format!("{why} at {pc:#x}"),
-                    Mapped::Other => format!("a jump to {pc:#x}, where there is no code"),
-                };
-                self.give_up(pc, &why)
-            }
+            Some(Exit::Unsupported { pc, why }) => match self.memory.kind(pc) {
+                Mapped::Other => self.jumped_nowhere(pc),
+                // It has come since.
+                _ if why == UNREADABLE && !self.memory.code(pc).bytes().is_empty() => {
+                    Ok(Some(Event::Stale { pc }))
+                }
+                _ => self.give_up(pc, &format!("{why} at {pc:#x}")),
+            },
             None => {
                 let pc = self.get(shared::PC);
                 self.give_up(pc, "an exit that is not known")

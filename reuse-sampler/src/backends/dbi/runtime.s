@@ -449,6 +449,8 @@ reuse_sampler_dbi_runtime:
     lahf
     seto al
     mov gs:[{SLOT_E}], rax
+    test rcx, rcx # an entry that is free has it as its address
+    jz .Ldbi_miss
     imul rdx, rcx, 0x5bd1e995
     shr rdx, {HASH_SHIFT}
     and edx, {HASH_MASK}
@@ -460,6 +462,7 @@ reuse_sampler_dbi_runtime:
     je .Ldbi_hit
     add rdx, 16
 .endr
+.Ldbi_miss:
     mov rax, gs:[{SLOT_E}]
     add al, 127
     sahf

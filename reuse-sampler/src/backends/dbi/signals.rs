@@ -24,6 +24,9 @@ const MASK: u64 = 0x128;
 /// Positions among the general registers.
 const RIP: usize = 16;
 const EFLAGS: usize = 17;
+const ERROR: usize = 19;
+const TRAP: usize = 20;
+const CR2: usize = 22;
 /// Where the saved registers, by their numbers, are among the general registers.
 const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 
@@ -61,8 +64,9 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     pending: Vec<Pending>,
-    aside: u64,         // the program's own mask, while some are pending
-    reset: Option<u64>, // the signal whose action the kernel is to forget
+    aside: u64,                // the program's own mask, while some are pending
+    reset: Option<u64>,        // the signal whose action the kernel is to forget
+    nowhere: Option<[u64; 3]>, // of the jump to no code that is put aside: error, trap and address
     /// While signals are unblocked for delivery: where the program is, and the mask that it has.
     delivering: Option<(u64, u64)>,
     /// After a delivery: where the handler begins, and the mask that it runs with.
@@ -147,6 +151,11 @@ impl Observer {
             }
             gregs[RIP] = pc;
             gregs[EFLAGS] = gregs[EFLAGS] & !ARITHMETIC | self.get(shared::FLAGS) & ARITHMETIC;
+            if signal == libc::SIGSEGV as u64 {
+                if let Some(fault) = self.own().signals.nowhere.take() {
+                    [gregs[ERROR], gregs[TRAP], gregs[CR2]] = fault;
+                }
+            }
             self.enter([signal, info, context, stack], &gregs, mask);
             return 1;
         }
@@ -335,6 +344,44 @@ impl Observer {
             self.queue(&pending)?;
         }
         self.unblock(pc, mask, own)
+    }
+
+    /// The program has jumped to `pc`, where there is no code: its handler learns of it as of any fault. Without one, and
+    /// where the signal is blocked, the program ends by itself.
+    pub(super) fn jumped_nowhere(&mut self, pc: u64) -> Result<Option<Event>, Gone> {
+        /// Of a `siginfo`: no such address, an address that may not be executed, and one that no pointer holds.
+        const CODES: [u32; 3] = [1, 2, 0x80];
+        /// Of a page fault: from user mode, by a fetch; and of a page that is there, or the kernel's.
+        const FETCH: u64 = 0x14;
+        const PRESENT: u64 = 1;
+        const PAGE_FAULT: u64 = 14;
+        const PROTECTION_FAULT: u64 = 13;
+        if self.own().signals.is_pending() {
+            return self.resume(pc, false); // which comes first, and back
+        }
+        let signal = libc::SIGSEGV as u64;
+        let at = self.address_of(SCRATCH);
+        self.raw(libc::SYS_rt_sigprocmask, [libc::SIG_BLOCK as u64, 0, at, 8])?;
+        let blocked = self.get(SCRATCH) & 1 << (signal - 1) != 0;
+        if blocked || self.own_actions()[signal as usize][0] <= 1 {
+            return self.give_up(pc, &format!("a jump to {pc:#x}, where there is no code"));
+        }
+        let (code, address, fault) = if pc.wrapping_add(1 << 47) >> 48 != 0 {
+            (CODES[2], 0, [0, PROTECTION_FAULT, 0])
+        } else if self.memory.is_mapped(pc) {
+            (CODES[1], pc, [FETCH | PRESENT, PAGE_FAULT, pc])
+        } else {
+            (CODES[0], pc, [FETCH | pc >> 63, PAGE_FAULT, pc])
+        };
+        let mut info = [0; 128];
+        info[..4].copy_from_slice(&(signal as u32).to_le_bytes());
+        info[8..12].copy_from_slice(&code.to_le_bytes());
+        info[ADDRESS as usize..][..8].copy_from_slice(&u64::to_le_bytes(address));
+        let mask = self.block_signals()?;
+        let signals = &mut self.own().signals;
+        (signals.aside, signals.nowhere) = (mask, Some(fault));
+        signals.pending.push(Pending { signal, info });
+        self.resume(pc, false)
     }
 
     fn queue(&mut self, pending: &Pending) -> Result<(), Gone> {
