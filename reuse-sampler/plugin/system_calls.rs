@@ -90,6 +90,8 @@ pub extern "C" fn before(
             die_with_observer(true);
             channel::send(&Message::Replaced(String::from_utf8_lossy(&path).into_owned()));
         }
+    } else if table.forks.contains(&number) {
+        trace::hand_over(vcpu, false); // before what the other will access
     } else if number == table.wait4 {
         note_wait(thread, second);
     } else if number == table.waitid {

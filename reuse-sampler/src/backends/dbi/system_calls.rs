@@ -8,6 +8,7 @@ use super::layout::{self, command, private, shared};
 use super::observer::{Event, Gone, Observer, register};
 use super::signals::Action;
 use super::threads::Thread;
+use super::translate::Kind;
 
 /// Calls that the observer decides about.
 pub(super) const ASK_FIRST: [u32; 23] =
@@ -170,16 +171,16 @@ impl Observer {
         let failed = (-4095..0).contains(&result);
         let first = self.register(register::RDI);
         let created = (!failed).then_some(result as i32);
-        match creates {
-            Some(Creates::Thread(thread)) => {
-                let next = self.created(thread, created)?;
-                return self.resume(next, false);
-            }
-            Some(Creates::Process) => {
-                let next = self.forked(created)?;
-                return self.resume(next, false);
-            }
-            None => {}
+        if let Some(creates) = creates {
+            let pc = match creates {
+                Creates::Thread(thread) => self.created(thread, created)?,
+                Creates::Process => self.forked(created)?,
+            };
+            // What it has accessed before comes before what the other will.
+            return match self.own().kind {
+                Kind::Counting => self.resume(pc, false),
+                _ => Ok(Some(Event::Full { pc })),
+            };
         }
         match number {
             libc::SYS_mmap
