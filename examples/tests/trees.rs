@@ -239,7 +239,7 @@ fn a_short_program_that_is_killed_passes_its_status() {
     }
 }
 
-/// Processes of a pipeline by themselves, against cachegrind, which shows programs a processor without vectors that AVX has.
+/// Processes of a pipeline by themselves, against cachegrind, both shown the processor that valgrind shows.
 #[test]
 fn an_exact_curve_of_a_pipeline_is_cachegrinds() {
     if !is_there("valgrind") {
@@ -247,11 +247,8 @@ fn an_exact_curve_of_a_pipeline_is_cachegrinds() {
         return;
     }
     let folder = Folder::new();
-    let features = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-AVX,-ERMS,-FSRM,-XSAVE,-XSAVEC,\
-                    -BMI1,-BMI2,-LZCNT,-MOVBE,-POPCNT,-SSE4_1,-SSE4_2,-SSSE3,-Fast_Unaligned_Copy,\
-                    -AVX_Fast_Unaligned_Load,-Slow_BSF,-Fast_Unaligned_Load,-Fast_Copy_Backward";
     let work = "seq 40000 | sort -r --parallel=1 --buffer-size=4M | uniq -c | tail -1; exit 3";
-    let program = ["env", features, "LC_ALL=C", "sh", "-c", work];
+    let program = ["env", "LC_ALL=C", "sh", "-c", work];
     let ended = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,512,64", "--trace-children=yes", "-q"])
         .arg(format!("--cachegrind-out-file={}", folder.path("out.%p").display()))
@@ -271,8 +268,9 @@ fn an_exact_curve_of_a_pipeline_is_cachegrinds() {
         }
         files += 1;
     }
-    let flags = ["--backend", "dbi", "--model", "exact-lru", "--scope", "private", "--sizes", "32KiB"];
-    let report = last(&curve(&flags, &[&["--"], &program[..]].concat()));
+    let flags = ["--backend", "dbi", "--cpu", "x86-64-v3", "--model", "exact-lru", "--scope", "private"];
+    let report =
+        last(&curve(&[&flags[..], &["--sizes", "32KiB"]].concat(), &[&["--"], &program[..]].concat()));
     let number = |value: &Value| value.as_f64().unwrap();
     let operands = number(&report["operands"]);
     let missed = number(&report["accesses"]) * number(&report["points"][0]["miss_ratio"]);

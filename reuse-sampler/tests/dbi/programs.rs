@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{ReusePlan, SampleGap, TargetExit};
 
+use crate::cachegrind::hostile;
 use crate::run::{agrees, compile, folder, installed, lines, run};
 
 #[test]
@@ -36,6 +37,31 @@ fn programs_print_and_end_as_they_do_natively() {
                 agrees(&folder, command, plan);
             }
         }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn hostile_programs_print_and_end_as_they_do_natively() {
+    let folder = folder("hostile-programs");
+    for (_, command) in hostile(&folder).unwrap_or_default() {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        for plan in [ReusePlan::Off, ReusePlan::Watch] {
+            let done = agrees(&folder, &command, plan);
+            assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn jumps_to_no_code_are_faults_that_a_handler_sees() {
+    let folder = folder("nowhere");
+    let Some(program) = compile(&folder, include_str!("nowhere.c"), &["-O1", "-w"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every, ReusePlan::Watch] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(5)));
+        assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
     }
     fs::remove_dir_all(folder).unwrap();
 }

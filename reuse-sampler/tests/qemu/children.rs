@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use reuse_sampler::qemu::{Children, QemuOptions, QemuSampler, TargetExit};
 use reuse_sampler::{AccessCount, Cpu, ProcessRecord, Sampler, WindowPlan};
 
-use crate::cachegrind::{ENVIRONMENT, in_path, preloaded};
+use crate::cachegrind::{ENVIRONMENT, in_path};
+use crate::operands::as_under_valgrind;
 use crate::run::{Run, emulator_version, every, off, qemu_is_missing, run, run_with};
 use crate::{STRIDED, close_to, mixed};
 
@@ -27,13 +28,8 @@ fn instructions(run: &Run) -> u64 {
 
 /// A command in windows of a million instructions: its records, its end and its warnings.
 fn tree(command: &[&str], folder: &Path, plan: WindowPlan) -> (Vec<ProcessRecord>, TargetExit, Vec<String>) {
-    let options = QemuOptions::windows_of(1_000_000).directory(folder);
-    let preload = preloaded().map(|file| ("LD_PRELOAD", file.to_str().unwrap().to_owned()));
-    let environment = ENVIRONMENT.map(|(name, value)| (name, value.to_owned()));
-    let options = environment
-        .into_iter()
-        .chain(preload)
-        .fold(options, |options, (name, value)| options.env(name, value));
+    let mut options = as_under_valgrind(folder);
+    (options.window, options.children) = (1_000_000, Children::default());
     let mut sampler = QemuSampler::spawn(command[0], &command[1..], &options).unwrap();
     let mut windows = 0;
     while let Some(window) = sampler.next_window(&plan).unwrap() {
