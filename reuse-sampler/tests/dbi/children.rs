@@ -11,14 +11,16 @@ use reuse_sampler::{Children, ProcessRecord, ReusePlan, Sampler, TargetExit, Win
 
 use crate::run::{agrees, compile, folder, lines, run};
 
-/// A thread of several replaces the program by another one.
+/// A thread of several replaces the program by another one, by a descriptor of its file.
 const REPLACED: &str = r#"
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 static void *spins(void *n) { for (;;); }
 static void *replaces(void *n) {
     execl("/nonexistent", "none", (char *)0);
-    execlp("sort", "sort", (char *)n, (char *)0);
+    char *arguments[] = {"sort", n, 0}, *none[] = {0};
+    fexecve(open("/usr/bin/sort", O_RDONLY | O_CLOEXEC), arguments, none);
     return 0;
 }
 int main(int count, char **arguments) {

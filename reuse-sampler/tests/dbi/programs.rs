@@ -55,9 +55,10 @@ fn hostile_programs_print_and_end_as_they_do_natively() {
 }
 
 #[test]
-fn jumps_to_no_code_are_faults_that_a_handler_sees() {
-    let folder = folder("nowhere");
-    let Some(program) = compile(&folder, include_str!("nowhere.c"), &["-O1", "-w"]) else { return };
+fn what_few_programs_do_is_observed() {
+    let folder = folder("unusual");
+    let flags = ["-O1", "-w", "-mfsgsbase"];
+    let Some(program) = compile(&folder, include_str!("unusual.c"), &flags) else { return };
     for plan in [ReusePlan::Off, ReusePlan::Every, ReusePlan::Watch] {
         let done = agrees(&folder, &[&program], plan);
         assert_eq!(done.exit, Some(TargetExit::Code(5)));
@@ -130,9 +131,42 @@ int main(void) {
 }
 "#;
 
+/// Stops after each instruction of its own, as some protect themselves from debuggers; then a handler makes it do so.
+const STEPS: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <ucontext.h>
+static volatile long steps, stops;
+static void step(int number, siginfo_t *info, void *context) {
+    greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+    if (number == SIGUSR1) *flags |= 0x100;
+    else if (steps++, stops && steps >= stops) *flags &= ~0x100;
+}
+int main(int count, char **arguments) {
+    struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
+    sigaction(SIGTRAP, &action, 0), sigaction(SIGUSR1, &action, 0);
+    if (count > 1) {
+        stops = 40, raise(SIGUSR1);
+        while (steps < stops);
+    } else {
+        __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq; nop; nop; pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+    }
+    printf("%ld\n", steps);
+    return 4;
+}
+"#;
+
 #[test]
 fn what_is_not_supported_runs_natively_and_is_said() {
     let folder = folder("unsupported");
+    if let Some(program) = compile(&folder, STEPS, &["-O1"]) {
+        for command in [&[&program[..]][..], &[&program, "again"]] {
+            let done = agrees(&folder, command, ReusePlan::Watch);
+            let said = |w: &String| w.contains("stop after each instruction");
+            assert!(done.warnings.iter().any(said), "{:?}", done.warnings);
+        }
+    }
     if let Some(program) = compile(&folder, SEGMENT, &["-O1"]) {
         let done = agrees(&folder, &[&program], ReusePlan::Off);
         assert!(done.warnings.iter().any(|w| w.contains("uses the GS register")), "{:?}", done.warnings);

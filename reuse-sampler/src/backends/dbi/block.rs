@@ -135,6 +135,16 @@ impl Found {
         self.source.trust == Trust::Verified
     }
 
+    /// Whether its code is never part of that of several blocks.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_verified() || matches!(self.end, End::Unsupported(_)) || self.sets_trap()
+    }
+
+    /// Whether its first instruction may have the processor stop after each one.
+    pub(super) fn sets_trap(&self) -> bool {
+        self.instructions.first().is_some_and(sets_trap)
+    }
+
     /// The page that it is on, if that is protected.
     pub(super) fn guard(&self) -> Option<u64> {
         self.source.trust.guard(self.pc)
@@ -245,7 +255,7 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
         Code::Wrgsbase_r32 | Code::Wrgsbase_r64 | Code::Rdgsbase_r32 | Code::Rdgsbase_r64 => {
             return Some("use of the GS register");
         }
-        Code::Wrfsbase_r32 | Code::Wrfsbase_r64 => return Some("wrfsbase"),
+        Code::Wrfsbase_r32 => return Some("wrfsbase of 32 bits"),
         _ => {}
     }
     if instruction.memory_base() == Register::EIP {
@@ -279,6 +289,11 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Whether it takes all flags from the stack.
+fn sets_trap(instruction: &Instruction) -> bool {
+    matches!(instruction.code(), Code::Popfq | Code::Popfw)
 }
 
 pub(super) fn end_of(instruction: &Instruction) -> Option<End> {
@@ -372,7 +387,7 @@ pub(super) fn find(
             break;
         }
         let repeated = repeated(&instruction);
-        if repeated.is_some() && !found.instructions.is_empty() {
+        if (repeated.is_some() || sets_trap(&instruction)) && !found.instructions.is_empty() {
             break;
         }
         let end = end_of(&instruction);

@@ -90,8 +90,7 @@ impl CodeCache {
             let found = self.look(at, read);
             let fits = length + found.instructions.len() as u32 <= LONGEST || chain.is_empty();
             let elsewhere = |first: &Found| first.guard() != found.guard();
-            let alone = found.is_verified() || matches!(found.end, End::Unsupported(_));
-            if !chain.is_empty() && (alone || !fits) || chain.first().is_some_and(elsewhere) {
+            if !chain.is_empty() && (found.is_alone() || !fits) || chain.first().is_some_and(elsewhere) {
                 return (chain, None);
             }
             length += found.instructions.len() as u32;
@@ -130,7 +129,7 @@ impl CodeCache {
         let (mut chain, mut joined) = self.find_chain(pc, read);
         loop {
             if let [found] = &chain[..] {
-                if found.is_verified() || matches!(found.end, End::Unsupported(_)) {
+                if found.is_alone() {
                     break;
                 }
             }

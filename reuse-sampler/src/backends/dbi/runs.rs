@@ -88,8 +88,7 @@ impl CodeCache {
             let found = self.look(pc, read);
             length += found.instructions.len();
             free &= found.untouched;
-            let alone =
-                found.is_verified() || found.repeated.is_some() || matches!(found.end, End::Unsupported(_));
+            let alone = found.is_alone() || found.repeated.is_some();
             let elsewhere = |first: &Found| first.guard() != found.guard();
             let fits = length <= LONGEST && free.count_ones() >= 2;
             if alone || !run.is_empty() && !fits || run.first().is_some_and(elsewhere) {

@@ -416,10 +416,15 @@ impl Observer {
 
     /// `rt_sigreturn`: the kernel restores the frame's registers, and comes to our entry instead of its place.
     pub(super) fn return_from_handler(&mut self, pc: u64) -> Result<Option<Event>, Gone> {
+        /// The flag that has the processor stop after each instruction.
+        const TRAPS: u64 = 1 << 8;
         let place = self.register(register::RSP) + GREGS + 8 * RIP as u64;
         let Some(target) = self.memory.word(place) else {
             return self.give_up(pc, "a signal frame that cannot be read");
         };
+        if self.memory.word(place + 8).is_some_and(|flags| flags & TRAPS != 0) {
+            return self.give_up(pc, "the program has the processor stop after each instruction");
+        }
         self.memory.write(place, &(self.base + self.runtime.returned).to_le_bytes());
         self.own().calling.argument = target;
         self.own().signals.returned = Some(Instant::now());

@@ -74,12 +74,13 @@ impl Observer {
             libc::SYS_fork => self.fork(None, None).map(|()| None),
             libc::SYS_vfork => self.create_thread(pc, None, true),
             libc::SYS_execve | libc::SYS_execveat => {
-                let path = self.memory.text(if number == libc::SYS_execve { first } else { second });
-                if path.starts_with('/') || number == libc::SYS_execve {
-                    return Ok(Some(Event::Executing { path }));
+                let mut path = self.memory.text(if number == libc::SYS_execve { first } else { second });
+                if number == libc::SYS_execveat && !path.starts_with('/') && first as i32 != libc::AT_FDCWD {
+                    // The file, or one in the folder, that a descriptor is of.
+                    path = format!("/proc/{}/fd/{}/{path}", self.own().tid, first as i32);
+                    path.truncate(path.trim_end_matches('/').len());
                 }
-                self.unobserved.push(format!("{path}, which ran unobserved"));
-                self.perform(command::CALL)
+                Ok(Some(Event::Executing { path }))
             }
             libc::SYS_exit | libc::SYS_exit_group => {
                 let thread_only = number == libc::SYS_exit;

@@ -106,6 +106,13 @@ impl<C: Cache> Translator<'_, C> {
         }
         let scratch = (self.kind != Kind::Counting).then(|| scratch(found.untouched));
         let mut done = Translation::default();
+        if found.sets_trap() {
+            let why = "the program has the processor stop after each instruction";
+            let stub = self.exit_stub(Exit::Unsupported { pc: found.pc, why });
+            done.marks.push(self.mark(found.pc, None, None));
+            self.hot.raw(&[0xF6, 0x44, 0x24, 1, 1]); // test byte ptr [rsp+1], 1; the flags are lost anyway
+            self.hot.jump_if(5, stub);
+        }
         self.prologue(found, found.instructions.len(), scratch, &mut done.marks);
         if found.repeated.is_some() {
             self.repeated(found, scratch, &mut done)?;
@@ -350,6 +357,9 @@ impl<C: Cache> Translator<'_, C> {
         if relative == 0 {
             marks.push(self.mark(instruction.ip(), scratch, None));
             self.hot.raw(bytes);
+            if instruction.code() == Opcode::Wrfsbase_r64 {
+                self.hot.store(block::number(instruction.op0_register()), shared::FS_BASE);
+            }
             return Some(());
         }
         let target = instruction.ip_rel_memory_address();

@@ -1,4 +1,4 @@
-// Jumps to where there is no code: some bring the code, as a loader on demand does; others are left by a long jump.
+// What few programs do: jumps to where there is no code, other bases of FS, flags from the stack.
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -24,7 +24,8 @@ static void handle(int number, siginfo_t *info, void *context) {
     mprotect((void *)page, 4096, PROT_READ | PROT_EXEC);
 }
 
-int main(void) {
+// Some bring the code, as a loader on demand does; others are left by a long jump.
+static void nowhere(void) {
     static char data[8192];
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &action, 0);
@@ -41,5 +42,42 @@ int main(void) {
                    registers[REG_TRAPNO], registers[REG_CR2] == (long)place, registers[REG_RIP] == (long)place);
     }
     printf("%ld\n", count);
+}
+
+// Places of an array as the thread's own memory, by turns with what that is.
+static void bases(void) {
+    static long array[64];
+    unsigned long own;
+    long sum = 0;
+    __asm__ volatile("rdfsbase %0" : "=r"(own));
+    for (int i = 0; i < 20000; i++) {
+        long value;
+        __asm__ volatile("wrfsbase %1\n mov %%fs:24, %0\n addq $1, %%fs:8\n wrfsbase %2"
+                         : "=&r"(value)
+                         : "r"(array + i % 32), "r"(own)
+                         : "memory", "cc");
+        sum += value;
+    }
+    for (int i = 0; i < 64; i++) sum += array[i] * i;
+    printf("%ld\n", sum);
+}
+
+static void flags(void) {
+    long sum = 0;
+    for (long i = 0; i < 20000; i++) {
+        long less;
+        __asm__ volatile("cmp $5000, %1\n pushfq\n xor %%eax, %%eax\n popfq\n setl %%al\n mov %%rax, %0"
+                         : "=r"(less)
+                         : "r"(i)
+                         : "rax", "cc");
+        sum += less;
+    }
+    printf("%ld\n", sum);
+}
+
+int main(void) {
+    nowhere();
+    if (__builtin_cpu_supports("avx2")) bases(); // processors before it have no such instruction
+    flags();
     return 5;
 }
