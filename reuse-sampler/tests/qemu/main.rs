@@ -489,7 +489,9 @@ fn keeps_the_laws_of_samplers() {
         return;
     }
     let options = QemuOptions::windows_of(20_000);
-    for command in [&["true"][..], &["sh", "-c", "exec true"]] {
+    // Version 10 places a program that is executed here or there from run to run.
+    let commands = [&["true"][..], &["sh", "-c", "exec true"]];
+    for command in &commands[..if emulator_version() < 10 { 2 } else { 1 }] {
         reuse_sampler::laws::sampler(|| QemuSampler::spawn(command[0], &command[1..], &options)).unwrap();
     }
 }

@@ -39,15 +39,14 @@ fn ours(command: &[&str], folder: &Path) -> Counts {
 /// Compares both on all commands and asserts the tolerances.
 fn agree(commands: &Commands, folder: &Path) {
     let mut wrong = compare(commands, folder, |command| ours(command, folder));
-    wrong.retain(|(name, ours, theirs)| {
+    wrong.retain(|(_, ours, theirs)| {
         // Version 10 does not report them, and the output says how many.
         let said = ours.warnings.iter().find_map(|warning| {
             let (before, _) = warning.split_once(" executions")?;
             before.split(' ').next_back()?.parse::<f64>().ok()
         });
         let missing = theirs.references as f64 - ours.references as f64;
-        let all = *name == "x87" && emulator_version() > 9;
-        !(all && said.is_some_and(|said| (said - missing).abs() <= START))
+        !(emulator_version() > 9 && said.is_some_and(|said| (said - missing).abs() <= START))
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -24,7 +24,8 @@ pub struct QemuOptions {
     /// results go to standard output. Default: no.
     pub output_to_stderr: bool,
     /// Whether the program's addresses may differ from run to run. Default: no, so that a seed chooses the
-    /// same accesses again and locations can be compared.
+    /// same accesses again and locations can be compared. Emulators of version 10 place programs that it executes here or
+    /// there nevertheless.
     pub randomized_addresses: bool,
     /// Events of one thread, at most, that [`QemuTrace`](super::QemuTrace) hands out together once there are several
     /// threads; from 2 to 8192. Fewer interleave threads more nearly as they ran, and cost more. Default: 8192.
