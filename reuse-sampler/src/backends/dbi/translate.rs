@@ -106,7 +106,8 @@ impl<C: Cache> Translator<'_, C> {
         }
         let scratch = (self.kind != Kind::Counting).then(|| scratch(found.untouched));
         let mut done = Translation::default();
-        if found.sets_trap() {
+        // Code that changes may have become what reads the flags.
+        if found.sets_trap() && !found.is_verified() {
             let why = "the program has the processor stop after each instruction";
             let stub = self.exit_stub(Exit::Unsupported { pc: found.pc, why });
             done.marks.push(self.mark(found.pc, None, None));
