@@ -1,4 +1,4 @@
-// What few programs do: jumps to where there is no code, other bases of FS, flags from the stack.
+// What few programs do: jumps to where there is no code, instructions of the kernel's, other bases of FS, flags from the stack.
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -75,8 +75,19 @@ static void flags(void) {
     printf("%ld\n", sum);
 }
 
+// Instructions that only the kernel may execute.
+static void privileged(void) {
+    for (volatile int i = 0; i < 100; i++) {
+        if (sigsetjmp(back, 1)) continue;
+        if (i % 2) __asm__ volatile("hlt");
+        else __asm__ volatile("mov %%cr0, %%rax" ::: "rax");
+    }
+    printf("%ld %x\n", count, last.si_code);
+}
+
 int main(void) {
     nowhere();
+    privileged();
     if (__builtin_cpu_supports("avx2")) bases(); // processors before it have no such instruction
     flags();
     return 5;

@@ -249,9 +249,7 @@ fn refused(instruction: &Instruction) -> Option<&'static str> {
     match instruction.code() {
         Code::INVALID => return Some("an invalid instruction"),
         Code::Int1 | Code::Int3 | Code::Int_imm8 | Code::Into => return Some("a software interrupt (int)"),
-        Code::Hlt | Code::Sysenter | Code::Sysexitd | Code::Sysexitq => {
-            return Some("a privileged instruction");
-        }
+        Code::Sysenter | Code::Sysexitd | Code::Sysexitq => return Some("a privileged instruction"),
         Code::Wrgsbase_r32 | Code::Wrgsbase_r64 | Code::Rdgsbase_r32 | Code::Rdgsbase_r64 => {
             return Some("use of the GS register");
         }
