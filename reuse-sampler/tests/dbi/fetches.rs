@@ -6,7 +6,7 @@ use reuse_sampler::dbi::{DbiOptions, DbiTrace};
 use reuse_sampler::replay::{Event, EventSource};
 use reuse_sampler::{AccessKind, TargetExit};
 
-use crate::cachegrind::{Cache, SHARE, START, cachegrinds, programs};
+use crate::cachegrind::{Cache, SHARE, START, cachegrinds, programs, words};
 use crate::operands::as_under_valgrind;
 use crate::run::folder;
 
@@ -37,7 +37,7 @@ fn instruction_caches_miss_as_cachegrinds_do() {
         if ["numpy", "rustc"].contains(&name) {
             continue; // one executes other instructions under valgrind, the other has string instructions of its own
         }
-        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let command = words(&command);
         let Some(theirs) = cachegrinds(&command, &folder) else { return };
         let (instructions, misses) = ours(&command, &folder);
         let theirs = (theirs.instructions as f64, theirs.fetch_misses as f64);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use reuse_sampler::dbi::{DbiOptions, DbiSampler};
 use reuse_sampler::{ReusePlan, SampleGap, TargetExit};
 
-use crate::cachegrind::hostile;
+use crate::cachegrind::{hostile, words};
 use crate::run::{agrees, compile, folder, installed, lines, run};
 
 #[test]
@@ -45,9 +45,8 @@ fn programs_print_and_end_as_they_do_natively() {
 fn hostile_programs_print_and_end_as_they_do_natively() {
     let folder = folder("hostile-programs");
     for (_, command) in hostile(&folder).unwrap_or_default() {
-        let command: Vec<&str> = command.iter().map(String::as_str).collect();
         for plan in [ReusePlan::Off, ReusePlan::Watch] {
-            let done = agrees(&folder, &command, plan);
+            let done = agrees(&folder, &words(&command), plan);
             assert!(!done.warnings.iter().any(|w| w.contains("natively")), "{:?}", done.warnings);
         }
     }
