@@ -8,9 +8,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
+use std::time::Duration;
 
 use powersleuth::linux::{
-    EnergyMeter, Files, Pin, Tree, energy_zones, machine_name, package_zones, policies, voltages,
+    EnergyMeter, Files, Pin, PowerMeter, Thermometer, Tree, common_frequencies, energy_zones, machine_name,
+    package_zones, policies, policies_of_this_process, voltages,
 };
 use powersleuth::{Error, Hertz, Joules, Volts, Watts};
 use tempfile::TempDir;
@@ -58,6 +60,7 @@ const ARM: &str = include_str!("fixtures/arm.tree");
 struct Kernel {
     files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
     closed: Rc<RefCell<Vec<String>>>, // endings of paths that may not be touched
+    offline: Vec<u32>,                // policies whose cores all are
 }
 
 impl Kernel {
@@ -91,6 +94,9 @@ impl Kernel {
 impl Files for Kernel {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.check(path)?;
+        if self.offline.iter().any(|policy| path.contains(&format!("/policy{policy}/"))) {
+            return Err(io::Error::from_raw_os_error(16)); // EBUSY
+        }
         self.files.borrow().get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
@@ -221,6 +227,32 @@ fn all_packages_are_metered_and_nothing_twice() {
 }
 
 #[test]
+fn zones_are_numbered_in_hexadecimal() {
+    let kernel = Kernel::default();
+    for zone in 0..18 {
+        for (directory, name) in [
+            (format!("intel-rapl:{zone:x}"), format!("package-{zone}")),
+            (format!("intel-rapl:{zone:x}:0"), "core".to_owned()),
+        ] {
+            let at = |file: &str| format!("sys/class/powercap/{directory}/{file}");
+            kernel.put(&at("name"), &name);
+            kernel.put(&at("max_energy_range_uj"), "262143328850");
+            kernel.put(&at("energy_uj"), "1");
+        }
+    }
+    let zones = energy_zones(&kernel).unwrap();
+    let of = |nested: bool| zones.iter().filter(move |zone| zone.nested == nested);
+    assert!(of(true).all(|zone| zone.name == "core") && of(true).count() == 18);
+    let names: Vec<&str> = zones.iter().step_by(2).map(|zone| zone.name.as_str()).collect();
+    assert_eq!(
+        names,
+        (0..18).map(|zone| format!("package-{zone}")).collect::<Vec<_>>(),
+        "each before its parts"
+    );
+    assert_eq!(package_zones(&kernel).unwrap().len(), 18);
+}
+
+#[test]
 fn energy_files_that_lie_are_errors_with_a_path() {
     let refused = |file: &str, content: &str| {
         let kernel = two_packages();
@@ -326,6 +358,66 @@ fn missing_and_damaged_cpufreq_is_reported() {
 }
 
 #[test]
+fn policies_of_cores_that_are_offline_are_left_out() {
+    let kernel = Kernel { offline: vec![1], ..Kernel::new(INTEL) };
+    let found = policies(&kernel).unwrap();
+    assert_eq!(found.iter().map(|policy| policy.number).collect::<Vec<_>>(), [0]);
+    let mut pin = Pin::new(kernel.clone(), found).unwrap();
+    pin.set(Hertz::from_ghz(2.0)).unwrap();
+    pin.restore().unwrap();
+    let none = Kernel { offline: vec![0, 1], ..Kernel::new(INTEL) };
+    let error = policies(&none).unwrap_err().to_string();
+    assert!(error.contains("policy0") && error.contains("bring a core online"), "{error}");
+}
+
+#[test]
+fn cores_of_two_kinds_have_frequencies_in_common_or_are_chosen_between() {
+    let kernel = Kernel::new(ARM);
+    let all = policies(&kernel).unwrap();
+    assert_eq!(common_frequencies(&all, 8), ghz(&[0.408]));
+    assert_eq!(policies_of_this_process(&kernel).unwrap(), all, "nothing restricts it");
+    let allow = |list: &str| {
+        kernel
+            .put("proc/self/status", &format!("Name:\tsh\nCpus_allowed:\t30\nCpus_allowed_list:\t{list}\n"));
+        policies_of_this_process(&kernel)
+    };
+    assert_eq!(allow("0-5").unwrap(), all);
+    let big = allow("5,7-9").unwrap();
+    assert_eq!(common_frequencies(&big, 8), ghz(&[0.408, 1.2, 1.8]));
+    let mut pin = Pin::new(kernel.clone(), big).unwrap();
+    pin.set(Hertz::from_ghz(1.8)).unwrap();
+    assert_eq!((kernel.limits(0), kernel.limits(4)), ((408_000, 1_416_000), (1_800_000, 1_800_000)));
+    pin.restore().unwrap();
+    assert!(matches!(allow("6-9"), Err(Error::Missing { .. })));
+    assert!(matches!(allow("four"), Err(Error::Malformed { .. })));
+}
+
+#[test]
+fn favoured_cores_do_not_choose_for_the_others() {
+    // Under intel_pstate the best cores of one processor have a higher maximum.
+    let kernel = Kernel::new(INTEL);
+    kernel.put("sys/devices/system/cpu/cpufreq/policy1/cpuinfo_max_freq", "3800000\n");
+    let found = policies(&kernel).unwrap();
+    let steps = common_frequencies(&found, 3);
+    assert_eq!(steps, ghz(&[0.8, 1.8, 2.8, 3.8]));
+    let mut pin = Pin::new(kernel, found).unwrap();
+    for frequency in steps {
+        pin.set(frequency).unwrap();
+    }
+    assert!(common_frequencies(&[], 8).is_empty());
+}
+
+#[test]
+fn a_turbo_that_is_listed_as_one_megahertz_more_is_no_frequency() {
+    let found = |list: &str| {
+        let kernel = Kernel::new(&AMD.replace("3600000 2800000 2200000", list));
+        common_frequencies(&policies(&kernel).unwrap(), 8)
+    };
+    assert_eq!(found("3600000 3599000 2200000"), ghz(&[2.2, 3.599]));
+    assert_eq!(found("3600000 3598000 2200000"), ghz(&[2.2, 3.598, 3.6]));
+}
+
+#[test]
 fn a_pin_sets_and_restores_without_ever_crossing_the_limits() {
     let kernel = Kernel::new(INTEL);
     let before = (kernel.limits(0), kernel.limits(1));
@@ -423,7 +515,7 @@ fn pin_and_wait() {
     let mut pin = Pin::guarded(tree.clone(), policies(&tree).unwrap()).unwrap();
     pin.set(Hertz::from_ghz(2.0)).unwrap();
     println!("pinned");
-    std::thread::sleep(std::time::Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 #[test]
@@ -470,6 +562,84 @@ fn a_guarded_pin_that_ends_well_leaves_nothing_behind() {
     // The guard is gone: what is set from now on stays.
     let mut other = Pin::new(tree.clone(), before).unwrap();
     other.set(Hertz::from_ghz(2.2)).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(50));
     assert_eq!(policies(&tree).unwrap()[0].limits, (Hertz(2.2e9), Hertz(2.2e9)));
+}
+
+/// A laptop whose batteries are emptied, currents as the kernel's documentation has them, with a mouse.
+const BATTERIES: &str = "sys/class/power_supply/AC/type = Mains
+sys/class/power_supply/BAT0/type = Battery
+sys/class/power_supply/BAT0/status = Discharging
+sys/class/power_supply/BAT0/current_now = -1500000
+sys/class/power_supply/BAT0/voltage_now = 12000000
+sys/class/power_supply/BAT1/type = Battery
+sys/class/power_supply/BAT1/scope = System
+sys/class/power_supply/BAT1/status = Not charging
+sys/class/power_supply/BAT1/power_now = 9000000
+sys/class/power_supply/hidpp_battery_0/type = Battery
+sys/class/power_supply/hidpp_battery_0/scope = Device
+sys/class/power_supply/hidpp_battery_0/status = Discharging
+sys/class/power_supply/hidpp_battery_0/power_now = 700000";
+
+#[test]
+fn batteries_are_read_as_long_as_they_are_emptied() {
+    let kernel = Kernel::new(BATTERIES);
+    let put = |battery: u32, file: &str, text: &str| {
+        kernel.put(&format!("sys/class/power_supply/BAT{battery}/{file}"), text);
+    };
+    let mut meter = PowerMeter::find(kernel.clone(), Duration::ZERO).unwrap();
+    assert_eq!(meter.name(), "battery BAT0, battery BAT1");
+    assert_eq!(meter.read(Duration::from_secs(1)).unwrap(), Joules(18.0));
+    // One of two takes over from the other.
+    put(0, "status", "Not charging");
+    put(1, "status", "Discharging");
+    put(1, "power_now", "-9000000");
+    assert_eq!(meter.read(Duration::from_secs(2)).unwrap(), Joules(18.0 + 13.5));
+    // Somebody plugs it in.
+    put(1, "status", "Charging");
+    let error = meter.read(Duration::from_secs(3)).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    assert!(error.to_string().contains("off the mains"), "{error}");
+    assert!(matches!(PowerMeter::find(kernel, Duration::ZERO), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn what_a_monitor_shows_twice_counts_once_and_only_if_it_is_the_processors() {
+    // Power is voltage times current of the same rail; the current of the other device is of a fan.
+    let kernel = Kernel::new(
+        "sys/class/hwmon/hwmon0/name = zenpower
+sys/class/hwmon/hwmon0/in1_label = SVI2_Core
+sys/class/hwmon/hwmon0/in1_input = 1200
+sys/class/hwmon/hwmon0/curr1_label = SVI2_C_Core
+sys/class/hwmon/hwmon0/curr1_input = 20000
+sys/class/hwmon/hwmon0/power1_label = SVI2_P_Core
+sys/class/hwmon/hwmon0/power1_input = 24000000
+sys/class/hwmon/hwmon0/temp1_label = cpu0 Tctl
+sys/class/hwmon/hwmon0/temp1_input = 70000
+sys/class/hwmon/hwmon0/temp2_label = cpu0 Tdie
+sys/class/hwmon/hwmon0/temp2_input = 60000
+sys/class/hwmon/hwmon1/name = board
+sys/class/hwmon/hwmon1/in1_label = CPU Core
+sys/class/hwmon/hwmon1/in1_input = 1200
+sys/class/hwmon/hwmon1/curr1_label = Chassis Fan
+sys/class/hwmon/hwmon1/curr1_input = 300",
+    );
+    let mut meter = PowerMeter::find(kernel.clone(), Duration::ZERO).unwrap();
+    assert_eq!(meter.name(), "zenpower SVI2_P_Core");
+    assert_eq!(meter.read(Duration::from_secs(1)).unwrap(), Joules(24.0));
+    let kelvin = Thermometer::find(kernel).unwrap().read().unwrap();
+    assert!((kelvin.0 - 333.15).abs() < 1e-9, "{kelvin:?}");
+}
+
+#[test]
+fn thermal_zones_of_processors_by_the_names_of_their_boards() {
+    let zones =
+        ["CPU-therm", "cpu0_thermal", "GPU-therm", "soc-thermal", "cpufreq-limit", "PMIC-Die", "iwlwifi_1"];
+    let kernel = Kernel::default();
+    for (number, (kind, degrees)) in zones.iter().zip([50, 60, 90, 70, 0, 90, 90]).enumerate() {
+        kernel.put(&format!("sys/class/thermal/thermal_zone{number}/type"), kind);
+        kernel.put(&format!("sys/class/thermal/thermal_zone{number}/temp"), &format!("{degrees}000"));
+    }
+    let kelvin = Thermometer::find(kernel).unwrap().read().unwrap();
+    assert!((kelvin.0 - 333.15).abs() < 1e-9, "{kelvin:?}");
 }

@@ -1,6 +1,7 @@
 //! What is recorded of a program, what is predicted from it, and what is said where something is missing.
 
 use super::*;
+use examples::tools::power_frequency::live::study::name_of_cores;
 
 #[test]
 fn what_is_recorded_is_what_the_counters_showed_in_the_turn_of_the_phase() {
@@ -95,35 +96,76 @@ fn energy_is_measured_where_there_is_a_meter() {
     assert!(bare.notes.iter().any(|note| note.contains("no energy was measured")), "{:?}", bare.notes);
 }
 
+/// Files of a policy of some cores, with the frequencies that it lists, in kilohertz and ascending.
+fn policy(cores: &str, listed: &str) -> Vec<(String, String)> {
+    let number = cores.split(' ').next().unwrap();
+    let khz: Vec<&str> = listed.split(' ').collect();
+    [
+        ("related_cpus", cores),
+        ("scaling_driver", "cpufreq-dt"),
+        ("scaling_governor", "schedutil"),
+        ("scaling_available_frequencies", listed),
+        ("cpuinfo_min_freq", khz[0]),
+        ("cpuinfo_max_freq", khz[khz.len() - 1]),
+        ("scaling_min_freq", khz[0]),
+        ("scaling_max_freq", khz[khz.len() - 1]),
+    ]
+    .map(|(file, text)| {
+        (format!("sys/devices/system/cpu/cpufreq/policy{number}/{file}"), format!("{text}\n"))
+    })
+    .into()
+}
+
+/// What is shown for a run on such a machine, in GHz, and the notes.
+fn shown(files: impl IntoIterator<Item = (String, String)>) -> (Vec<f64>, String) {
+    let system = System { files: files.into_iter().collect(), ..System::with(&[]) };
+    let choice = everything();
+    let (observed, mut source) = observed(&choice, Shown::on(&choice), &system);
+    let setup = Setup { program: "program", window: INTERVAL, counters: 4, incomplete: false };
+    let settings = Settings { frequencies: Vec::new(), ..settings() };
+    let study = study(&observed, &choice, &settings, &system, setup, &mut source).unwrap();
+    let ghz: Vec<f64> = study.predicted.frequencies().iter().map(|f| f.ghz()).collect();
+    (ghz, study.notes.join("\n"))
+}
+
 #[test]
 fn frequencies_and_voltages_are_the_machines_where_it_shows_them() {
-    let policy = "sys/devices/system/cpu/cpufreq/policy0";
-    let files: Vec<(String, &str)> = [
-        ("related_cpus", "0 1\n"),
-        ("scaling_driver", "cpufreq-dt\n"),
-        ("scaling_governor", "schedutil\n"),
-        ("scaling_available_frequencies", "1000000 2000000 \n"),
-        ("cpuinfo_min_freq", "1000000\n"),
-        ("cpuinfo_max_freq", "2000000\n"),
-        ("scaling_min_freq", "1000000\n"),
-        ("scaling_max_freq", "2000000\n"),
-    ]
-    .map(|(file, text)| (format!("{policy}/{file}"), text))
-    .into();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    let choice = everything();
-    let ghz = |system: &System| {
-        let (observed, mut source) = observed(&choice, Shown::on(&choice), system);
-        let setup = Setup { program: "program", window: INTERVAL, counters: 4, incomplete: false };
-        let settings = Settings { frequencies: Vec::new(), ..settings() };
-        let study = study(&observed, &choice, &settings, system, setup, &mut source).unwrap();
-        let ghz: Vec<f64> = study.predicted.frequencies().iter().map(|f| f.ghz()).collect();
-        (ghz, study.notes.join("\n"))
-    };
-    assert_eq!(ghz(&System::with(&files)).0, [1.0, 2.0]);
-    let (frequencies, notes) = ghz(&System::default());
+    assert_eq!(shown(policy("0 1", "1000000 2000000")).0, [1.0, 2.0]);
+    let (frequencies, notes) = shown([]);
     assert_eq!((frequencies.len(), frequencies[0], frequencies[8]), (9, 1.6, 2.667));
     assert!(notes.contains("60 to 100 %"), "{notes}");
+}
+
+#[test]
+fn cores_of_two_kinds_are_one_machine_only_where_the_program_may_run_on_both() {
+    const NAME: &str = "GenuineIntel 6 151 2 Hybrid";
+    let files = |allowed: &str, large: &str| {
+        let cpuinfo =
+            "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 151\nstepping : 2\nmodel name : Hybrid\n";
+        let own = [
+            ("proc/cpuinfo".to_owned(), cpuinfo.to_owned()),
+            ("proc/self/status".to_owned(), format!("Name:\tx\nCpus_allowed_list:\t{allowed}\n")),
+        ];
+        own.into_iter().chain(policy("0 1", "1000000 1500000 2000000")).chain(policy("2 3", large))
+    };
+    let named = |allowed, large| {
+        let system = System { files: files(allowed, large).collect(), ..System::with(&[]) };
+        name_of_cores(&system).unwrap()
+    };
+    let (both, notes) = shown(files("0-3", "1000000 2000000 2500000"));
+    assert_eq!(both, [1.0, 2.0]);
+    assert!(notes.contains("differ in frequency") && notes.contains("taskset"), "{notes}");
+    assert_eq!(named("0-3", "1000000 2000000 2500000"), NAME);
+
+    let (large, notes) = shown(files("2-3", "1000000 2000000 2500000"));
+    assert_eq!(large, [1.0, 2.0, 2.5]);
+    assert!(!notes.contains("differ"), "{notes}");
+    assert_eq!(named("3", "1000000 2000000 2500000"), format!("{NAME}, its cores of up to 2.5 GHz"));
+    assert_eq!(named("0", "1000000 2000000 2500000"), format!("{NAME}, its cores of up to 2 GHz"));
+    assert_eq!(named("0", "1000000 1500000 2000000"), NAME, "all are of one kind");
+
+    let (_, notes) = shown(files("0-3", "2100000 2500000"));
+    assert!(notes.contains("no frequency in common") && notes.contains("60 to 100 %"), "{notes}");
 }
 
 /// What this machine counted is kept with the models that predicted from it.

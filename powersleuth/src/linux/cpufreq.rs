@@ -1,5 +1,8 @@
 //! The frequencies that cores can run at.
 
+use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+
 use super::files::{Files, READABLE, malformed, names, number, optional, parse, text};
 use crate::{Error, Hertz};
 
@@ -51,7 +54,8 @@ impl Policy {
     }
 }
 
-/// All policies of the machine, by number.
+/// All policies of the machine, by number, but for those whose cores are all offline, as siblings are where
+/// simultaneous multithreading is turned off: the kernel answers no question about these (EBUSY).
 ///
 /// # Errors
 /// [`Error::Missing`] without cpufreq, as in most virtual machines; [`Error::File`] for a file that cannot be read;
@@ -59,15 +63,85 @@ impl Policy {
 pub fn policies(files: &impl Files) -> Result<Vec<Policy>, Error> {
     let names = names(files, CPUFREQ)?.unwrap_or_default();
     let numbers = names.iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok());
-    let policies: Vec<Policy> = numbers.map(|number| read(files, number)).collect::<Result<_, _>>()?;
+    let (mut policies, mut offline) = (Vec::new(), None);
+    for number in numbers {
+        match read(files, number) {
+            Err(Error::File { operation, path, source, .. }) if source.kind() == ErrorKind::ResourceBusy => {
+                offline.get_or_insert(Error::File { operation, path, source, remedy: "bring a core online" });
+            }
+            other => policies.push(other?),
+        }
+    }
     if policies.is_empty() {
-        return Err(Error::Missing {
+        return Err(offline.unwrap_or_else(|| Error::Missing {
             what: "frequencies",
             path: CPUFREQ.to_owned(),
             remedy: "run on the bare machine, with a cpufreq driver",
+        }));
+    }
+    Ok(policies)
+}
+
+/// Those of the cores that this process may run on (`taskset`, a container's cpuset): a measurement concerns no others.
+///
+/// # Errors
+/// As [`policies`]; [`Error::Missing`] if there is none of such a core.
+pub fn policies_of_this_process(files: &impl Files) -> Result<Vec<Policy>, Error> {
+    const STATUS: &str = "proc/self/status";
+    let mut policies = policies(files)?;
+    let status = optional(files, STATUS)?.unwrap_or_default();
+    let Some(list) = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")) else {
+        return Ok(policies);
+    };
+    let ranges = ranges(list.trim()).ok_or_else(|| malformed(STATUS, list, "a list of cores"))?;
+    let allowed = |cpu: &u32| ranges.iter().any(|range| range.contains(cpu));
+    policies.retain(|policy| policy.cpus.iter().any(allowed));
+    if policies.is_empty() {
+        return Err(Error::Missing {
+            what: "frequencies of the cores that this process may run on",
+            path: CPUFREQ.to_owned(),
+            remedy: "allow it a core with a cpufreq policy, by taskset -c or the container's cpuset",
         });
     }
     Ok(policies)
+}
+
+/// The numbers in `0-3,8`.
+fn ranges(list: &str) -> Option<Vec<RangeInclusive<u32>>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').map(range).collect()
+}
+
+/// What all of `policies` can run at, ascending: the listed frequencies that they have in common or, where the drivers
+/// take any, `steps` steps from the lowest to the highest, in tenths of a megahertz. Empty if they have none in common,
+/// as may be with cores of several kinds.
+///
+/// Where a list ends in a frequency 1 MHz above the one before, that is left out: under this name acpi-cpufreq shows
+/// whatever turbo frequency there is room for.
+#[must_use]
+pub fn common_frequencies(policies: &[Policy], steps: u32) -> Vec<Hertz> {
+    let low = policies.iter().map(|policy| policy.range.0.0).fold(0.0, f64::max);
+    let high = policies.iter().map(|policy| policy.range.1.0).fold(f64::INFINITY, f64::min);
+    let listing = policies.iter().find(|policy| !policy.frequencies.is_empty());
+    let mut common: Vec<Hertz> = match listing {
+        Some(policy) => policy.frequencies.clone(),
+        None if low > high || policies.is_empty() => Vec::new(),
+        None => (0..=steps.max(1))
+            .map(|k| low + (high - low) * (f64::from(k) / f64::from(steps.max(1))))
+            .map(|hertz| Hertz((hertz / 1e5).round() * 1e5))
+            .collect(),
+    };
+    common.retain(|&frequency| policies.iter().all(|policy| policy.offered(frequency).is_ok()));
+    if let Some([.., below, turbo]) = listing.map(|policy| policy.frequencies.as_slice()) {
+        if turbo.0 - below.0 == 1e6 {
+            common.retain(|frequency| frequency != turbo);
+        }
+    }
+    common.dedup();
+    common
 }
 
 fn read(files: &impl Files, policy: u32) -> Result<Policy, Error> {

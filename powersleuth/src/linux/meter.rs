@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::files::Files;
 use super::powercap::{EnergyMeter, package_zones};
-use super::rails::{Rail, battery, rails};
+use super::rails::{Rail, batteries, drawn, rails};
 use crate::{Error, Joules, Seconds, Watts};
 
 /// Adds up what the processor draws.
@@ -42,14 +42,14 @@ impl<F: Files + Clone> PowerMeter<F> {
         };
         let mut found = rails(&files)?;
         if found.is_empty() {
-            found.extend(battery(&files)?);
+            found = batteries(&files)?;
         }
         if found.is_empty() {
             return Err(none);
         }
         let names: Vec<&str> = found.iter().map(|rail| rail.name.as_str()).collect();
         let name = names.join(", ");
-        let last = sum(&found, &files)?;
+        let last = drawn(&found, &files)?;
         let source = Source::Sensors { files, rails: found, last };
         Ok(Self { name, source, last: (now, Joules(0.0)) })
     }
@@ -80,30 +80,22 @@ impl<F: Files + Clone> PowerMeter<F> {
         let total = match &mut self.source {
             Source::Counters(meter) => meter.read()?,
             Source::Sensors { files, rails, last } => {
-                let power = sum(rails, files)?;
+                let power = drawn(rails, files)?;
                 let mean = (std::mem::replace(last, power) + power) * 0.5;
                 self.last.1 + mean * time
             }
         };
-        let drawn = total - self.last.1;
+        let more = total - self.last.1;
         self.last = (now, total);
         // A counter that moves a thousand times a second may move right after a reading.
-        if drawn > MOST * (time + Seconds(1e-2)) {
+        if more > MOST * (time + Seconds(1e-2)) {
             let limit = "no more than 20 kW took; the counter was set back, or is not one of energy";
             return Err(Error::OutOfRange {
                 what: "the energy between two readings in joules",
-                value: drawn.0,
+                value: more.0,
                 limit,
             });
         }
         Ok(total)
     }
-}
-
-fn sum(rails: &[Rail], files: &impl Files) -> Result<Watts, Error> {
-    let mut sum = Watts(0.0);
-    for rail in rails {
-        sum += rail.read(files)?;
-    }
-    Ok(sum)
 }

@@ -4,7 +4,7 @@
 //! making elsewhere, or from anything else that implements [`Files`]. Nothing is written unless a
 //! [`Pin`] is made.
 //!
-//! - [`policies`]: the frequencies that each group of cores can run at;
+//! - [`policies`]: the frequencies that each group of cores can run at, [`common_frequencies`] those that all can;
 //! - [`Pin`]: sets them, and puts everything back as it was, even if the process is killed;
 //! - [`Follower`]: sets the frequencies of a schedule as phases come;
 //! - [`voltages`]: voltage of each frequency, where the device tree or debugfs has it;
@@ -26,7 +26,7 @@ mod powercap;
 mod rails;
 mod temperature;
 
-pub use cpufreq::{Policy, policies};
+pub use cpufreq::{Policy, common_frequencies, policies, policies_of_this_process};
 pub use files::{Files, Tree};
 pub use follower::Follower;
 pub use machine::machine_name;

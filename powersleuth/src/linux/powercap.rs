@@ -50,9 +50,9 @@ pub fn energy_zones(files: &impl Files) -> Result<Vec<EnergyZone>, Error> {
     directories.into_iter().map(|directory| zone(files, directory)).collect()
 }
 
-/// `intel-rapl:0:1` as [0, 1].
+/// `intel-rapl:a:1` as [10, 1]: the kernel numbers zones in hexadecimal.
 fn numbers(name: &str) -> Vec<u32> {
-    name.split(':').skip(1).filter_map(|number| number.parse().ok()).collect()
+    name.split(':').skip(1).filter_map(|number| u32::from_str_radix(number, 16).ok()).collect()
 }
 
 fn zone(files: &impl Files, directory: String) -> Result<EnergyZone, Error> {

@@ -10,8 +10,14 @@ const ZONES: &str = "sys/class/thermal";
 const DRIVERS: [&str; 4] = ["coretemp", "k10temp", "zenpower", "cpu_thermal"];
 /// Labels of the sensor of a whole package, the best first. `Tctl` is off by an offset that does not change.
 const LABELS: [&str; 3] = ["Package id", "Tdie", "Tctl"];
-/// Types of thermal zones that are a processor's.
-const TYPES: [&str; 4] = ["x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc-thermal"];
+
+/// Whether a thermal zone of this type is a processor's: `x86_pkg_temp`, or names of device trees such as `cpu-thermal`,
+/// `CPU-therm`, `cpu0_thermal`, `soc-thermal`, `package-thermal`.
+fn of_processor(kind: &str) -> bool {
+    let kind = kind.to_lowercase();
+    let named = ["cpu", "soc", "package"].iter().any(|part| kind.starts_with(part));
+    kind == "x86_pkg_temp" || (named && kind.contains("therm"))
+}
 
 /// The sensors of all packages.
 #[derive(Clone, Debug)]
@@ -37,7 +43,7 @@ impl<F: Files> Thermometer<F> {
         if paths.is_empty() {
             for zone in names(&files, ZONES)?.unwrap_or_default() {
                 let kind = optional(&files, &format!("{ZONES}/{zone}/type"))?.unwrap_or_default();
-                if TYPES.contains(&kind.as_str()) {
+                if of_processor(&kind) {
                     paths.push(format!("{ZONES}/{zone}/temp"));
                 }
             }
@@ -81,7 +87,7 @@ fn best_sensors(files: &impl Files, folder: &str) -> Result<Vec<String>, Error> 
             continue;
         };
         let label = optional(files, &format!("{folder}/{sensor}_label"))?.unwrap_or_default();
-        let rank = LABELS.iter().position(|known| label.starts_with(known)).unwrap_or(LABELS.len());
+        let rank = LABELS.iter().position(|known| label.contains(known)).unwrap_or(LABELS.len());
         found.push((rank, format!("{folder}/{name}")));
     }
     let best = found.iter().map(|(rank, _)| *rank).min().unwrap_or(LABELS.len());

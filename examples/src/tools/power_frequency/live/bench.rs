@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use powersleuth::calibration::kernels::{self, Kernel};
 use powersleuth::calibration::{Bench, Calibration, MachineModel, Measurement, measure};
-use powersleuth::linux::{Files, Pin, PowerMeter, Thermometer, Tree, machine_name, policies, voltages};
+use powersleuth::linux::{
+    Files, Pin, Policy, PowerMeter, Thermometer, Tree, common_frequencies, policies_of_this_process, voltages,
+};
 use powersleuth::multiplex::CounterSource;
 use powersleuth::perf::{PerfCounters, PerfError};
 use powersleuth::performance::{Counts, Event, Scaling};
@@ -14,6 +16,7 @@ use powersleuth::{Cycles, Error, Hertz, Seconds, Volts};
 
 use super::choose::{Choice, MISSES, QUANTITIES, RESOURCE_STALLS, STALLS, Supply};
 use super::native::can_count;
+use super::study::name_of_cores;
 use crate::cli::{Failure, Watch};
 use crate::tools::power_frequency::Args;
 
@@ -172,16 +175,17 @@ pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure
     can_count(&[])?;
     let files = Tree::new(&args.system);
     let choice = Choice::make(&files, std::env::consts::ARCH, &args.events, |code| can_count(&[code]));
-    let frequencies = frequencies(&files, &args.live_frequencies())?;
-    let known = known_voltages(&files, &frequencies)?;
-    let name = machine_name(&files)?;
+    let policies = policies_of_this_process(&files)?;
+    let frequencies = frequencies(&policies, &args.live_frequencies())?;
+    let known = known_voltages(&files, &policies, &frequencies)?;
+    let name = name_of_cores(&files)?;
     watch.show("making the kernels' tables");
     let kernels: Vec<Kernel> = kernels::all().into_iter().map(|make| make()).collect();
     let sizes = [kernels.len(), STRETCHES];
     let events = NativeBench::<Tree, PerfCounters>::events(&choice);
     let source = PerfCounters::of_this_thread(choice.codes.clone());
     let counters = usize::from(args.counters);
-    let pin = policies(&files).and_then(|policies| Pin::guarded(files.clone(), policies))?;
+    let pin = Pin::guarded(files.clone(), policies)?;
     let mut bench = NativeBench::new(&files, pin, source, choice, counters, kernels, MEASURED)?;
     let empty = Calibration::new(events, frequencies)?;
     let progress = |done: usize, all: usize| {
@@ -196,27 +200,32 @@ pub fn calibrate(args: &Args, watch: &Watch<'_>) -> Result<MachineModel, Failure
     measured.fit(&name, known.as_deref()).map_err(Failure::run)
 }
 
-/// Those asked for, or the machine's own: at most nine.
-fn frequencies(files: &impl Files, asked: &[Hertz]) -> Result<Vec<Hertz>, Error> {
+/// Those asked for, or what the cores that this process may run on have in common: at most nine.
+fn frequencies(policies: &[Policy], asked: &[Hertz]) -> Result<Vec<Hertz>, Failure> {
     if !asked.is_empty() {
         return Ok(asked.to_vec());
     }
-    let policy = policies(files)?.remove(0);
-    let (low, high) = policy.range;
-    let step = |k: u32| low + (high - low) * (f64::from(k) / f64::from(STEPS));
-    let mut chosen: Vec<Hertz> = match policy.frequencies.as_slice() {
-        // The kernel counts in kilohertz.
-        [] => (0..=STEPS).map(|k| Hertz((step(k).0 / 1e5).round() * 1e5)).collect(),
-        all if all.len() <= STEPS as usize + 1 => all.to_vec(),
-        all => (0..=STEPS as usize).map(|k| all[k * (all.len() - 1) / STEPS as usize]).collect(),
-    };
-    chosen.dedup();
-    Ok(chosen)
+    let all = common_frequencies(policies, STEPS);
+    if all.len() < 2 {
+        let kinds: Vec<String> = policies.iter().map(|policy| format!("{:?}", policy.cpus)).collect();
+        return Err(Failure::Run(format!(
+            "cores {} have {} frequencies in common and a calibration takes at least two: run it on those of one kind, \
+             by taskset -c",
+            kinds.join(", "),
+            all.len()
+        )));
+    }
+    let steps = (STEPS as usize).min(all.len() - 1);
+    Ok((0..=steps).map(|k| all[k * (all.len() - 1) / steps]).collect())
 }
 
 /// Voltages where the system shows those of all `frequencies`; a file that cannot be read is an error.
-fn known_voltages(files: &impl Files, frequencies: &[Hertz]) -> Result<Option<Vec<Volts>>, Error> {
-    let shown = match voltages(files, 0) {
+fn known_voltages(
+    files: &impl Files,
+    policies: &[Policy],
+    frequencies: &[Hertz],
+) -> Result<Option<Vec<Volts>>, Error> {
+    let shown = match voltages(files, policies.first().map_or(0, |policy| policy.number)) {
         Ok(shown) => shown,
         Err(Error::Missing { .. }) => return Ok(None),
         Err(error) => return Err(error),

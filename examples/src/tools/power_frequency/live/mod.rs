@@ -18,7 +18,7 @@ pub mod study;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use powersleuth::linux::{EnergyMeter, Pin, Thermometer, Tree, package_zones, policies};
+use powersleuth::linux::{EnergyMeter, Pin, Thermometer, Tree, package_zones, policies_of_this_process};
 use powersleuth::multiplex::{Count, CounterSource, Reading};
 use powersleuth::{Hertz, Kelvin};
 
@@ -124,9 +124,9 @@ pub(super) fn count(
     Ok((study, phase_guided_cache::ending(incomplete, &ended, stopped)))
 }
 
-/// Sets all cores to `frequency`, because the user asked for it.
+/// Sets the cores that the program may run on to `frequency`, because the user asked for it.
 fn pin(files: &Tree, frequency: Hertz) -> Result<Pin<Tree>, Failure> {
-    let policies = policies(files)?;
+    let policies = policies_of_this_process(files)?;
     let mut pin = Pin::guarded(files.clone(), policies)?;
     pin.set(frequency)?;
     Ok(pin)

@@ -3,7 +3,9 @@
 use phase_detect::PhaseId;
 use powersleuth::analysis::{Analysis, Cost};
 use powersleuth::calibration::{MachineModel, TimeModel};
-use powersleuth::linux::{Files, machine_name, policies, voltages};
+use powersleuth::linux::{
+    Files, common_frequencies, machine_name, policies, policies_of_this_process, voltages,
+};
 use powersleuth::multiplex::{Complete, Filling, Roles, Source};
 use powersleuth::performance::Event;
 use powersleuth::power::{OperatingPoint, OperatingPoints, PowerModel, nehalem};
@@ -67,11 +69,11 @@ pub fn study(
     let fitted = machine.power.as_ref();
     let here = match fitted {
         Some(model) => {
-            let here = machine_name(files)?;
+            let here = name_of_cores(files)?;
             model.power.check_machine(&here)?;
             here
         }
-        None => machine_name(files).unwrap_or_else(|_| "unknown".to_owned()),
+        None => name_of_cores(files).unwrap_or_else(|_| "unknown".to_owned()),
     };
     let mut power = match fitted {
         Some(model) => model.power.clone(),
@@ -149,37 +151,55 @@ pub fn study(
     })
 }
 
-/// Those asked about, or the machine's, or nine below its clock.
+/// Name of the machine and, where this process may run on some of its cores only and others differ from them in
+/// frequency, of these cores: a model of one kind of core is none of another.
+///
+/// # Errors
+/// [`Error`] for files that cannot be read.
+pub fn name_of_cores(files: &impl Files) -> Result<String, Error> {
+    let machine = machine_name(files)?;
+    let (all, allowed) = match (policies(files), policies_of_this_process(files)) {
+        (Ok(all), Ok(allowed)) => (all, allowed),
+        (Err(Error::Missing { .. }), _) | (_, Err(Error::Missing { .. })) => return Ok(machine),
+        (Err(error), _) | (_, Err(error)) => return Err(error),
+    };
+    if all.iter().all(|policy| allowed.iter().any(|other| other.range == policy.range)) {
+        return Ok(machine);
+    }
+    let mut highest: Vec<f64> = allowed.iter().map(|policy| policy.range.1.ghz()).collect();
+    highest.sort_by(f64::total_cmp);
+    highest.dedup();
+    let highest: Vec<String> = highest.iter().map(f64::to_string).collect();
+    Ok(format!("{machine}, its cores of up to {} GHz", highest.join(" and ")))
+}
+
+/// Those asked about, or those that the program's cores have, or nine below its clock.
 fn frequencies(machine: &Machine, files: &impl Files, clock: Hertz, notes: &mut Vec<String>) -> Vec<Hertz> {
     const STEPS: u32 = 8;
     if !machine.frequencies.is_empty() {
         return machine.frequencies.clone();
     }
-    let between = |low: Hertz, high: Hertz| -> Vec<Hertz> {
-        (0..=STEPS).map(|k| low + (high - low) * (f64::from(k) / f64::from(STEPS))).collect()
-    };
-    match policies(files) {
+    let why = match policies_of_this_process(files) {
         Ok(policies) => {
-            // The cores of one kind; a program that moves between kinds has no one clock.
-            let policy = &policies[0];
-            if policies.len() > 1 && policies.iter().any(|other| other.range != policy.range) {
-                notes.push(format!(
-                    "cores of several kinds: frequencies are those of policy {} (cores {:?})",
-                    policy.number, policy.cpus
-                ));
+            // A program that moves between kinds of cores has no one clock.
+            if policies.iter().any(|other| other.range != policies[0].range) {
+                notes.push(
+                    "the program's cores differ in frequency: those that all have are shown; run it on cores of one kind, by \
+                     taskset -c"
+                        .to_owned(),
+                );
             }
-            match policy.frequencies.as_slice() {
-                [] => between(policy.range.0, policy.range.1),
-                listed => listed.to_vec(),
+            match common_frequencies(&policies, STEPS) {
+                common if common.is_empty() => "the program's cores have no frequency in common".to_owned(),
+                common => return common,
             }
         }
-        Err(error) => {
-            notes.push(format!("{error}; frequencies shown: 60 to 100 % of the clock of this run"));
-            // As they would be written.
-            let round = |hertz: f64| Hertz((hertz / 1e6).round() * 1e6);
-            between(round(0.6 * clock.0), round(clock.0))
-        }
-    }
+        Err(error) => error.to_string(),
+    };
+    notes.push(format!("{why}; frequencies shown: 60 to 100 % of the clock of this run"));
+    // As they would be written.
+    let hertz = |k: u32| (0.6 + 0.4 * f64::from(k) / f64::from(STEPS)) * clock.0;
+    (0..=STEPS).map(|k| Hertz((hertz(k) / 1e6).round() * 1e6)).collect()
 }
 
 /// The paper's coefficients, with the reference core's voltages and static powers stretched over `frequencies`
@@ -192,7 +212,8 @@ fn example(files: &impl Files, frequencies: &[Hertz], notes: &mut Vec<String>) -
     };
     let known: Vec<Hertz> = bundled.frequencies().collect();
     let ((low, high), (from, to)) = (ends(&known)?, ends(frequencies)?);
-    let known = match voltages(files, 0) {
+    let core = policies_of_this_process(files).map_or(0, |policies| policies[0].number);
+    let known = match voltages(files, core) {
         Ok(known) => known,
         Err(Error::Missing { .. }) => Vec::new(),
         Err(error) => {
