@@ -291,6 +291,31 @@ fn a_cache_larger_than_the_kernels_is_refused() {
 }
 
 #[test]
+fn a_cache_smaller_than_the_kernels_is_said_to_leave_the_program_more() {
+    let Some(cpus) = two_cpus() else { return };
+    let root = tempfile::tempdir().unwrap();
+    machine_with_a_cache_of(8 << 20, root.path(), cpus);
+    let warnings = |cache_bytes| {
+        let params = NativeParams {
+            root: root.path().to_owned(),
+            cache_bytes,
+            progress: Progress::TaskClock,
+            ..NativeParams::default()
+        };
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        NativeTestbed::spawn(command, params).unwrap().warnings().to_vec()
+    };
+    let smaller = Warning::SmallerThanReported { stated: 2 << 20, reported: 8 << 20 };
+    assert!(warnings(Some(2 << 20)).contains(&smaller));
+    assert!(smaller.to_string().contains("6291456 more at each size"));
+    for as_reported in [None, Some(8 << 20)] {
+        let other = |warning: &Warning| !matches!(warning, Warning::SmallerThanReported { .. });
+        assert!(warnings(as_reported).iter().all(other));
+    }
+}
+
+#[test]
 fn a_pirate_that_cannot_hold_its_lines_is_not_trusted_even_if_the_kernel_overstates_the_cache() {
     let Some(cpus) = two_cpus() else { return };
     let Some(real) = Topology::of_this_machine().unwrap().last_level(cpus.0).map(|cache| cache.bytes) else {

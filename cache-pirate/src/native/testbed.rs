@@ -150,6 +150,9 @@ impl NativeTestbed {
         if crew.pages() == Pages::Small {
             warnings.push(Warning::SmallPages);
         }
+        if let Some(reported) = real.filter(|&real| bytes < real) {
+            warnings.push(Warning::SmallerThanReported { stated: bytes, reported });
+        }
         let fetches = if let Some(counter) = PirateFetches::open(&crew.threads()) {
             Fetches::Counted(counter)
         } else {

@@ -78,6 +78,14 @@ pub enum Warning {
         /// Largest private cache of a pirate thread.
         private_bytes: u64,
     },
+    /// The cache is stated to be smaller than the kernel reports. If the kernel is right, the program has more than each
+    /// size, by the difference.
+    SmallerThanReported {
+        /// Bytes of the cache as stated.
+        stated: u64,
+        /// As the kernel reports it.
+        reported: u64,
+    },
     /// A virtual machine: what it reports of caches and cores need not be true, and may change.
     Virtual,
     /// A line in memory takes hardly longer than one in the cache, so that the pirate cannot notice lines it loses
@@ -103,6 +111,12 @@ impl std::fmt::Display for Warning {
                 f,
                 "the shared cache does not include private ones: up to {private_bytes} bytes per pirate thread \
                  may be held privately instead of stolen"
+            ),
+            Self::SmallerThanReported { stated, reported } => write!(
+                f,
+                "the cache is stated to have {stated} bytes and the kernel reports {reported}: if the kernel is right, the \
+                 program has {} more at each size",
+                reported - stated
             ),
             Self::Virtual => {
                 write!(f, "a virtual machine: cache sizes and sharing may differ from what the kernel says")

@@ -23,7 +23,7 @@ pub fn count(count: u64) -> String {
 /// A ratio as a percentage with two or three digits that matter: `12.3 %`, `0.45 %`, `0.012 %`.
 pub fn percent(ratio: f64) -> String {
     let p = 100.0 * ratio;
-    let digits = match p {
+    let digits = match p.abs() {
         p if p == 0.0 || p >= 10.0 => 1,
         p if p >= 0.1 => 2,
         _ => 4,
@@ -37,7 +37,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
         return format!("0 {unit}");
     }
     for (prefix, size) in [("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)] {
-        if value >= size {
+        if value.abs() >= size {
             return format!("{} {prefix}{unit}", three_digits(value / size));
         }
     }
@@ -45,7 +45,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
 }
 
 fn three_digits(value: f64) -> String {
-    let digits = match value {
+    let digits = match value.abs() {
         v if v >= 99.95 => 0,
         v if v >= 9.995 => 1,
         _ => 2,
@@ -68,6 +68,7 @@ mod tests {
         assert_eq!([bytes(64), bytes(32 << 10), bytes(3 << 19)], ["64 B", "32 KiB", "1.5 MiB"]);
         assert_eq!([count(950), count(1_250_000), count(3_400_000_000)], ["950", "1.25 M", "3.4 G"]);
         assert_eq!([percent(0.0), percent(0.1234), percent(0.0045)], ["0.0 %", "12.3 %", "0.45 %"]);
+        assert_eq!([percent(-0.427_749), quantity(-0.00125, "s")], ["-42.8 %", "-1.25 ms"]);
         assert_eq!([count(100_000), count(20_000_000)], ["100 k", "20 M"]);
         let quantities =
             [quantity(0.0, "J"), quantity(0.00125, "s"), quantity(12.0, "W"), quantity(4e-5, "J")];
