@@ -151,6 +151,7 @@ fn table_two_one_run_for_all_sizes() {
     assert!(continuous.cpi_error.0 < 0.005 && sampled.cpi_error.0 < 0.005, "{continuous:?} {sampled:?}");
     // The pirate's own warm-ups are a small part of it.
     assert!(continuous.suspended < 0.03, "{continuous:?}");
+    assert!(continuous.explained > 0.1 && continuous.beyond().abs() < 0.15, "{continuous:?}");
 }
 
 #[test]

@@ -77,6 +77,13 @@ impl Compared {
     pub fn overhead(&self) -> f64 {
         self.truth.last().map_or(f64::NAN, |whole| self.run.overhead(whole.cpi()))
     }
+
+    /// How much of that is the target's own: what it would take longer alone in caches of the sizes, one after the other
+    /// for as much work each.
+    pub fn explained(&self) -> f64 {
+        let mean = self.truth.iter().map(Counters::cpi).sum::<f64>() / self.truth.len() as f64;
+        self.truth.last().map_or(f64::NAN, |whole| mean / whole.cpi() - 1.0)
+    }
 }
 
 /// Mean and maximum.
@@ -275,6 +282,8 @@ pub struct OneRun {
     pub interval: f64,
     /// Execution time above that of the target alone with the whole cache, as a fraction.
     pub overhead: f64,
+    /// The same of the target alone, in caches of the sizes one after the other for as much work each.
+    pub explained: f64,
     /// Part of the run in which the target stood still.
     pub suspended: f64,
     /// Relative error of the CPI against true caches: mean and maximum over the trusted sizes.
@@ -320,11 +329,19 @@ pub fn one_run(
     Ok(OneRun {
         interval,
         overhead: compared.overhead(),
+        explained: compared.explained(),
         suspended: compared.run.suspended / compared.run.total.elapsed,
         cpi_error: mean_and_max(compared.cpi_errors()),
         against_fixed: mean_and_max(errors),
         trusted: compared.curve.trusted().count(),
     })
+}
+
+impl OneRun {
+    /// Execution time above that which the target's own curve explains, if it ran without gaps, as a fraction.
+    pub fn beyond(&self) -> f64 {
+        (1.0 + self.overhead) / (1.0 + self.explained) - 1.0
+    }
 }
 
 /// The pirate and the Stressmark, each stealing half of the cache from the sequential micro-benchmark.

@@ -28,6 +28,8 @@ const INTERVALS: [(f64, u64); 3] = [(10e6, 16), (100e6, 4), (1e9, 1)];
 const SPACED: u64 = 8;
 /// Time that may be lost to a measurement with gaps.
 const OVERHEAD: f64 = 0.05;
+/// Name of the pace without gaps.
+const CONTINUOUS: &str = "continuous";
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]
@@ -158,7 +160,7 @@ fn all(
                 for (interval, cycles, pace) in
                     continuous.into_iter().chain([(INTERVALS[1].0, SPACED, budget)])
                 {
-                    let pace_name = if pace == budget { "within 5 %" } else { "continuous" };
+                    let pace_name = if pace == budget { "within 5 %" } else { CONTINUOUS };
                     go_on()?;
                     let found = one_run(&settings, &program, interval * scale, pace, cycles)?;
                     results.one_run.push(Run { program: name, policy: policy_name, pace: pace_name, found });
@@ -253,15 +255,17 @@ impl Results {
         if !self.one_run.is_empty() {
             writeln!(
                 out,
-                "\nAll sizes in one run (table 2): time above that of the program alone, of it \
-                 suspended; CPI error against a pirate of one size and against true caches, mean / largest"
+                "\nAll sizes in one run (table 2): time above that of the program alone, above what it takes alone in \
+                 the sizes one after the other, suspended; CPI error against a pirate of one size and against true \
+                 caches, mean / largest"
             )?;
             for Run { program, policy, pace, found } in &self.one_run {
                 writeln!(
                     out,
-                    "  {program:<16} {policy:<8} {pace:<10} {:>6.3} M  {:>8} {:>8}  {}  {}  {} sizes trusted",
+                    "  {program:<16} {policy:<8} {pace:<10} {:>6.3} M  {:>8} {:>8} {:>8}  {}  {}  {} sizes trusted",
                     found.interval / 1e6,
                     percent(found.overhead),
+                    if *pace == CONTINUOUS { percent(found.beyond()) } else { "-".to_owned() },
                     percent(found.suspended),
                     pair(found.against_fixed),
                     pair(found.cpi_error),
