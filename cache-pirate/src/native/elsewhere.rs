@@ -64,6 +64,12 @@ impl NativeTestbed {
 
     /// There is none.
     #[must_use]
+    pub const fn fetches_counted_by(&self) -> Option<&str> {
+        match self.0 {}
+    }
+
+    /// There is none.
+    #[must_use]
     pub const fn round_trip(&self) -> Option<f64> {
         match self.0 {}
     }

@@ -24,6 +24,8 @@ mod divided;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
+mod events;
+#[cfg(target_os = "linux")]
 mod guardian;
 #[cfg(target_os = "linux")]
 mod memory;

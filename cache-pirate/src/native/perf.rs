@@ -10,6 +10,7 @@ use nix::libc;
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheOp, CacheResult, Event, Hardware, WhichCache};
 
+use super::events::{Code, Codes, Unit};
 use super::threads::threads_of;
 use crate::counts::MemoryCounts;
 use crate::error::PirateError;
@@ -24,20 +25,49 @@ const fn cache(which: WhichCache, operation: CacheOp, result: CacheResult) -> Ca
     Cache { which, operation, result }
 }
 
-/// One event of some threads.
+/// Type of an event that is a processor's own, `PERF_TYPE_RAW`.
+const RAW: u32 = 4;
+
+/// An event, the kernel's or the processor's own.
+#[derive(Clone, Debug)]
+enum What {
+    Named(Event),
+    Raw(Code),
+}
+
+/// As the kernel is asked for it on a unit.
+fn builder(what: &What, unit: Unit) -> Builder<'static> {
+    let mut builder = Builder::new();
+    match what {
+        What::Named(event) => {
+            builder = builder.kind(event.clone());
+            // Since Linux 5.13 the unit stands in the upper half.
+            builder.attrs_mut().config |= unit.number.map_or(0, |number| u64::from(number) << 32);
+        }
+        What::Raw(Code { config, extra }) => {
+            let attributes = builder.attrs_mut();
+            attributes.type_ = unit.number.unwrap_or(RAW);
+            attributes.config = *config;
+            attributes.__bindgen_anon_3.config1 = *extra;
+        }
+    }
+    builder
+}
+
+/// Events of some threads, counted together.
 #[derive(Debug)]
 pub(super) struct Counter(Vec<perf_event::Counter>);
 
 impl Counter {
-    /// Counts `event` in `threads` from now on, and in what they start if `inherit`.
-    pub(super) fn open(event: impl Into<Event>, threads: &[i32], inherit: bool) -> io::Result<Self> {
-        let event = event.into();
-        let open = |&thread: &i32| {
-            let mut builder = Builder::new().kind(event.clone()).observe_pid(thread);
+    /// Counts `whats` in `threads` from now on, and in what they start if `inherit`.
+    fn open(whats: &[What], unit: Unit, threads: &[i32], inherit: bool) -> io::Result<Self> {
+        let each = whats.iter().flat_map(|what| threads.iter().map(move |&thread| (what, thread)));
+        let open = |(what, thread)| {
+            let mut builder = builder(what, unit).observe_pid(thread);
             builder.inherit(inherit).enabled(true);
             builder.build()
         };
-        threads.iter().map(open).collect::<io::Result<_>>().map(Self)
+        each.map(open).collect::<io::Result<_>>().map(Self)
     }
 
     /// The count so far, scaled up where the counter was shared.
@@ -75,6 +105,45 @@ fn is_filtered() -> bool {
     status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
 }
 
+/// What to count on a processor, and by which unit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    codes: Codes,
+    unit: Unit,
+}
+
+impl Choice {
+    /// By the processor's own codes, if they are listed and its unit's, else by the kernel's names.
+    pub(super) fn new(listed: Option<Codes>, unit: Unit) -> Self {
+        Self { codes: listed.filter(|_| unit.is_listed).unwrap_or_default(), unit }
+    }
+
+    /// What counts the lines that are fetched with all prefetches, for people, where the list has it.
+    pub(super) fn fetched_by(&self) -> Option<&str> {
+        Some(self.codes.fetched_by.as_str()).filter(|names| !names.is_empty())
+    }
+
+    fn shared(&self) -> Vec<What> {
+        own_or(&self.codes.shared, &[LAST_LEVEL_LOADS])
+    }
+
+    fn misses(&self) -> Vec<What> {
+        own_or(&self.codes.misses, &[LAST_LEVEL_LOAD_MISSES])
+    }
+
+    /// All lines fetched: by the kernel's names, two that add up.
+    fn fetches(&self) -> Vec<What> {
+        own_or(&self.codes.fetches, &[LAST_LEVEL_LOAD_MISSES, LAST_LEVEL_PREFETCH_MISSES])
+    }
+}
+
+fn own_or(own: &[Code], kernels: &[Cache]) -> Vec<What> {
+    if own.is_empty() {
+        return kernels.iter().map(|cache| What::Named(cache.clone().into())).collect();
+    }
+    own.iter().copied().map(What::Raw).collect()
+}
+
 /// The target's hardware counters.
 #[derive(Debug)]
 pub(super) struct TargetCounters {
@@ -88,14 +157,15 @@ struct MemoryCounters {
     loads: Counter,
     shared: Counter,
     misses: Counter,
-    prefetches: Option<Counter>, // not every processor has the event
+    fetches: Option<Counter>, // not every processor has the events
 }
 
 impl TargetCounters {
     /// Counts what process `pid` and its later threads and children do.
-    pub(super) fn open(pid: i32) -> Result<Self, PirateError> {
+    pub(super) fn open(pid: i32, choice: &Choice) -> Result<Self, PirateError> {
         let threads = threads_of(pid);
-        let open = |event: Event| Counter::open(event, &threads, true);
+        let open = |whats: &[What]| Counter::open(whats, choice.unit, &threads, true);
+        let named = |event: Event| open(&[What::Named(event)]);
         let refused = |source: io::Error| {
             let remedy = remedy(&source, is_filtered());
             let object = format!("hardware events of process {pid}");
@@ -103,53 +173,55 @@ impl TargetCounters {
         };
         let memory = || -> io::Result<MemoryCounters> {
             Ok(MemoryCounters {
-                loads: open(LOADS.into())?,
-                shared: open(LAST_LEVEL_LOADS.into())?,
-                misses: open(LAST_LEVEL_LOAD_MISSES.into())?,
-                prefetches: open(LAST_LEVEL_PREFETCH_MISSES.into()).ok(),
+                loads: named(LOADS.into())?,
+                shared: open(&choice.shared())?,
+                misses: open(&choice.misses())?,
+                fetches: open(&choice.fetches()).ok(),
             })
         };
         Ok(Self {
-            cycles: open(Hardware::CPU_CYCLES.into()).map_err(refused)?,
-            instructions: open(Hardware::INSTRUCTIONS.into()).map_err(refused)?,
+            cycles: named(Hardware::CPU_CYCLES.into()).map_err(refused)?,
+            instructions: named(Hardware::INSTRUCTIONS.into()).map_err(refused)?,
             memory: memory().ok(),
         })
+    }
+
+    /// Whether fetches are counted with all prefetches.
+    pub(super) fn counts_fetches(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.fetches.is_some())
     }
 
     /// Instructions, cycles and memory counts.
     pub(super) fn read(&mut self) -> io::Result<(f64, f64, Option<MemoryCounts>)> {
         let memory = match &mut self.memory {
             None => None,
-            Some(counters) => {
-                let misses = counters.misses.read()?;
-                let prefetches = counters.prefetches.as_mut().map(Counter::read).transpose()?;
-                Some(MemoryCounts {
-                    accesses: counters.loads.read()?,
-                    shared_accesses: counters.shared.read()?,
-                    misses,
-                    fetches: prefetches.map(|prefetches| misses + prefetches),
-                })
-            }
+            Some(counters) => Some(MemoryCounts {
+                accesses: counters.loads.read()?,
+                shared_accesses: counters.shared.read()?,
+                misses: counters.misses.read()?,
+                fetches: counters.fetches.as_mut().map(Counter::read).transpose()?,
+            }),
         };
         Ok((self.instructions.read()?, self.cycles.read()?, memory))
     }
 }
 
-/// The lines that the pirate's threads fetch.
+/// The lines that the pirate's threads fetch, each on a core whose unit may be of its own kind.
 #[derive(Debug)]
-pub(super) struct PirateFetches([Counter; 2]); // on demand, ahead
+pub(super) struct PirateFetches(Vec<Counter>);
 
 impl PirateFetches {
     /// `None` unless the processor can count prefetches too: the pirate walks in order, so that a prefetcher brings
     /// most of the lines that it lost, and demand misses alone would pass a pirate that holds nothing.
-    pub(super) fn open(threads: &[i32]) -> Option<Self> {
-        let open = |event| Counter::open(event, threads, false).ok();
-        Some(Self([open(LAST_LEVEL_LOAD_MISSES)?, open(LAST_LEVEL_PREFETCH_MISSES)?]))
+    pub(super) fn open(threads: impl IntoIterator<Item = (i32, Choice)>) -> Option<Self> {
+        let open = |(thread, choice): (i32, Choice)| {
+            Counter::open(&choice.fetches(), choice.unit, &[thread], false).ok()
+        };
+        threads.into_iter().map(open).collect::<Option<_>>().map(Self)
     }
 
     pub(super) fn read(&mut self) -> io::Result<f64> {
-        let [demand, ahead] = &mut self.0;
-        Ok(demand.read()? + ahead.read()?)
+        self.0.iter_mut().map(Counter::read).sum()
     }
 }
 
@@ -172,8 +244,40 @@ mod tests {
     }
 
     #[test]
+    #[allow(unsafe_code)]
+    fn events_are_asked_for_as_the_kernel_defines_them() {
+        let asked = |whats: &[What], unit| {
+            let attributes = whats.iter().map(|what| {
+                let mut builder = builder(what, unit);
+                let attributes = builder.attrs_mut();
+                // SAFETY: all members of this union are 64 bits wide, and it was initialised.
+                (attributes.type_, attributes.config, unsafe { attributes.__bindgen_anon_3.config1 })
+            });
+            attributes.collect::<Vec<_>>()
+        };
+        let plain = Choice::new(None, Unit::default());
+        // The last level's loads and prefetches that miss, as `linux/perf_event.h` numbers them.
+        assert_eq!(asked(&plain.fetches(), plain.unit), [(3, 0x1_0002, 0), (3, 0x1_0202, 0)]);
+        assert_eq!(plain.fetched_by(), None);
+        let listed = || Codes::listed("GenuineIntel", 6, 106);
+        let server = Choice::new(listed(), Unit { number: None, is_listed: true });
+        assert_eq!(
+            asked(&server.fetches(), server.unit),
+            [(4, 0x1b7, 0x3f_3fc0_0477), (4, 0x1b7, 0x9400_2380)]
+        );
+        assert_eq!(asked(&server.misses(), server.unit), [(3, 0x1_0002, 0)]);
+        assert!(server.fetched_by().is_some());
+        // Of a hybrid processor the large cores' unit has the codes; the small ones are counted by the kernel's names.
+        let large = Choice::new(listed(), Unit { number: Some(8), is_listed: true });
+        assert_eq!(asked(&large.fetches(), large.unit)[0], (8, 0x1b7, 0x3f_3fc0_0477));
+        let small = Choice::new(listed(), Unit { number: Some(10), is_listed: false });
+        assert_eq!(asked(&small.fetches(), small.unit)[0], (3, 0xa_0001_0002, 0));
+    }
+
+    #[test]
     fn the_task_clock_runs_with_the_thread_and_not_faster_than_the_wall() {
-        let Ok(mut counter) = Counter::open(perf_event::events::Software::TASK_CLOCK, &[0], false) else {
+        let clock = What::Named(perf_event::events::Software::TASK_CLOCK.into());
+        let Ok(mut counter) = Counter::open(&[clock], Unit::default(), &[0], false) else {
             eprintln!("perf_event_open is not allowed here: nothing to test");
             return;
         };

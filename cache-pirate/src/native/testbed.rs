@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::affinity;
 use super::crew::Crew;
+use super::events::{self, Codes};
 use super::params::{Ended, NativeParams, Pages, Placement, Suspension};
-use super::perf::{PirateFetches, TargetCounters};
+use super::perf::{Choice, PirateFetches, TargetCounters};
 use super::probe::ping_pong;
 use super::progress::{Progress, Rising};
 use super::residency::Times;
@@ -48,6 +49,7 @@ pub struct NativeTestbed {
     placement: Placement,
     lines: LinePlacement,
     work: Work,
+    choice: Choice, // of what is counted of the target
     fetches: Fetches,
     alone: Vec<((u64, usize), f64)>, // best probe of a size after walks alone, in nanoseconds per line
     stolen: (u64, usize),
@@ -66,9 +68,9 @@ enum Work {
 }
 
 impl Work {
-    fn of(progress: Progress, target: &Target) -> Result<Self, PirateError> {
+    fn of(progress: Progress, target: &Target, choice: &Choice) -> Result<Self, PirateError> {
         Ok(match progress {
-            Progress::Instructions => Self::Counters(TargetCounters::open(target.pid())?),
+            Progress::Instructions => Self::Counters(TargetCounters::open(target.pid(), choice)?),
             Progress::TaskClock => Self::TaskClock,
             Progress::Counter(counter) => Self::Counter(Rising::new(counter)),
         })
@@ -153,7 +155,11 @@ impl NativeTestbed {
         if let Some(reported) = real.filter(|&real| bytes < real) {
             warnings.push(Warning::SmallerThanReported { stated: bytes, reported });
         }
-        let fetches = if let Some(counter) = PirateFetches::open(&crew.threads()) {
+        let (vendor, family, model) = topology.make();
+        let listed = Codes::listed(vendor, family, model);
+        let choice = |cpu| Choice::new(listed.clone(), events::unit_of(&params.root, cpu));
+        let threads = crew.threads().into_iter().zip(pirate_cpus.iter().map(|&cpu| choice(cpu)));
+        let fetches = if let Some(counter) = PirateFetches::open(threads) {
             Fetches::Counted(counter)
         } else {
             // Mostly beyond the private caches, and small enough to be in the shared one for sure.
@@ -165,13 +171,14 @@ impl NativeTestbed {
             }
             Fetches::Timed { times, sum: 0.0 }
         };
+        let choice = choice(cpu);
         if matches!(params.progress, Progress::Instructions) {
             // Nothing is started in vain, not even for the time it takes to end it again.
-            TargetCounters::open(std::process::id() as i32)?;
+            TargetCounters::open(std::process::id() as i32, &choice)?;
         }
         // Last, so that nothing above can leave it suspended.
         let target = take(cpu, &params.suspension)?;
-        let work = Work::of(params.progress, &target)?;
+        let work = Work::of(params.progress, &target, &choice)?;
         Ok(Self {
             target,
             target_cpu: cpu,
@@ -181,6 +188,7 @@ impl NativeTestbed {
             placement: params.placement,
             lines,
             work,
+            choice,
             fetches,
             alone: Vec::new(),
             stolen: (0, 1),
@@ -202,6 +210,16 @@ impl NativeTestbed {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// The events that count what the target fetches, prefetches included, as their maker calls them; `None` where its
+    /// fetches are not counted, or by the kernel's own names for them.
+    #[must_use]
+    pub fn fetches_counted_by(&self) -> Option<&str> {
+        match &self.work {
+            Work::Counters(counters) if counters.counts_fetches() => self.choice.fetched_by(),
+            _ => None,
+        }
     }
 
     /// What pages the pirate's memory is in.
@@ -234,7 +252,7 @@ impl NativeTestbed {
     /// # Errors
     /// [`PirateError::System`] if it cannot be counted so.
     pub fn set_progress(&mut self, progress: Progress) -> Result<(), PirateError> {
-        self.work = Work::of(progress, &self.target)?;
+        self.work = Work::of(progress, &self.target, &self.choice)?;
         Ok(())
     }
 

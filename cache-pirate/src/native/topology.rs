@@ -50,6 +50,7 @@ pub struct Topology {
 struct Model {
     vendor: String,
     family: u32,
+    number: u32,
     avx512: bool,
     hypervisor: bool,
 }
@@ -170,6 +171,11 @@ impl Topology {
         let fields = |text: &str| text.contains(':').then(|| model(text));
         let model = parsed(&cpuinfo, "fields and their values", fields)?.unwrap_or_default();
         Ok(Self { cpus, model })
+    }
+
+    /// Vendor, family and model of the processor, as its maker numbers them; empty and 0 where the kernel does not say.
+    pub(super) fn make(&self) -> (&str, u32, u32) {
+        (&self.model.vendor, self.model.family, self.model.number)
     }
 
     /// Removes all processors but those `allowed`; what is known of the others' caches stays as it is.
@@ -356,7 +362,7 @@ fn malformed(path: &Path, text: &str, expected: &str) -> PirateError {
 const LIST: &str = "numbers of processors, as 0-3,8";
 
 /// `0-3,8` and the like.
-fn parse_list(text: &str) -> Option<Vec<usize>> {
+pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
     // No machine has more processors; a wrong file must not take all memory.
     const MOST: usize = 1 << 16;
     let mut list = Vec::new();
@@ -396,6 +402,7 @@ fn model(cpuinfo: &str) -> Model {
     Model {
         vendor: field("vendor_id").unwrap_or_default(),
         family: field("cpu family").and_then(|f| f.parse().ok()).unwrap_or(0),
+        number: field("model").and_then(|m| m.parse().ok()).unwrap_or(0),
         avx512: has("avx512f"),
         hypervisor: has("hypervisor"),
     }

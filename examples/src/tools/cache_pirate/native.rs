@@ -342,6 +342,9 @@ fn notes(native: &mut dyn Native, note: Option<String>, work: &Work) -> Vec<Stri
     if let Some(time) = testbed.round_trip() {
         notes.push(format!("a line goes to the pirate's core and back in {time:.0} ns"));
     }
+    if let Some(events) = testbed.fetches_counted_by() {
+        notes.push(format!("fetches are counted by {events}"));
+    }
     if !is_confined && testbed.evidence() == Evidence::Timed {
         notes.push("the pirate's fetches are inferred from its time per line".to_owned());
     }
