@@ -23,5 +23,5 @@ pub use curve::{CacheCurve, CurvePoint};
 pub use error::PirateError;
 pub use measure::{Interval, Measurements, measure, measure_fixed, measure_phases};
 pub use plan::{Pace, PirateParams, Plan, Threads};
-pub use testbed::{Evidence, LinePlacement, Outcome, SharedCache, Testbed, Until, Who};
+pub use testbed::{Evidence, LinePlacement, Order, Outcome, SharedCache, Testbed, Until, Who};
 pub use trust::{Distrust, Trust};

@@ -27,15 +27,29 @@ pub struct LinePlacement {
     pub ways: Option<u32>,
     /// Bytes of a core's private caches that may hold lines which the shared cache does not: 0 if it is inclusive.
     pub private_bytes: u64,
-    /// Whether the cache replaces lines otherwise than in the order of their last touch. What is left to a program beside
-    /// the pirate then depends on where the pirate's lines lie in each set. Found by measuring: a testbed need not
-    /// know.
-    pub not_lru: bool,
+    /// Whether the lines that private caches hold in place of the shared one leave other sets now than then, as where sets are
+    /// chosen by a hash. Found by measuring: a testbed need not know.
+    pub uneven: bool,
+    /// In which order the cache replaces lines. What is left to a program beside the pirate may depend on where the pirate's
+    /// lines lie in each set. Found by measuring: a testbed need not know.
+    pub order: Order,
+}
+
+/// In which order a cache replaces lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That of their last touch: LRU.
+    #[default]
+    LastTouch,
+    /// Another.
+    Other,
+    /// One that keeps lines which were touched often from others that are touched once.
+    Protecting,
 }
 
 impl LinePlacement {
     /// Bounds of what is left to the target of a cache of `whole` bytes beside `threads` pirate threads that hold all
-    /// of `stolen` bytes.
+    /// of `stolen` bytes; and whether the pirate may hold its lines elsewhere, so that any amount between may be left.
     ///
     /// # Formula
     /// - In scattered pages of which `n` reach a set on average, the set has `n` of the pirate's lines with a variance
@@ -43,21 +57,43 @@ impl LinePlacement {
     /// - A pirate whose lines all fit its private caches, or half of them, need not keep them in the shared one, and
     ///   does not fetch them anew: that much more may be left. A larger one walks them out of its private caches before
     ///   it returns to them.
+    /// - Lines of an exclusive cache that are in the pirate's private caches are missing in the shared one, by turns. In
+    ///   sets chosen by a hash that is a way more here and less there: two ways, as two runs of lines may begin and end
+    ///   in a set.
     /// - Where lines are not replaced in the order of their last touch, what the target has is known to a sixteenth of the
     ///   cache, or a way if that is more: under pseudo-LRU policies it depends on which ways of a set are the pirate's
-    ///   whether its touches protect the target's lines or wear them out.
-    pub(crate) fn bounds(&self, whole: u64, stolen: u64, threads: usize) -> (u64, u64) {
+    ///   whether its touches protect the target's lines or wear them out. Twice that where touches do protect lines, and
+    ///   beside private caches, at which the target's touches may stop.
+    pub(crate) fn bounds(&self, whole: u64, stolen: u64, threads: usize) -> Bounds {
         let left = whole.saturating_sub(stolen);
         let way = whole as f64 / f64::from(self.ways.unwrap_or(16).max(1));
         let deviation = (stolen as f64 / way).sqrt() * way;
         let mut spread = if self.scattered_pages { (2.0 * deviation) as u64 } else { 0 };
-        if self.not_lru && stolen > 0 {
-            spread = spread.max(way as u64).max(whole / 16);
+        if self.order != Order::LastTouch && stolen > 0 {
+            let known_to = (way as u64).max(whole / 16);
+            let twice = self.order == Order::Protecting || self.private_bytes > 0;
+            spread = spread.max(if twice { 2 * known_to } else { known_to });
+        }
+        if self.uneven && stolen > 0 {
+            spread = spread.max(way as u64);
         }
         let private = self.private_bytes.saturating_mul(threads as u64);
         let private = if stolen <= private.saturating_mul(2) { stolen.min(private) } else { 0 };
-        (left.saturating_sub(spread), left.saturating_add(spread.max(private)).min(whole))
+        let most = left.saturating_add(spread.max(private)).min(whole);
+        Bounds { from: left.saturating_sub(spread), to: most, elsewhere: private > 0 }
     }
+}
+
+/// What is left to the target beside a pirate that holds all its lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Least number of bytes.
+    pub from: u64,
+    /// Most.
+    pub to: u64,
+    /// Whether the pirate may hold its lines in its private caches alone: then what was measured at this size may be that
+    /// of a larger one, and so at those above.
+    pub elsewhere: bool,
 }
 
 /// Who executes during a run.

@@ -11,7 +11,7 @@ pub use self::point::CurvePoint;
 
 use crate::error::PirateError;
 use crate::measure::Interval;
-use crate::testbed::{LinePlacement, SharedCache};
+use crate::testbed::{Bounds, LinePlacement, SharedCache};
 use crate::trust::{Distrust, Trust};
 
 /// A curve: one point per measured size, the smallest first.
@@ -40,7 +40,7 @@ impl CacheCurve {
         let mut sizes: Vec<u64> = intervals.iter().map(|interval| interval.stolen).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();
-        let (mut points, bounds): (Vec<CurvePoint>, Vec<(u64, u64)>) = sizes
+        let (mut points, bounds): (Vec<CurvePoint>, Vec<Bounds>) = sizes
             .into_iter()
             .filter_map(|stolen| {
                 CurvePoint::assemble(

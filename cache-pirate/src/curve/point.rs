@@ -3,7 +3,7 @@
 use crate::counts::{PirateCounts, TargetCounts};
 use crate::error::PirateError;
 use crate::measure::Interval;
-use crate::testbed::{LinePlacement, SharedCache};
+use crate::testbed::{Bounds, LinePlacement, SharedCache};
 use crate::trust::{Trust, effective_size, spared};
 
 /// The target with a certain amount of cache.
@@ -59,7 +59,7 @@ impl CurvePoint {
         placement: LinePlacement,
         stolen: u64,
         intervals: impl Iterator<Item = &'a Interval> + Clone,
-    ) -> Option<(Self, (u64, u64))> {
+    ) -> Option<(Self, Bounds)> {
         let useful = intervals.filter(|i| i.counts.target.work > 0.0 && i.counts.target.time > 0.0);
         let trust = if useful.clone().any(|i| i.trust.is_trusted()) {
             Trust::Trusted
@@ -77,8 +77,8 @@ impl CurvePoint {
         let whole = cache.bytes / u64::from(cache.line_size) * u64::from(cache.line_size);
         let threads = used.clone().map(|i| i.threads).max().unwrap_or(1);
         let (least, most) = effective_size(cache, stolen, pirate.fetch_ratio());
-        let (from, to) = placement.bounds(whole, stolen, threads);
-        let effective_bytes = (least.min(from), most.max(to));
+        let bounds = placement.bounds(whole, stolen, threads);
+        let effective_bytes = (least.min(bounds.from), most.max(bounds.to));
         let memory = target.memory.filter(|memory| memory.accesses > 0.0);
         let line = f64::from(cache.line_size);
         let bytes =
@@ -107,7 +107,7 @@ impl CurvePoint {
             intervals: used.count() as u64,
             trust,
         };
-        Some((point, (from, to)))
+        Some((point, bounds))
     }
 
     pub(super) fn check(&self) -> Result<(), PirateError> {

@@ -9,12 +9,14 @@
 
 use crate::counts::PirateCounts;
 use crate::plan::Plan;
-use crate::testbed::{Evidence, LinePlacement, Testbed, Until, Who};
+use crate::testbed::{Evidence, LinePlacement, Order, Testbed, Until, Who};
 use crate::trust::{Distrust, Trust};
 
-/// Largest share of lines that may outlive a scan. LRU keeps none, and in scattered pages the few of sets that the scan
-/// hardly reaches; re-reference prediction keeps all.
-const SCAN_LIMIT: f64 = 0.5;
+/// Largest share of lines that may outlive a scan. LRU keeps none, in scattered pages those of the few sets that the scan
+/// hardly reaches; tree pseudo-LRU keeps 3/8 to 7/16, re-reference prediction half or more.
+const SCAN_LIMIT: f64 = 0.46;
+/// Above this the target's lines, too, may be kept from the pirate's walk, or not.
+const PROTECTS: f64 = 0.25;
 
 /// Largest share of lines that an LRU cache may keep of a cycle that does not fit.
 const CYCLE_LIMIT: f64 = 0.02;
@@ -36,6 +38,9 @@ pub struct Capacity {
     /// Bytes that each thread of the pirate holds in its private caches instead of the shared one, which is
     /// exclusive: it walks so many more. Otherwise 0.
     pub hidden: u64,
+    /// Whether an exclusive cache that is full of the pirate's lines, with those that its private caches hold, loses some:
+    /// sets then hold more of them now than then.
+    pub uneven: bool,
     /// Share of lines touched twice that outlive as many others as fill the cache: 0 under LRU. `None` where fetches
     /// are not counted.
     pub kept_through_scan: Option<f64>,
@@ -47,9 +52,16 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Whether lines are replaced otherwise than in the order of their last touch.
-    pub(super) fn is_not_lru(self) -> bool {
-        self.kept_in_cycle.is_some_and(|kept| kept > CYCLE_LIMIT)
+    /// In which order lines are replaced, as far as it is known: in scattered pages it is not.
+    pub(super) fn order(self) -> Order {
+        let Some(cycle) = self.kept_in_cycle else { return Order::LastTouch };
+        if self.kept_through_scan.is_some_and(|kept| kept > PROTECTS) {
+            Order::Protecting
+        } else if cycle > CYCLE_LIMIT {
+            Order::Other
+        } else {
+            Order::LastTouch
+        }
     }
 
     /// Whether the pirate may be trusted to hold `stolen` bytes.
@@ -91,6 +103,7 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
         not_held: None,
         cache: plan.whole(),
         hidden: 0,
+        uneven: false,
         kept_through_scan: None,
         kept_in_cycle: None,
         holds_more: false,
@@ -110,6 +123,7 @@ pub(super) fn find<T: Testbed>(testbed: &mut T, plan: &Plan, sizes: &[u64]) -> R
         // Half of the private caches beyond the shared one fit only if it holds nothing that they hold.
         if private > 0 && holds(testbed, plan, plan.whole() + (private / 2 / line * line).max(line))? {
             capacity.hidden = private;
+            capacity.uneven = !holds(testbed, plan, plan.whole() + private)?;
         }
         capacity.kept_through_scan = kept_through_scan(testbed, plan, half, capacity.hidden)?;
         capacity.kept_in_cycle = kept_in_cycle(testbed, plan, capacity.hidden)?;

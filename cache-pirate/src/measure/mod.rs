@@ -102,7 +102,12 @@ impl Measurements {
         let private_bytes = placement.private_bytes.saturating_sub(capacity.hidden);
         Self {
             cache: plan.cache,
-            placement: LinePlacement { private_bytes, not_lru: capacity.is_not_lru(), ..placement },
+            placement: LinePlacement {
+                private_bytes,
+                uneven: capacity.uneven,
+                order: capacity.order(),
+                ..placement
+            },
             interval: plan.interval,
             intervals: Vec::new(),
             capacity,
