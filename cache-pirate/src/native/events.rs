@@ -37,7 +37,14 @@ impl Codes {
             let &[name, of, families, models, shared, misses, fetches, names, _] = row.as_slice() else {
                 return None;
             };
-            let listed = |list: &str, number: u32| list.split(' ').any(|one| one.parse() == Ok(number));
+            let listed = |list: &str, number: u32| {
+                list.split(' ')
+                    .filter_map(|part| {
+                        let (first, last) = part.split_once('-').unwrap_or((part, part));
+                        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+                    })
+                    .any(|range| range.contains(&number))
+            };
             if of != vendor || !listed(families, family) || !(models.is_empty() || listed(models, model)) {
                 return None;
             }
@@ -71,8 +78,8 @@ pub(super) struct Unit {
     pub is_listed: bool,
 }
 
-/// That of processor `cpu`, by the files below `root`. What cannot be read is taken for a machine of one kind: a count
-/// that the kernel then never makes is found by its time.
+/// That of processor `cpu`, by the files below `root`. Where they cannot be read, as of a machine of one kind; a counter that
+/// then never counts is an error.
 pub(super) fn unit_of(root: &Path, cpu: usize) -> Unit {
     let one = Unit { number: None, is_listed: true };
     let devices = root.join("sys/bus/event_source/devices");
@@ -113,6 +120,9 @@ mod tests {
         let zen = codes("AuthenticAMD", 26, 2).unwrap();
         assert_eq!((zen.fetches, zen.misses), (vec![of(0x1_0000_4865, 0)], vec![of(0x4843, 0)]));
         assert_eq!(codes("AuthenticAMD", 22, 0), None);
+        // Zen's list has no fills, that of Zen 2 has.
+        assert_eq!(codes("AuthenticAMD", 23, 17), None);
+        assert_eq!(codes("AuthenticAMD", 23, 49).unwrap().fetches.len(), 4);
         assert_eq!(codes("", 0, 0), None);
         // The paper's own machine.
         assert_eq!(codes("GenuineIntel", 6, 26).unwrap().fetches, [of(0x1b7, 0xf811), of(0x1b7, 0xf822)]);
@@ -124,7 +134,7 @@ mod tests {
         assert!(rows.len() >= 18, "{rows:?}");
         for row in rows {
             let fields: Vec<&str> = row.split(',').collect();
-            let model = fields[3].split(' ').next().unwrap().parse().unwrap_or(0);
+            let model = fields[3].split([' ', '-']).next().unwrap().parse().unwrap_or(0);
             let found = Codes::listed(fields[1], fields[2].parse().unwrap(), model).unwrap();
             assert!(!found.fetches.is_empty() && found.fetched_by.contains(fields[0]), "{row}");
         }

@@ -75,11 +75,24 @@ impl Counter {
         let mut total = 0.0;
         for counter in &mut self.0 {
             let now = counter.read_count_and_time()?;
-            let [count, enabled, running] = [now.count, now.time_enabled, now.time_running].map(|n| n as f64);
-            total += if running > 0.0 { count * (enabled / running).max(1.0) } else { count };
+            total += scaled(now.count, now.time_enabled, now.time_running)?;
         }
         Ok(total)
     }
+}
+
+/// A count scaled up to the time in which it was wanted, in nanoseconds.
+fn scaled(count: u64, enabled: u64, running: u64) -> io::Result<f64> {
+    /// In which the kernel gives each event its turn many times over.
+    const LONG: u64 = 100_000_000;
+    if running > 0 {
+        return Ok(count as f64 * (enabled as f64 / running as f64).max(1.0));
+    }
+    if enabled > LONG {
+        let reason = "an event was never counted: it is of another kind of core, or others hold the counters";
+        return Err(io::Error::other(reason));
+    }
+    Ok(count as f64)
 }
 
 /// What to change where an event cannot be opened, under a seccomp filter (`filtered`) or not.
@@ -228,6 +241,15 @@ impl PirateFetches {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_never_counted_is_an_error_and_not_0() {
+        assert_eq!(scaled(100, 4_000_000, 1_000_000).unwrap(), 400.0);
+        assert_eq!(scaled(100, 5, 5).unwrap(), 100.0);
+        assert_eq!(scaled(0, 0, 0).unwrap(), 0.0);
+        assert_eq!(scaled(0, 3_000_000, 0).unwrap(), 0.0, "its turn is still to come");
+        assert!(scaled(0, 3_000_000_000, 0).unwrap_err().to_string().contains("never counted"));
+    }
 
     #[test]
     fn refusals_name_what_to_change() {
