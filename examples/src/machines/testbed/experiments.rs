@@ -215,6 +215,72 @@ pub fn machines(bytes: u64, seed: u64) -> Result<Vec<(&'static str, ChipSettings
     ])
 }
 
+/// Chips that differ from the paper's in several things at once: shared caches of one to two and a half times `bytes` in 8 to
+/// 32 ways, with second levels of 8 to 25 % of them. Nothing was chosen on these.
+///
+/// # Errors
+/// As [`ChipSettings::paper`]; [`ChipError::Geometry`] unless `bytes` is a multiple of 512 lines.
+pub fn combined_machines(bytes: u64, seed: u64) -> Result<Vec<(&'static str, ChipSettings)>, ChipError> {
+    use Inclusion::{Inclusive, None as Free, Victim};
+    let kib = |n: u64| n * bytes / 128;
+    let plru = Policy::TreePlru;
+    let chip = |shared: (u64, u64), policy, hashed, l2: (u64, u64), inclusion, prefetching: bool| {
+        let paper = ChipSettings::paper()?;
+        let cache = |(size, ways)| CacheSettings::lru(kib(size), ways, paper.line_size());
+        let mut shared = cache(shared)?.with_policy(policy);
+        if hashed {
+            shared.geometry = shared.geometry.with_index(Index::Hashed);
+        }
+        Ok::<_, ChipError>(ChipSettings {
+            l1: cache((2, 4))?,
+            l2: Some(cache(l2)?),
+            shared,
+            inclusion,
+            prefetcher: prefetching.then(PrefetcherSettings::default),
+            lines_per_cycle: Some(1.0 / 14.0),
+            ..paper
+        })
+    };
+    let frames = ChipSettings {
+        frames: Some(Frames { seed }),
+        ..chip((256, 16), Policy::Lru, false, (24, 12), Victim, false)?
+    };
+    Ok(vec![
+        ("PLRU, hash, pref.", chip((192, 16), plru, true, (32, 16), Free, true)?),
+        ("PLRU, 32 ways", chip((256, 32), plru, false, (20, 10), Free, false)?),
+        ("PLRU, incl, pref.", chip((320, 16), plru, false, (32, 8), Inclusive, true)?),
+        ("PLRU, 8, victim", chip((192, 8), plru, true, (16, 8), Victim, false)?),
+        ("24, victim, hash", chip((192, 24), Policy::Lru, true, (48, 12), Victim, true)?),
+        ("9 ways, hashed", chip((144, 9), Policy::Lru, true, (28, 7), Free, false)?),
+        ("acc. bits, victim", chip((160, 20), Policy::Nehalem, true, (16, 8), Victim, false)?),
+        ("RRIP, incl, pref.", chip((192, 16), Policy::Srrip, false, (16, 8), Inclusive, true)?),
+        ("RRIP, 12 ways", chip((192, 12), Policy::Srrip, false, (24, 12), Free, false)?),
+        ("4 KiB, victim", frames),
+    ])
+}
+
+/// Measures a recorded program at each number of ways of such a chip, in one cycle of whole passes.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_at_ways(settings: &ChipSettings, program: &Recorded) -> Result<Compared, ExperimentError> {
+    let geometry = settings.shared.geometry;
+    let pass = program.recording.references();
+    let passes = (4 * geometry.lines().0).div_ceil(pass);
+    let interval = passes as f64 * program.instructions();
+    let params = PirateParams {
+        sizes: Some((1..=geometry.ways()).map(|ways| ways * geometry.bytes() / geometry.ways()).collect()),
+        interval: Some(interval),
+        target_warm_up: Some(program.instructions().max(0.25 * interval)),
+        threads: Threads::Fixed(1),
+        cycles: Some(1),
+        pace: Pace::Continuous,
+        ..PirateParams::default()
+    };
+    let target = || Ok(CoreSettings::new(program.player()?));
+    compare(settings, target, u64::MAX, 1, &params, (2 * pass, passes * pass))
+}
+
 /// How the micro-benchmarks read their array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {

@@ -181,6 +181,8 @@ pub(super) enum Experiment {
     Stressmark,
     /// Curves of all kernels on chips with what processors after 2017 have: other inclusion, sets, pages and policies
     Machines,
+    /// The same on chips that differ in several of these at once
+    Combined,
     /// All of these
     All,
 }

@@ -11,8 +11,8 @@ use super::show_progress;
 use crate::cli::{Failure, Watch};
 use crate::machines::chip::{Policy, PrefetcherSettings};
 use crate::machines::testbed::experiments::{
-    Compared, OneRun, Pattern, Rivals, compare_recorded, figure_five, machines, mean_and_max, one_run,
-    stealable, stressmark_rival, suite,
+    Compared, OneRun, Pattern, Rivals, combined_machines, compare_at_ways, compare_recorded, figure_five,
+    machines, mean_and_max, one_run, stealable, stressmark_rival, suite,
 };
 use crate::machines::testbed::programs::Recorded;
 use crate::machines::testbed::truth::scaled_nehalem;
@@ -186,6 +186,15 @@ fn all(
             results.threads.push(Stolen { program: name, one: steal(1)?, two: steal(2)? });
         }
     }
+    if args.asks_for(Experiment::Combined) {
+        for (machine, settings) in combined_machines(cache, args.common.seed)? {
+            for (name, workload) in suite(settings.shared.geometry.bytes()) {
+                go_on()?;
+                let program = Recorded::workload(name, &workload, LineSize::B64)?;
+                results.curves.push(curve("combined", name, machine, &compare_at_ways(&settings, &program)?));
+            }
+        }
+    }
     if args.asks_for(Experiment::Stressmark) {
         go_on()?;
         results.stressmark = Some(stressmark_rival(cache)?);
@@ -297,6 +306,7 @@ impl Results {
             ("kernels", "Kernels beside true caches (figures 7 and 8)"),
             ("prefetch", "The same with a stream prefetcher (figures 3, 10 and 11)"),
             ("machines", "Kernels on chips with what processors after 2017 have"),
+            ("combined", "Kernels on chips that differ in several of these at once"),
         ] {
             let curves = || self.curves.iter().filter(|curve| curve.experiment == experiment);
             if curves().next().is_none() {
