@@ -58,8 +58,7 @@ impl LinePlacement {
     ///   does not fetch them anew: that much more may be left. A larger one walks them out of its private caches before
     ///   it returns to them.
     /// - Lines of an exclusive cache that are in the pirate's private caches are missing in the shared one, by turns. In
-    ///   sets chosen by a hash that is a way more here and less there: two ways, as two runs of lines may begin and end
-    ///   in a set.
+    ///   sets chosen by a hash that is a way more here and less there.
     /// - Where lines are not replaced in the order of their last touch, what the target has is known to a sixteenth of the
     ///   cache, or a way if that is more: under pseudo-LRU policies it depends on which ways of a set are the pirate's
     ///   whether its touches protect the target's lines or wear them out. Twice that where touches do protect lines, and

@@ -7,6 +7,9 @@
 use std::fs;
 use std::path::Path;
 
+use super::divided::read_text;
+use super::topology::parse_list;
+
 /// A processor's own event: its code, and the value of a further register where it needs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
@@ -38,12 +41,7 @@ impl Codes {
                 return None;
             };
             let listed = |list: &str, number: u32| {
-                list.split(' ')
-                    .filter_map(|part| {
-                        let (first, last) = part.split_once('-').unwrap_or((part, part));
-                        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
-                    })
-                    .any(|range| range.contains(&number))
+                parse_list(&list.replace(' ', ",")).is_some_and(|list| list.contains(&(number as usize)))
             };
             if of != vendor || !listed(families, family) || !(models.is_empty() || listed(models, model)) {
                 return None;
@@ -86,8 +84,8 @@ pub(super) fn unit_of(root: &Path, cpu: usize) -> Unit {
     let Ok(entries) = fs::read_dir(devices) else { return one };
     // Units of cores list these in `cpus`; all others have a `cpumask` instead.
     let units = entries.filter_map(Result::ok).filter_map(|entry| {
-        let file = |name: &str| super::divided::read_text(&entry.path().join(name)).ok();
-        let cpus = super::topology::parse_list(file("cpus")?.trim())?;
+        let file = |name: &str| read_text(&entry.path().join(name)).ok();
+        let cpus = parse_list(file("cpus")?.trim())?;
         let number = file("type")?.trim().parse().ok()?;
         Some((entry.file_name().into_string().ok()?, cpus, number))
     });

@@ -28,30 +28,36 @@ const fn cache(which: WhichCache, operation: CacheOp, result: CacheResult) -> Ca
 /// Type of an event that is a processor's own, `PERF_TYPE_RAW`.
 const RAW: u32 = 4;
 
-/// An event, the kernel's or the processor's own.
-#[derive(Clone, Debug)]
-enum What {
-    Named(Event),
-    Raw(Code),
+/// An event as the kernel is asked for it, by the names of `perf_event_attr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    kind: u32,
+    config: u64,
+    config1: u64,
 }
 
-/// As the kernel is asked for it on a unit.
-fn builder(what: &What, unit: Unit) -> Builder<'static> {
-    let mut builder = Builder::new();
-    match what {
-        What::Named(event) => {
-            builder = builder.kind(event.clone());
-            // Since Linux 5.13 the unit stands in the upper half.
-            builder.attrs_mut().config |= unit.number.map_or(0, |number| u64::from(number) << 32);
-        }
-        What::Raw(Code { config, extra }) => {
-            let attributes = builder.attrs_mut();
-            attributes.type_ = unit.number.unwrap_or(RAW);
-            attributes.config = *config;
-            attributes.__bindgen_anon_3.config1 = *extra;
-        }
+impl Asked {
+    /// The kernel's own.
+    fn named(event: impl Into<Event>, unit: Unit) -> Self {
+        let mut builder = Builder::new().kind(event);
+        let attributes = builder.attrs_mut();
+        // Since Linux 5.13 the unit stands in the upper half.
+        let unit = unit.number.map_or(0, |number| u64::from(number) << 32);
+        Self { kind: attributes.type_, config: attributes.config | unit, config1: 0 }
     }
-    builder
+
+    /// The processor's own.
+    fn raw(code: Code, unit: Unit) -> Self {
+        Self { kind: unit.number.unwrap_or(RAW), config: code.config, config1: code.extra }
+    }
+
+    fn builder(self) -> Builder<'static> {
+        let mut builder = Builder::new();
+        let attributes = builder.attrs_mut();
+        (attributes.type_, attributes.config) = (self.kind, self.config);
+        attributes.__bindgen_anon_3.config1 = self.config1;
+        builder
+    }
 }
 
 /// Events of some threads, counted together.
@@ -59,11 +65,11 @@ fn builder(what: &What, unit: Unit) -> Builder<'static> {
 pub(super) struct Counter(Vec<perf_event::Counter>);
 
 impl Counter {
-    /// Counts `whats` in `threads` from now on, and in what they start if `inherit`.
-    fn open(whats: &[What], unit: Unit, threads: &[i32], inherit: bool) -> io::Result<Self> {
-        let each = whats.iter().flat_map(|what| threads.iter().map(move |&thread| (what, thread)));
-        let open = |(what, thread)| {
-            let mut builder = builder(what, unit).observe_pid(thread);
+    /// Counts `events` in `threads` from now on, and in what they start if `inherit`.
+    fn open(events: &[Asked], threads: &[i32], inherit: bool) -> io::Result<Self> {
+        let each = events.iter().flat_map(|event| threads.iter().map(move |&thread| (event, thread)));
+        let open = |(event, thread): (&Asked, i32)| {
+            let mut builder = event.builder().observe_pid(thread);
             builder.inherit(inherit).enabled(true);
             builder.build()
         };
@@ -104,7 +110,7 @@ fn remedy(refusal: &io::Error, filtered: bool) -> &'static str {
         Some(libc::EACCES | libc::EPERM) => {
             "run as the program's owner or root, or set kernel.perf_event_paranoid to 2 or lower"
         }
-        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n): each thread takes up to six",
+        Some(libc::EMFILE) => "raise the limit of open files (ulimit -n): each thread takes up to eight",
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENOSYS) => {
             "this machine has no hardware counters: give a progress counter instead"
         }
@@ -136,25 +142,29 @@ impl Choice {
         Some(self.codes.fetched_by.as_str()).filter(|names| !names.is_empty())
     }
 
-    fn shared(&self) -> Vec<What> {
-        own_or(&self.codes.shared, &[LAST_LEVEL_LOADS])
+    fn shared(&self) -> Vec<Asked> {
+        self.own_or(&self.codes.shared, &[LAST_LEVEL_LOADS])
     }
 
-    fn misses(&self) -> Vec<What> {
-        own_or(&self.codes.misses, &[LAST_LEVEL_LOAD_MISSES])
+    fn misses(&self) -> Vec<Asked> {
+        self.own_or(&self.codes.misses, &[LAST_LEVEL_LOAD_MISSES])
     }
 
     /// All lines fetched: by the kernel's names, two that add up.
-    fn fetches(&self) -> Vec<What> {
-        own_or(&self.codes.fetches, &[LAST_LEVEL_LOAD_MISSES, LAST_LEVEL_PREFETCH_MISSES])
+    fn fetches(&self) -> Vec<Asked> {
+        self.own_or(&self.codes.fetches, &[LAST_LEVEL_LOAD_MISSES, LAST_LEVEL_PREFETCH_MISSES])
     }
-}
 
-fn own_or(own: &[Code], kernels: &[Cache]) -> Vec<What> {
-    if own.is_empty() {
-        return kernels.iter().map(|cache| What::Named(cache.clone().into())).collect();
+    fn named(&self, event: impl Into<Event>) -> [Asked; 1] {
+        [Asked::named(event, self.unit)]
     }
-    own.iter().copied().map(What::Raw).collect()
+
+    fn own_or(&self, own: &[Code], kernels: &[Cache]) -> Vec<Asked> {
+        if own.is_empty() {
+            return kernels.iter().map(|cache| Asked::named(cache.clone(), self.unit)).collect();
+        }
+        own.iter().map(|&code| Asked::raw(code, self.unit)).collect()
+    }
 }
 
 /// The target's hardware counters.
@@ -170,15 +180,36 @@ struct MemoryCounters {
     loads: Counter,
     shared: Counter,
     misses: Counter,
-    fetches: Option<Counter>, // not every processor has the events
+    fetches: Option<Fetched>, // not every processor has the events
+}
+
+/// Events of fetches, but for those that are counted as misses already.
+#[derive(Debug)]
+struct Fetched {
+    others: Counter,
+    and_misses: bool,
+}
+
+impl Fetched {
+    fn open(choice: &Choice, open: impl Fn(&[Asked]) -> io::Result<Counter>) -> io::Result<Self> {
+        let (misses, mut others) = (choice.misses(), choice.fetches());
+        let and_misses = misses.iter().all(|miss| others.contains(miss));
+        if and_misses {
+            others.retain(|event| !misses.contains(event));
+        }
+        Ok(Self { others: open(&others)?, and_misses })
+    }
+
+    fn read(&mut self, misses: f64) -> io::Result<f64> {
+        Ok(self.others.read()? + if self.and_misses { misses } else { 0.0 })
+    }
 }
 
 impl TargetCounters {
     /// Counts what process `pid` and its later threads and children do.
     pub(super) fn open(pid: i32, choice: &Choice) -> Result<Self, PirateError> {
         let threads = threads_of(pid);
-        let open = |whats: &[What]| Counter::open(whats, choice.unit, &threads, true);
-        let named = |event: Event| open(&[What::Named(event)]);
+        let open = |events: &[Asked]| Counter::open(events, &threads, true);
         let refused = |source: io::Error| {
             let remedy = remedy(&source, is_filtered());
             let object = format!("hardware events of process {pid}");
@@ -186,15 +217,15 @@ impl TargetCounters {
         };
         let memory = || -> io::Result<MemoryCounters> {
             Ok(MemoryCounters {
-                loads: named(LOADS.into())?,
+                loads: open(&choice.named(LOADS))?,
                 shared: open(&choice.shared())?,
                 misses: open(&choice.misses())?,
-                fetches: open(&choice.fetches()).ok(),
+                fetches: Fetched::open(choice, open).ok(),
             })
         };
         Ok(Self {
-            cycles: named(Hardware::CPU_CYCLES.into()).map_err(refused)?,
-            instructions: named(Hardware::INSTRUCTIONS.into()).map_err(refused)?,
+            cycles: open(&choice.named(Hardware::CPU_CYCLES)).map_err(refused)?,
+            instructions: open(&choice.named(Hardware::INSTRUCTIONS)).map_err(refused)?,
             memory: memory().ok(),
         })
     }
@@ -208,12 +239,16 @@ impl TargetCounters {
     pub(super) fn read(&mut self) -> io::Result<(f64, f64, Option<MemoryCounts>)> {
         let memory = match &mut self.memory {
             None => None,
-            Some(counters) => Some(MemoryCounts {
-                accesses: counters.loads.read()?,
-                shared_accesses: counters.shared.read()?,
-                misses: counters.misses.read()?,
-                fetches: counters.fetches.as_mut().map(Counter::read).transpose()?,
-            }),
+            Some(counters) => {
+                let misses = counters.misses.read()?;
+                let fetches = counters.fetches.as_mut().map(|fetches| fetches.read(misses));
+                Some(MemoryCounts {
+                    accesses: counters.loads.read()?,
+                    shared_accesses: counters.shared.read()?,
+                    misses,
+                    fetches: fetches.transpose()?,
+                })
+            }
         };
         Ok((self.instructions.read()?, self.cycles.read()?, memory))
     }
@@ -227,9 +262,7 @@ impl PirateFetches {
     /// `None` unless the processor can count prefetches too: the pirate walks in order, so that a prefetcher brings
     /// most of the lines that it lost, and demand misses alone would pass a pirate that holds nothing.
     pub(super) fn open(threads: impl IntoIterator<Item = (i32, Choice)>) -> Option<Self> {
-        let open = |(thread, choice): (i32, Choice)| {
-            Counter::open(&choice.fetches(), choice.unit, &[thread], false).ok()
-        };
+        let open = |(thread, choice): (i32, Choice)| Counter::open(&choice.fetches(), &[thread], false).ok();
         threads.into_iter().map(open).collect::<Option<_>>().map(Self)
     }
 
@@ -266,40 +299,48 @@ mod tests {
     }
 
     #[test]
-    #[allow(unsafe_code)]
     fn events_are_asked_for_as_the_kernel_defines_them() {
-        let asked = |whats: &[What], unit| {
-            let attributes = whats.iter().map(|what| {
-                let mut builder = builder(what, unit);
-                let attributes = builder.attrs_mut();
-                // SAFETY: all members of this union are 64 bits wide, and it was initialised.
-                (attributes.type_, attributes.config, unsafe { attributes.__bindgen_anon_3.config1 })
-            });
-            attributes.collect::<Vec<_>>()
+        let asked = |events: Vec<Asked>| -> Vec<(u32, u64, u64)> {
+            events.into_iter().map(|event| (event.kind, event.config, event.config1)).collect()
         };
         let plain = Choice::new(None, Unit::default());
         // The last level's loads and prefetches that miss, as `linux/perf_event.h` numbers them.
-        assert_eq!(asked(&plain.fetches(), plain.unit), [(3, 0x1_0002, 0), (3, 0x1_0202, 0)]);
+        assert_eq!(asked(plain.fetches()), [(3, 0x1_0002, 0), (3, 0x1_0202, 0)]);
         assert_eq!(plain.fetched_by(), None);
         let listed = || Codes::listed("GenuineIntel", 6, 106);
         let server = Choice::new(listed(), Unit { number: None, is_listed: true });
-        assert_eq!(
-            asked(&server.fetches(), server.unit),
-            [(4, 0x1b7, 0x3f_3fc0_0477), (4, 0x1b7, 0x9400_2380)]
-        );
-        assert_eq!(asked(&server.misses(), server.unit), [(3, 0x1_0002, 0)]);
+        assert_eq!(asked(server.fetches()), [(4, 0x1b7, 0x3f_3fc0_0477), (4, 0x1b7, 0x9400_2380)]);
+        assert_eq!(asked(server.misses()), [(3, 0x1_0002, 0)]);
         assert!(server.fetched_by().is_some());
         // Of a hybrid processor the large cores' unit has the codes; the small ones are counted by the kernel's names.
         let large = Choice::new(listed(), Unit { number: Some(8), is_listed: true });
-        assert_eq!(asked(&large.fetches(), large.unit)[0], (8, 0x1b7, 0x3f_3fc0_0477));
+        assert_eq!(asked(large.fetches())[0], (8, 0x1b7, 0x3f_3fc0_0477));
         let small = Choice::new(listed(), Unit { number: Some(10), is_listed: false });
-        assert_eq!(asked(&small.fetches(), small.unit)[0], (3, 0xa_0001_0002, 0));
+        assert_eq!(asked(small.fetches())[0], (3, 0xa_0001_0002, 0));
+    }
+
+    #[test]
+    fn what_is_counted_as_misses_is_not_counted_again_as_fetches() {
+        let opened = |vendor, family, model| {
+            let unit = Unit { number: None, is_listed: true };
+            let choice = Choice::new(Codes::listed(vendor, family, model), unit);
+            let opened = std::cell::RefCell::new(Vec::new());
+            let open = |events: &[Asked]| {
+                opened.borrow_mut().extend(events.iter().map(|event| event.config));
+                Ok(Counter(Vec::new()))
+            };
+            let and_misses = Fetched::open(&choice, open).unwrap().and_misses;
+            (opened.into_inner(), and_misses)
+        };
+        assert_eq!(opened("", 0, 0), (vec![0x1_0202], true), "prefetches");
+        assert_eq!(opened("AuthenticAMD", 23, 49), (vec![0x4859, 0x485a, 0xff72], true));
+        assert_eq!(opened("GenuineIntel", 6, 106), (vec![0x1b7, 0x1b7], false));
     }
 
     #[test]
     fn the_task_clock_runs_with_the_thread_and_not_faster_than_the_wall() {
-        let clock = What::Named(perf_event::events::Software::TASK_CLOCK.into());
-        let Ok(mut counter) = Counter::open(&[clock], Unit::default(), &[0], false) else {
+        let clock = Asked::named(perf_event::events::Software::TASK_CLOCK, Unit::default());
+        let Ok(mut counter) = Counter::open(&[clock], &[0], false) else {
             eprintln!("perf_event_open is not allowed here: nothing to test");
             return;
         };

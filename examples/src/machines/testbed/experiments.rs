@@ -142,10 +142,23 @@ pub fn compare_recorded(
     accesses: u64,
     cycles: u64,
 ) -> Result<Compared, ExperimentError> {
+    compare_passes(settings, program, threads, accesses, cycles, None)
+}
+
+/// The same at `sizes`, or at the plan's own.
+fn compare_passes(
+    settings: &ChipSettings,
+    program: &Recorded,
+    threads: Threads,
+    accesses: u64,
+    cycles: u64,
+    sizes: Option<Vec<u64>>,
+) -> Result<Compared, ExperimentError> {
     let pass = program.recording.references();
     let passes = accesses.div_ceil(pass);
     let interval = passes as f64 * program.instructions();
     let params = PirateParams {
+        sizes,
         interval: Some(interval),
         // One pass fills an LRU cache as the next one finds it.
         target_warm_up: Some(program.instructions().max(0.25 * interval)),
@@ -265,20 +278,8 @@ pub fn combined_machines(bytes: u64, seed: u64) -> Result<Vec<(&'static str, Chi
 /// As [`compare`].
 pub fn compare_at_ways(settings: &ChipSettings, program: &Recorded) -> Result<Compared, ExperimentError> {
     let geometry = settings.shared.geometry;
-    let pass = program.recording.references();
-    let passes = (4 * geometry.lines().0).div_ceil(pass);
-    let interval = passes as f64 * program.instructions();
-    let params = PirateParams {
-        sizes: Some((1..=geometry.ways()).map(|ways| ways * geometry.bytes() / geometry.ways()).collect()),
-        interval: Some(interval),
-        target_warm_up: Some(program.instructions().max(0.25 * interval)),
-        threads: Threads::Fixed(1),
-        cycles: Some(1),
-        pace: Pace::Continuous,
-        ..PirateParams::default()
-    };
-    let target = || Ok(CoreSettings::new(program.player()?));
-    compare(settings, target, u64::MAX, 1, &params, (2 * pass, passes * pass))
+    let sizes = (1..=geometry.ways()).map(|ways| ways * geometry.bytes() / geometry.ways()).collect();
+    compare_passes(settings, program, Threads::Fixed(1), 4 * geometry.lines().0, 1, Some(sizes))
 }
 
 /// How the micro-benchmarks read their array.
