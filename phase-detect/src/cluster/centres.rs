@@ -47,7 +47,7 @@ pub(crate) trait Metric {
     /// The largest score still possible after a stretch of entries: `top` so far, `left` the sum of the entries to come.
     fn bound(top: f32, left: f32) -> f32;
     /// Adds the score of one entry for all lanes.
-    fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]);
+    fn add<const N: usize>(entry: f32, centres: &[f32; N], scores: &mut [f32; N]);
     /// Whether `exact` obeys the triangle's inequality, and moves by `d / n` when a window at distance `d` joins a mean as the
     /// `n`th.
     const IS_METRIC: bool;
@@ -71,7 +71,7 @@ impl Metric for Share {
     }
 
     #[inline]
-    fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]) {
+    fn add<const N: usize>(entry: f32, centres: &[f32; N], scores: &mut [f32; N]) {
         for (score, &centre) in scores.iter_mut().zip(centres) {
             // not f32::min: its care for NaN costs two more instructions, and there are none
             *score += if centre < entry { centre } else { entry };
@@ -98,7 +98,7 @@ impl Metric for Percentage {
     }
 
     #[inline]
-    fn add(entry: f32, centres: &[f32; LANES], scores: &mut [f32; LANES]) {
+    fn add<const N: usize>(entry: f32, centres: &[f32; N], scores: &mut [f32; N]) {
         for (score, &centre) in scores.iter_mut().zip(centres) {
             let sum = entry + centre;
             // where the sum is 0 so is the difference, and 0 over anything is the 0 that is wanted
@@ -360,8 +360,14 @@ impl Centres {
         let (mut best, mut best_score) = (None, f32::NEG_INFINITY);
         for number in (first..blocks).chain(0..first.min(blocks)) {
             let block = &self.lanes[number * size..][..size];
-            let Some(mut scores) = scan::<M>(block, values, best_score) else { continue };
             let used = (self.len() - number * LANES).min(LANES);
+            let scores = match used {
+                0..=4 => scan::<M, 4>(block, values, best_score),
+                5..=8 => scan::<M, 8>(block, values, best_score),
+                9..=12 => scan::<M, 12>(block, values, best_score),
+                _ => scan::<M, LANES>(block, values, best_score),
+            };
+            let Some(mut scores) = scores else { continue };
             scores[used..].fill(f32::NEG_INFINITY);
             let top = largest(&scores);
             if top > best_score {
@@ -398,17 +404,18 @@ fn strongest(values: &[f64]) -> usize {
     (most.to_bits() & PLACES) as usize * 4 + lane
 }
 
-/// The scores of a block, unless all stay below `beat`.
+/// The scores of the first `N` centres of a block, unless all stay below `beat`; of the others 0.
 #[inline]
-fn scan<M: Metric>(block: &[f32], values: &[f64], beat: f32) -> Option<[f32; LANES]> {
-    let mut scores = [0.0_f32; LANES];
+fn scan<M: Metric, const N: usize>(block: &[f32], values: &[f64], beat: f32) -> Option<[f32; LANES]> {
+    let mut scores = [0.0_f32; N];
     let mut left = 1.0 + ROUNDING;
     for (rows, values) in block.chunks(STRETCH * LANES).zip(values.chunks(STRETCH)) {
         for (row, &value) in rows.chunks_exact(LANES).zip(values) {
-            if M::SKIPS_ZEROS && value == 0.0 {
+            // Few lanes take less than a branch that is not foreseen.
+            if N == LANES && M::SKIPS_ZEROS && value == 0.0 {
                 continue;
             }
-            if let Ok(row) = <&[f32; LANES]>::try_from(row) {
+            if let Some(row) = row.first_chunk::<N>() {
                 M::add(value as f32, row, &mut scores);
             }
         }
@@ -419,22 +426,26 @@ fn scan<M: Metric>(block: &[f32], values: &[f64], beat: f32) -> Option<[f32; LAN
             }
         }
     }
-    Some(scores)
+    let mut all = [0.0; LANES];
+    all[..N].copy_from_slice(&scores);
+    Some(all)
 }
 
 /// The largest score, by halves: a chain of comparisons would wait for each.
 #[inline]
-fn largest(scores: &[f32; LANES]) -> f32 {
+fn largest<const N: usize>(scores: &[f32; N]) -> f32 {
     let mut halves = *scores;
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            let other = halves[lane + width];
+    let mut width = N;
+    while width > 1 {
+        let rest = width / 2;
+        let half = width - rest;
+        for lane in 0..rest {
+            let other = halves[lane + half];
             if other > halves[lane] {
                 halves[lane] = other;
             }
         }
-        width /= 2;
+        width = half;
     }
     halves[0]
 }
