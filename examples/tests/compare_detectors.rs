@@ -82,6 +82,20 @@ fn more_samples_are_better_and_instruction_pointers_worst() {
     assert!((2.5..5.5).contains(&ratio), "{ratio} instead of 4");
 }
 
+/// What SimPoint is for: its points give the mean better than as many windows at equal distances, whatever the seed.
+#[test]
+fn simulation_points_give_the_mean() {
+    let workloads = ["--workload", "phased", "--workload", "dual"];
+    let tables = tables(&[&workloads[..], &["--experiment", "points"]].concat());
+    let table = &tables["points"];
+    for program in ["phased", "dual"] {
+        let of = |column| number(table, &[program], column);
+        assert!((2.0..=30.0).contains(&of("points")), "{program}: {}", of("points"));
+        assert!(of("SimPoint") <= of("SimPoint, largest") && of("SimPoint, largest") < 0.1, "{program}");
+        assert!(of("SimPoint") < of("periodic") / 2.0, "{program}: {} {}", of("SimPoint"), of("periodic"));
+    }
+}
+
 /// POP's first step, and what it is for: no counter that the machine decides is chosen, and the phases stay what they
 /// are when the machine changes.
 #[test]

@@ -171,7 +171,8 @@ fn detect_phases_prints_what_it_did() {
 
 #[test]
 fn compare_detectors_prints_what_it_did() {
-    let arguments = "--workload dual --limit 40 --experiment detectors,samples,rate,profiling,interval";
+    let arguments =
+        "--workload dual --limit 40 --experiment detectors,samples,rate,profiling,interval,points";
     compare("compare_detectors", without_times(printed(arguments, compare_detectors::run)));
 }
 

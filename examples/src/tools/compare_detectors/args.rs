@@ -79,6 +79,8 @@ pub enum Experiment {
     /// Leader-follower against batch clusterings into as many phases, and predictors against each other; asked for alone,
     /// PROGRAM runs translated or under the emulator, for its code is enough
     Agreement,
+    /// CPI from SimPoint's points against as many windows at equal distances
+    Points,
     /// Parallel programs: phases per thread against the number of threads (Paper II); embedded programs of its own
     Threads,
     /// The same of a real program with threads, under the emulator, with modelled miss ratios in place of CPI
@@ -89,7 +91,7 @@ pub enum Experiment {
 
 impl Experiment {
     /// Those on recordings, in the order in which they are reported.
-    pub(super) const EACH: [Self; 9] = [
+    pub(super) const EACH: [Self; 10] = [
         Self::Detectors,
         Self::Verdict,
         Self::Samples,
@@ -99,6 +101,7 @@ impl Experiment {
         Self::Wavelet,
         Self::Counters,
         Self::Agreement,
+        Self::Points,
     ];
 }
 

@@ -4,6 +4,7 @@ pub mod agreement;
 mod counters;
 mod detectors;
 mod interval;
+mod points;
 mod profiling;
 mod rate;
 mod reconstruction;
@@ -40,6 +41,7 @@ impl Experiment {
             Self::Wavelet => wavelet::run(recordings, setting),
             Self::Counters => counters::run(recordings, setting),
             Self::Agreement => agreement::run(recordings, setting),
+            Self::Points => points::run(recordings, setting),
             // not on recordings
             Self::Threads | Self::RealThreads | Self::All => Ok(Vec::new()),
         }
@@ -50,4 +52,9 @@ impl Experiment {
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     sum / f64::from(count.max(1))
+}
+
+/// The middle of each of `count` equal stretches of `windows`.
+pub(super) fn at_equal_distances(count: usize, windows: usize) -> impl Iterator<Item = usize> + Clone {
+    (0..count).map(move |k| (2 * k + 1) * windows / (2 * count))
 }

@@ -8,7 +8,7 @@ use phase_detect::metrics::{
 use super::super::detectors::scarphase;
 use super::super::recording::{Recording, Window};
 use super::reconstruction::{Reconstruction, draw};
-use super::{Setting, mean};
+use super::{Setting, at_equal_distances, mean};
 use crate::report::{Cell, Table};
 
 /// Windows in which a phase must have been seen before it is profiled.
@@ -72,9 +72,8 @@ fn errors(recording: &Recording, setting: Setting) -> Result<([f64; 8], Reconstr
     };
     let (profiled, fixed_mean, fixed_each, by_phase_each) = by_phase(false)?;
     let (_, dynamic_mean, dynamic_each, _) = by_phase(true)?;
-    // The middle of each of as many equal stretches.
-    let periodic: Vec<usize> = (0..profiled).map(|k| (2 * k + 1) * cpi.len() / (2 * profiled)).collect();
-    let periodic_mean = periodic.iter().map(|&w| cpi[w]).sum::<f64>() / profiled as f64;
+    let periodic: Vec<usize> = at_equal_distances(profiled, cpi.len()).collect();
+    let periodic_mean = mean(periodic.iter().map(|&w| cpi[w]));
     let straight = interpolate(&cpi, &periodic)?;
     let lines = mean_relative_error(&cpi, &straight)?;
     let average = mean_relative_error(&cpi, &vec![whole; cpi.len()])?;
