@@ -212,6 +212,26 @@ fn simulation_points_are_written() {
     assert!(largest.len() < points.len() && (weight(&largest) - 1.0).abs() < 1e-5, "{largest:?}");
 }
 
+/// Of more windows than are held until the end, phases are what they are, and their code is that of some windows.
+#[test]
+fn a_run_larger_than_memory_keeps_its_phases() {
+    let folder = tempfile::tempdir().unwrap();
+    // A signature of 65,536 entries is a 256th of what is kept.
+    let window = |at: usize| if at % 30 < 20 { "T:1:700 :9:300\n" } else { "T:2:900 :9:100\n" };
+    let bb = write(&folder, "two.bb", (0..600).map(window).collect::<String>());
+    let (found, summary) = json(&["--bbv", &bb, "--clusterer", "simpoint", "--entries", "65536"]);
+    assert!(phases(&found).into_iter().eq((0..600).map(|at| u64::from(at % 30 >= 20))));
+    assert!(summary["notes"][0].as_str().unwrap().contains("one in 4 windows"), "{}", summary["notes"]);
+    let code = |at: usize, key: &str| summary["phase_list"][at][key].clone();
+    for (at, block, share) in [(0, "block 1", 0.7), (1, "block 2", 0.9)] {
+        assert_eq!(
+            (code(at, "distinct_code"), code(at, "distinct_code_share")),
+            (block.into(), share.into())
+        );
+        assert_eq!(code(at, "windows"), [400, 200][at]);
+    }
+}
+
 /// Windows that a change falls into are no phase of their own, and each phase is named by what only it executes.
 #[test]
 fn changes_within_windows_are_transitions() {

@@ -164,13 +164,21 @@ impl SimPointConfig {
         &self,
         windows: impl IntoIterator<Item = Result<W, Error>>,
     ) -> Result<SimPoint, Error> {
+        let mut run = self.begin()?;
+        for window in windows {
+            run.push(window?.borrow());
+        }
+        run.find()
+    }
+
+    /// A run without windows yet, for one whose windows are not all there at the same time.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its range.
+    pub fn begin(&self) -> Result<SimPointRun, Error> {
         self.check()?;
         let projection = Projection::new(self.dimensions, self.seed)?;
-        let mut points = Points::empty(self.dimensions);
-        for window in windows {
-            points.push(&projection.project_blocks(window?.borrow()))?;
-        }
-        self.search(projection, None, &points)
+        Ok(SimPointRun { config: *self, projection, points: Points::empty(self.dimensions) })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -234,6 +242,42 @@ fn sample(of: usize, count: usize, seed: u64) -> Vec<usize> {
         }
     }
     chosen
+}
+
+/// The windows of a run, as they come: what [`SimPointConfig::fit_blocks`] does of an iterator.
+///
+/// ```
+/// use phase_detect::simpoint::{BlockVector, SimPointConfig};
+///
+/// let mut run = SimPointConfig::default().begin()?;
+/// for window in 0..40 {
+///     let block = if window < 30 { 7 } else { 9 }; // mostly one loop, at last another
+///     run.push(&BlockVector::new([(block, 900.0), (1, 100.0)])?);
+/// }
+/// assert_eq!(run.find()?.points().len(), 2);
+/// # Ok::<(), phase_detect::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SimPointRun {
+    config: SimPointConfig,
+    projection: Projection,
+    points: Points,
+}
+
+impl SimPointRun {
+    /// Takes the next window, of which it keeps 8 bytes for each dimension.
+    pub fn push(&mut self, window: &BlockVector) {
+        // of shares that sum to 1 no projection is large
+        self.points.push_small(&self.projection.project_blocks(window));
+    }
+
+    /// Finds the phases of all windows.
+    ///
+    /// # Errors
+    /// [`Error::NoWindows`] without windows.
+    pub fn find(self) -> Result<SimPoint, Error> {
+        self.config.search(self.projection, None, &self.points)
+    }
 }
 
 impl SimPoint {

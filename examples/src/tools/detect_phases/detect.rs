@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phase_detect::metrics::{CodeTotals, PredictionScore, Transition};
 use phase_detect::online::{Histories, PrivateHistories};
 use phase_detect::predict::{AnyPredictor, ScoredPredictors};
-use phase_detect::simpoint::{BlockVector, SimPointConfig};
+use phase_detect::simpoint::{BlockVector, SimPointConfig, SimPointRun};
 use phase_detect::{
     Clusterer, CodeVector, Error, KMeans, LastValue, LeaderFollower, LeaderFollowerConfig, PhaseId, Pop,
     PopConfig, Ppm, Prediction, RunLengthMarkov, Signature, SignatureKind, SimPoint,
@@ -19,6 +19,10 @@ use crate::report::transitions_of;
 
 /// Windows over which the scored table of predictors looks back.
 const MEMORY: u32 = 32;
+/// Signatures kept for pictures.
+const MOST_IN_PICTURES: usize = 2048;
+/// Numbers kept of signatures and blocks until a batch clusterer has found the phases: 128 MB.
+const MOST_NUMBERS: usize = 1 << 24;
 /// Phases that k-means looks for, or POP keeps, where the user does not say.
 const K_MEANS_PHASES: usize = 10;
 const POP_PHASES: usize = 32;
@@ -62,8 +66,8 @@ pub struct Phase {
     pub instructions: u64,
     /// Accesses and instructions of the windows in which both were counted.
     pub counted: (u64, u64),
-    /// Sum of its windows' frequency signatures; empty where they are raw.
-    sum: Vec<f64>,
+    /// Sum of its windows' frequency signatures, and of how many; empty where they are raw.
+    sum: (Vec<f64>, u64),
     /// Executions times instructions of each block, where the input has blocks.
     pub blocks: CodeTotals<u64>,
 }
@@ -85,8 +89,10 @@ pub struct Found {
     pub transition_threshold: u64,
     pub threads: usize,
     pub instructions: u64,
-    /// Some of the signatures, for pictures.
-    pub sample: Thinned,
+    /// Some of the signatures and their threads, for pictures.
+    pub sample: Thinned<(u32, Signature)>,
+    /// Code and signatures of phases are known from one in so many windows.
+    pub described: u64,
     pub simpoint: Option<SimPoint>,
 }
 
@@ -108,9 +114,9 @@ impl Found {
 
     /// The mean signature of each phase, where it is known.
     pub fn centres(&self) -> BTreeMap<PhaseId, Vec<f64>> {
-        let known = self.phases.iter().filter(|(_, known)| !known.sum.is_empty());
+        let known = self.phases.iter().filter(|(_, known)| known.sum.1 > 0);
         known
-            .map(|(&phase, known)| (phase, known.sum.iter().map(|sum| sum / known.windows as f64).collect()))
+            .map(|(&phase, Phase { sum: (sum, n), .. })| (phase, sum.iter().map(|s| s / *n as f64).collect()))
             .collect()
     }
 }
@@ -128,19 +134,33 @@ pub struct Detection {
 
 enum Kind {
     Online(Box<dyn Clusterer>),
-    Batch { clusterer: Batch, waiting: Vec<Waiting> },
+    Batch(Box<Waiting>),
+}
+
+/// Windows whose phases are found at the end.
+struct Waiting {
+    clusterer: Batch,
+    windows: Vec<(u32, Done)>,
+    described: Thinned<Described>,
 }
 
 enum Batch {
-    KMeans(KMeans, bool),
-    SimPoint(SimPointConfig),
+    /// Fewer phases if there are fewer windows?
+    KMeans(KMeans, bool, Vec<Signature>),
+    /// Blocks are projected as they are, as the published tool does it; ready signatures have none.
+    SimPoint(SimPointConfig, SimPointRun, Vec<Signature>),
 }
 
-struct Waiting {
-    thread: u32,
-    done: Done,
+/// What phases that are found at the end are described by.
+struct Described {
     signature: Signature,
     blocks: Option<BlockVector>,
+}
+
+impl Described {
+    fn numbers(&self) -> usize {
+        self.signature.len() + self.blocks.as_ref().map_or(0, |blocks| 2 * blocks.blocks().len())
+    }
 }
 
 impl Detection {
@@ -149,7 +169,10 @@ impl Detection {
         let seed = args.common.seed;
         let threshold = args.threshold().unwrap_or_default();
         let online = |clusterer: Box<dyn Clusterer>| Kind::Online(clusterer);
-        let batch = |clusterer| Kind::Batch { clusterer, waiting: Vec::new() };
+        let batch = |clusterer| {
+            let described = Thinned::new(MOST_NUMBERS, Described::numbers);
+            Kind::Batch(Box::new(Waiting { clusterer, windows: Vec::new(), described }))
+        };
         let (clusterer, kind) = match args.clusterer {
             ClustererName::LeaderFollower => {
                 let mut config = LeaderFollowerConfig { threshold, ..Default::default() };
@@ -166,12 +189,13 @@ impl Detection {
             ClustererName::KMeans => {
                 let clusters = args.max_phases.unwrap_or(K_MEANS_PHASES);
                 let config = KMeans { clusters, seed, ..KMeans::default() };
-                (batch(Batch::KMeans(config, args.max_phases.is_none())), args.kind())
+                (batch(Batch::KMeans(config, args.max_phases.is_none(), Vec::new())), args.kind())
             }
             ClustererName::Simpoint => {
                 let mut config = SimPointConfig { seed, ..SimPointConfig::default() };
                 config.max_clusters = args.max_phases.unwrap_or(config.max_clusters);
-                (batch(Batch::SimPoint(config)), SignatureKind::Frequency)
+                let run = config.begin().map_err(Failure::usage)?;
+                (batch(Batch::SimPoint(config, run, Vec::new())), SignatureKind::Frequency)
             }
         };
         let last: AnyPredictor = LastValue::new().into();
@@ -201,7 +225,8 @@ impl Detection {
                 transition_threshold,
                 threads: 0,
                 instructions: 0,
-                sample: Thinned::new(),
+                sample: Thinned::new(MOST_IN_PICTURES, |_| 1),
+                described: 1,
                 simpoint: None,
             },
         })
@@ -217,15 +242,21 @@ impl Detection {
             Seen::Blocks(blocks) => (signature(&mut self.code, self.kind, &blocks)?, Some(blocks)),
         };
         match &mut self.clusterer {
-            Kind::Batch { waiting, .. } => {
-                waiting.push(Waiting { thread: window.thread, done, signature, blocks });
+            Kind::Batch(waiting) => {
+                match (&mut waiting.clusterer, &blocks) {
+                    (Batch::SimPoint(_, run, _), Some(blocks)) => run.push(blocks),
+                    (Batch::SimPoint(_, _, all) | Batch::KMeans(_, _, all), _) => all.push(signature.clone()),
+                }
+                waiting.windows.push((window.thread, done));
+                waiting.described.add(number, Described { signature, blocks });
                 Ok(None)
             }
             Kind::Online(clusterer) => {
                 let seen = clusterer.classify(&signature)?;
                 let by = (window.thread, done);
-                let labelled = self.conclude(by, seen.phase, seen.in_transition, &signature, blocks.as_ref());
-                self.found.sample.add(number, window.thread, signature);
+                self.describe(seen.phase, &signature, blocks.as_ref());
+                self.found.sample.add(number, (window.thread, signature));
+                let labelled = self.conclude(by, seen.phase, seen.in_transition);
                 Ok(Some(labelled))
             }
         }
@@ -234,7 +265,7 @@ impl Detection {
     fn seen(&self) -> u64 {
         match &self.clusterer {
             Kind::Online(_) => self.found.labelled.len() as u64,
-            Kind::Batch { waiting, .. } => waiting.len() as u64,
+            Kind::Batch(waiting) => waiting.windows.len() as u64,
         }
     }
 
@@ -246,13 +277,17 @@ impl Detection {
     /// Ends: batch clusterers now look at all windows. Answers how many windows at the end were not labelled before.
     pub fn finish(mut self) -> Result<(Found, usize), Error> {
         let before = self.found.labelled.len();
-        let none = Kind::Batch { clusterer: Batch::KMeans(KMeans::default(), true), waiting: Vec::new() };
-        if let Kind::Batch { clusterer, waiting } = std::mem::replace(&mut self.clusterer, none) {
-            let labels = self.batch(&clusterer, &waiting)?;
-            for (window, (waiting, phase)) in (0..).zip(waiting.into_iter().zip(labels)) {
-                let by = (waiting.thread, waiting.done);
-                self.conclude(by, phase, false, &waiting.signature, waiting.blocks.as_ref());
-                self.found.sample.add(window, waiting.thread, waiting.signature);
+        let none = Kind::Online(Box::new(LeaderFollower::new(LeaderFollowerConfig::default())?));
+        if let Kind::Batch(waiting) = std::mem::replace(&mut self.clusterer, none) {
+            let Waiting { clusterer, windows, described } = *waiting;
+            let labels = if windows.is_empty() { Vec::new() } else { self.batch(clusterer)? };
+            self.found.described = described.every();
+            for (window, Described { signature, blocks }) in described.into_windows() {
+                self.describe(labels[window as usize], &signature, blocks.as_ref());
+                self.found.sample.add(window, (windows[window as usize].0, signature));
+            }
+            for (by, phase) in windows.into_iter().zip(labels) {
+                self.conclude(by, phase, false);
             }
         }
         self.found.threads = self.before.len();
@@ -261,24 +296,14 @@ impl Detection {
     }
 
     /// The phase of each window.
-    fn batch(&mut self, clusterer: &Batch, waiting: &[Waiting]) -> Result<Vec<PhaseId>, Error> {
-        let signatures: Vec<Signature> = waiting.iter().map(|w| w.signature.clone()).collect();
-        if signatures.is_empty() {
-            return Ok(Vec::new());
-        }
+    fn batch(&mut self, clusterer: Batch) -> Result<Vec<PhaseId>, Error> {
         match clusterer {
-            &Batch::KMeans(config, shrinks) => {
+            Batch::KMeans(config, shrinks, signatures) => {
                 let clusters = if shrinks { config.clusters.min(signatures.len()) } else { config.clusters };
                 Ok(KMeans { clusters, ..config }.fit(&signatures)?.labels)
             }
-            Batch::SimPoint(config) => {
-                let blocks: Vec<BlockVector> = waiting.iter().filter_map(|w| w.blocks.clone()).collect();
-                // Blocks are projected as they are, as the published tool does it; ready signatures have none.
-                let fit = if blocks.is_empty() {
-                    config.fit(&signatures)?
-                } else {
-                    config.fit_blocks(blocks.iter().map(Ok))?
-                };
+            Batch::SimPoint(config, run, signatures) => {
+                let fit = if signatures.is_empty() { run.find()? } else { config.fit(&signatures)? };
                 let labels = fit.labels().to_vec();
                 self.found.simpoint = Some(fit);
                 Ok(labels)
@@ -286,32 +311,31 @@ impl Detection {
         }
     }
 
+    /// Notes what a window of a phase executed.
+    fn describe(&mut self, phase: PhaseId, signature: &Signature, blocks: Option<&BlockVector>) {
+        let known = self.found.phases.entry(phase).or_default();
+        if signature.kind() == SignatureKind::Frequency {
+            let (sum, windows) = &mut known.sum;
+            sum.resize(signature.len(), 0.0);
+            sum.iter_mut().zip(signature.values()).for_each(|(sum, value)| *sum += value);
+            *windows += 1;
+        }
+        known.blocks.extend(blocks.map_or(&[][..], BlockVector::blocks).iter().copied());
+    }
+
     /// Notes the phase of the next window of `thread`, scores what was predicted for it, and predicts again.
-    fn conclude(
-        &mut self,
-        (thread, done): (u32, Done),
-        phase: PhaseId,
-        in_transition: bool,
-        signature: &Signature,
-        blocks: Option<&BlockVector>,
-    ) -> Labelled {
+    fn conclude(&mut self, (thread, done): (u32, Done), phase: PhaseId, in_transition: bool) -> Labelled {
         let window = self.found.labelled.len() as u64;
-        let known = self
-            .found
-            .phases
-            .entry(phase)
-            .or_insert_with(|| Phase { first_window: window, ..Phase::default() });
+        let known = self.found.phases.entry(phase).or_default();
+        if known.windows == 0 {
+            known.first_window = window;
+        }
         known.windows += 1;
         known.weight += done.weight();
         known.instructions += done.instructions;
         if let Some(accesses) = done.accesses {
             known.counted = (known.counted.0 + accesses, known.counted.1 + done.instructions);
         }
-        if signature.kind() == SignatureKind::Frequency {
-            known.sum.resize(signature.len(), 0.0);
-            known.sum.iter_mut().zip(signature.values()).for_each(|(sum, value)| *sum += value);
-        }
-        known.blocks.extend(blocks.map_or(&[][..], BlockVector::blocks).iter().copied());
         let before = self.before.entry(thread).or_default();
         if !in_transition {
             if let Some(predicted) = before.1 {

@@ -105,6 +105,12 @@ fn conclude(
     let rows = rows_of(&sizes, &found.centres(), |at| settled[at].1.blocks.blocks(), &mut locate);
     let mut notes = unused(args);
     notes.extend(ended.target.as_ref().map_or_else(Vec::new, Target::notes));
+    if found.described > 1 {
+        let every = found.described;
+        notes.push(format!(
+            "the code of phases is that of one in {every} windows: more were not held in memory"
+        ));
+    }
     let processes = ended.target.as_ref().map_or_else(Vec::new, Target::processes);
     let report =
         Report { args, found, ended: &ended, locations, code, distinct, transitions, rows, processes, notes };

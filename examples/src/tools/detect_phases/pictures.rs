@@ -11,7 +11,6 @@ use phase_detect::{Distance, Error, PhaseId, Signature, SignatureKind};
 
 use super::args::ClustererName;
 use super::report::Report;
-use super::thinned::Kept;
 
 /// Width of all pictures, in units of the SVG.
 const WIDTH: usize = 1100;
@@ -33,11 +32,14 @@ pub struct Pictures {
     pub projection: String,
 }
 
+/// A window with its thread and its signature.
+type Kept = (u64, (u32, Signature));
+
 /// Draws all of them.
 pub fn draw(report: &Report<'_>) -> Result<Pictures, Error> {
     let ranks: BTreeMap<PhaseId, usize> =
         report.ranked().iter().enumerate().map(|(rank, (phase, _))| (*phase, rank)).collect();
-    let phase_of = |kept: &Kept| report.found.labelled.get(kept.window as usize).map(|window| window.phase);
+    let phase_of = |kept: &Kept| report.found.labelled.get(kept.0 as usize).map(|window| window.phase);
     let rank_of = |kept: &Kept| phase_of(kept).and_then(|phase| ranks.get(&phase)).copied();
     Ok(Pictures {
         bar: bar(report, &ranks),
@@ -126,10 +128,10 @@ fn distance(report: &Report<'_>, signatures: &[Signature]) -> (Distance, Option<
 /// The thread with most windows: dark where two windows are alike.
 fn similarity(report: &Report<'_>, rank_of: impl Fn(&Kept) -> Option<usize>) -> Result<String, Error> {
     let main = threads(report).first().map_or(0, |(thread, _)| *thread);
-    let all: Vec<&Kept> = report.found.sample.windows().iter().filter(|k| k.thread == main).collect();
+    let all: Vec<&Kept> = report.found.sample.windows().iter().filter(|kept| kept.1.0 == main).collect();
     let step = all.len().div_ceil(SIDE).max(1);
     let kept: Vec<&Kept> = all.iter().step_by(step).copied().collect();
-    let signatures: Vec<Signature> = kept.iter().map(|k| k.signature.clone()).collect();
+    let signatures: Vec<Signature> = kept.iter().map(|kept| kept.1.1.clone()).collect();
     let (distance, largest) = distance(report, &signatures);
     let matrix = SimilarityMatrix::new(&signatures, distance)?;
     let n = kept.len();
@@ -171,7 +173,7 @@ fn similarity(report: &Report<'_>, rank_of: impl Fn(&Kept) -> Option<usize>) -> 
             top - 20.0
         );
     }
-    let last = kept.last().map_or(0, |k| k.window);
+    let last = kept.last().map_or(0, |k| k.0);
     content += &label(left - 8.0, top + 12.0, "end", "window 0");
     content += &label(left + size, top + size + 18.0, "end", &format!("window {last}"));
     content += &label(left + 10.0, top + size - 40.0, "start", "Black: the same code mix.");
@@ -188,8 +190,9 @@ fn projection(report: &Report<'_>, rank_of: impl Fn(&Kept) -> Option<usize>) -> 
         .windows()
         .iter()
         .filter_map(|kept| {
-            let point = projection.project(kept.signature.values());
-            let phase = report.found.labelled.get(kept.window as usize)?.phase;
+            let (window, (_, signature)) = kept;
+            let point = projection.project(signature.values());
+            let phase = report.found.labelled.get(*window as usize)?.phase;
             Some((*point.first()?, *point.get(1)?, rank_of(kept).unwrap_or(usize::MAX), phase))
         })
         .collect();

@@ -32,9 +32,14 @@ impl Points {
         if let Some(&value) = row.iter().find(|v| v.abs() > LARGEST) {
             return Err(Error::TooLarge { value, limit: LARGEST });
         }
+        self.push_small(row);
+        Ok(())
+    }
+
+    /// The same for a row that is known to have no entry above the limit.
+    pub(crate) fn push_small(&mut self, row: &[f64]) {
         self.rows.extend_from_slice(row);
         self.rows.resize(self.rows.len().next_multiple_of(self.width), 0.0);
-        Ok(())
     }
 
     /// Copies of the rows at `indices`.
