@@ -78,7 +78,7 @@ pub struct CacheCurve {
     points: Vec<CurvePoint>,  // strictly rising sizes, at least one
     reaching: Option<f64>,    // accesses per access that get past the private caches
     knots: Vec<Knot>,         // from size 0, rising
-    filling: Filling,         // same knots
+    filling: Filling,         // same knots; without the misses that sets cause, where these are known
     hull: Vec<HullStep>,      // of the hits
     returns: Option<Returns>, // where reuse times are known
 }
@@ -126,6 +126,9 @@ impl CacheCurve {
         if let Some(right) = reuse.line_size().filter(|&bytes| bytes != self.line_size) {
             return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
+        let mut knots = self.knots.clone();
+        knots.iter_mut().for_each(|knot| knot.fetches *= reuse.without_sets(knot.bytes));
+        self.filling = Filling::new(&knots, self.mix, self.line_size);
         self.returns = Some(Returns::new(&self, reuse));
         Ok(self)
     }

@@ -24,9 +24,10 @@ use crate::error::{Error, above_zero};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReuseTimes {
     way_bytes: u64,
-    line_size: Option<u32>, // of the profile, where it was estimated from one
-    variances: Vec<f64>,    // finite, >= 0
-    reuses: Vec<SetReuse>,  // by time, then distance; of one time all in one bin
+    line_size: Option<u32>,  // of the profile, where it was estimated from one
+    variances: Vec<f64>,     // finite, >= 0
+    reuses: Vec<SetReuse>,   // by time, then distance; of one time all in one bin
+    misses: Vec<(f64, f64)>, // finite, >= 0: per access, with 1, 2, 3, ... ways, in sets and in as many lines without sets
 }
 
 /// Reuses at one distance that make up less than this part of the time between no cache and all of it are merged.
@@ -60,7 +61,43 @@ impl ReuseTimes {
             above_zero("a reuse time in accesses", reuse.accesses)?;
             above_zero("a number of reuses", reuse.count)?;
         }
-        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses) })
+        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses), misses: Vec::new() })
+    }
+
+    /// The same, with what sets cost the program alone: misses per access in caches of 1, 2, 3, ... ways, in their sets,
+    /// and in as many lines without sets.
+    ///
+    /// Lines come back to sets that are short of ways, and have not left the others. How many different lines a program
+    /// uses within a time follows from the misses without sets; without these, from the curve, which has all misses.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for misses outside 0 to 1e9.
+    pub fn with_misses(self, misses: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, Error> {
+        let misses: Vec<(f64, f64)> = misses.into_iter().collect();
+        let out = |value: &f64| !(0.0..=1e9).contains(value);
+        if let Some(value) = misses.iter().flat_map(|&(sets, anywhere)| [sets, anywhere]).find(out) {
+            let remedy = "a number from 0 to 1e9";
+            return Err(Error::Value { what: "misses per access", value, remedy });
+        }
+        Ok(Self { misses, ..self })
+    }
+
+    /// Misses per access with 1, 2, 3, ... ways, in sets and in as many lines without sets, where they are known.
+    #[must_use]
+    pub fn misses(&self) -> &[(f64, f64)] {
+        &self.misses
+    }
+
+    /// Of the misses with so many bytes, how many there would be without sets, as a ratio.
+    pub(super) fn without_sets(&self, bytes: f64) -> f64 {
+        let ways = bytes / self.way_bytes as f64;
+        let at = |ways: usize| {
+            let known = ways.checked_sub(1).and_then(|way| self.misses.get(way).or(self.misses.last()));
+            known.filter(|misses| misses.0 > 0.0).map_or(1.0, |(sets, anywhere)| anywhere / sets)
+        };
+        let below = ways as usize;
+        let (less, more) = (at(below), at(below + 1));
+        less + (ways - below as f64) * (more - less)
     }
 
     /// The same, of lines of so many bytes.
@@ -108,12 +145,17 @@ impl ReuseTimes {
         };
         let variances = (1..=most).map(mean).collect();
         let reuses = parts.iter().flat_map(|(_, part)| part.reuses.iter().copied()).collect();
+        let known = parts.iter().map(|(_, part)| part.misses.len()).min().unwrap_or(0);
+        let of = |value: fn(&(f64, f64)) -> f64, way: usize| {
+            parts.iter().map(|(weight, part)| weight * value(&part.misses[way])).sum::<f64>() / accesses
+        };
         // All are of curves of one line size.
         Some(Self {
             way_bytes: first.way_bytes,
             line_size: first.line_size,
             variances,
             reuses: binned(reuses),
+            misses: (0..known).map(|way| (of(|m| m.0, way), of(|m| m.1, way))).collect(),
         })
     }
 }

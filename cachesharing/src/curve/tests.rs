@@ -1,5 +1,7 @@
 use quickcheck::quickcheck;
 
+use reuse_sampler::SetReuse;
+
 use super::*;
 
 fn point(bytes: u64, cpi: f64, misses: f64) -> CurvePoint {
@@ -109,6 +111,27 @@ fn filling_is_the_integral() {
         let filled = curve.filling().accesses(end);
         assert!((filled / integral - 1.0).abs() < 1e-6, "{end}: {filled} {integral}");
     }
+}
+
+/// Lines that come back because their sets are short of ways are none that the program did not hold before.
+#[test]
+fn misses_that_sets_cause_fill_nothing() {
+    let curve = CacheCurve::new((1..=8).map(|way| point(way * 1024, 3.0, 0.2)).collect(), 0.5, 64).unwrap();
+    let times =
+        || ReuseTimes::new(1024, vec![1.0; 8], [SetReuse { distance: 2, accesses: 90.0, count: 4.0 }]);
+    let filled = |curve: &CacheCurve| curve.filling().accesses(8192.0) - curve.filling().accesses(1024.0);
+    let all = curve.clone().with_reuse_times(times().unwrap()).unwrap();
+    assert_eq!(filled(&all), filled(&curve));
+    // Half of them would hit in as many lines without sets.
+    let halves = times().unwrap().with_misses([(0.2, 0.1); 8]).unwrap();
+    let half = curve.clone().with_reuse_times(halves.clone()).unwrap();
+    assert!((filled(&half) / filled(&curve) - 2.0).abs() < 1e-9, "{}", filled(&half));
+    assert_eq!((half.miss_ratio(4096.0), half.fetch_ratio(4096.0)), (0.2, 0.2));
+    // Three windows that miss nothing and one that does: what counts are the misses.
+    let none = times().unwrap().with_misses([(0.0, 0.0); 8]).unwrap();
+    let together = ReuseTimes::together([(3.0, Some(&none)), (1.0, Some(&halves))].into_iter()).unwrap();
+    assert_eq!(together.misses(), [(0.05, 0.025); 8]);
+    assert!(times().unwrap().with_misses([(0.1, f64::NAN)]).is_err());
 }
 
 #[test]

@@ -27,6 +27,12 @@ impl Slots {
         Self { words: vec![0; words], counts: vec![0; words], tree: vec![0; words + 1], ..Self::default() }
     }
 
+    /// Slots, taken or not.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.words.len() * BITS
+    }
+
     /// The slot that is taken next.
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     #[inline]
@@ -39,7 +45,7 @@ impl Slots {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.next == self.words.len() * BITS
+        self.next == self.room()
     }
 
     /// The slots that are taken, ascending.

@@ -16,6 +16,7 @@ pub(super) struct ReuseWatch {
     geometry: Geometry,
     counter: SetReuseCounter,
     now: u64,        // accesses so far
+    accesses: u64,   // of the present window
     looks: Vec<u64>, // of the present window: after which accesses to look, the last one first
 }
 
@@ -23,11 +24,12 @@ impl ReuseWatch {
     pub fn new(ground: &Ground) -> Result<Self, Failure> {
         let geometry = ground.settings.shared.geometry;
         let counter = SetReuseCounter::new(geometry.sets() as usize, geometry.ways() as u32)?;
-        Ok(Self { geometry, counter, now: 0, looks: Vec::new() })
+        Ok(Self { geometry, counter, now: 0, accesses: 0, looks: Vec::new() })
     }
 
     /// A window of so many accesses begins.
     pub fn begin(&mut self, accesses: u64) {
+        self.accesses = accesses;
         let looks = LOOKS.max(accesses / self.geometry.lines().0);
         self.looks = (1..=looks).rev().map(|part| self.now + accesses * part / looks).collect();
     }
@@ -56,6 +58,10 @@ impl ReuseWatch {
         self.look_before(u64::MAX);
         let seen = self.counter.take();
         let way = self.geometry.bytes() / self.geometry.ways();
-        ReuseTimes::new(way, seen.variances, seen.reuses).map_err(Failure::run)
+        let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
+        let misses = seen.misses.iter().map(|m| (per_access(m.in_sets), per_access(m.anywhere)));
+        ReuseTimes::new(way, seen.variances, seen.reuses)
+            .and_then(|times| times.with_misses(misses))
+            .map_err(Failure::run)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::engine::slots::{BITS, Slots};
 use crate::{CacheLines, Error, Line};
 
 /// Lines remembered in each set, in ways of the cache.
@@ -37,6 +38,25 @@ pub struct SetUse {
     ///
     /// 0 for a walk in order; for lines of random sets used at random moments, as many as are new in twice the time.
     pub variances: Vec<f64>,
+    /// Uses of lines that miss in caches of 1, 2, 3, ... ways, up to the ways of the cache.
+    pub misses: Vec<SetMisses>,
+}
+
+/// How many uses miss in so many ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetMisses {
+    /// In the sets of the cache.
+    pub in_sets: u64,
+    /// In as many lines without sets: of a line since whose last use as many others were used, in whatever sets.
+    pub anywhere: u64,
+}
+
+/// A line in its set.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    line: Line,
+    when: u64,
+    slot: u32, // in the order of all lines
 }
 
 /// Counts the reuses of a program in the sets of a cache.
@@ -57,11 +77,14 @@ pub struct SetUse {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetReuseCounter {
-    ways: usize,                             // >= 1
-    sets: Vec<Vec<(Line, u64)>>,             // lines and when they were used last, the youngest first
+    ways: usize,          // >= 1
+    sets: Vec<Vec<Used>>, // the youngest first
+    slots: Slots,         // the lines of all sets, by when they were used last
+    uses: u64,
+    hits: Vec<SetMisses>, // by the number of ways, less one, from which on a use hits
     reuses: HashMap<(i32, u32), (u64, u64)>, // by bin of time and distance: how many, accesses of all
-    looks: u64,                              // at all sets
-    spans: Vec<u64>,                         // the times
+    looks: u64,           // at all sets
+    spans: Vec<u64>,      // the times
     used: Vec<(u64, u64)>, // lines used within each time, of all sets and looks: sum and sum of squares
 }
 
@@ -80,6 +103,9 @@ impl SetReuseCounter {
         Ok(Self {
             ways: ways as usize,
             sets: vec![Vec::new(); sets],
+            slots: Slots::with_room((4 * DEPTH * ways as usize * sets).next_multiple_of(BITS)),
+            uses: 0,
+            hits: vec![SetMisses::default(); ways as usize],
             reuses: HashMap::new(),
             looks: 0,
             spans: (0..TIMES.0 * TIMES.1).map(|n| (n as f64 / TIMES.0 as f64).exp2() as u64).collect(),
@@ -96,10 +122,23 @@ impl SetReuseCounter {
     /// The program uses `line`, which belongs in set number `set` (beyond the last, counted from the first again), with
     /// its access number `now`, which rises.
     pub fn touch(&mut self, line: Line, set: u64, now: u64) {
+        if self.slots.is_full() {
+            self.renumber();
+        }
+        self.uses += 1;
         let (ways, count) = (self.ways, self.sets.len() as u64);
         let set = &mut self.sets[(set % count) as usize];
-        if let Some(distance) = set.iter().position(|&(other, _)| other == line) {
-            let accesses = now.saturating_sub(set[distance].1);
+        if let Some(distance) = set.iter().position(|used| used.line == line) {
+            let last = set[distance];
+            let others = self.slots.after(last.slot as usize);
+            self.slots.free(last.slot as usize);
+            if let Some(hits) = self.hits.get_mut((others / count) as usize) {
+                hits.anywhere += 1;
+            }
+            if let Some(hits) = self.hits.get_mut(distance) {
+                hits.in_sets += 1;
+            }
+            let accesses = now.saturating_sub(last.when);
             if distance < ways && accesses > 0 {
                 let bin = (BINS * (accesses as f64).log2()) as i32;
                 let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
@@ -107,12 +146,23 @@ impl SetReuseCounter {
                 *all += accesses;
             }
             set[..=distance].rotate_right(1);
-            set[0].1 = now;
+            set[0] = Used { line, when: now, slot: self.slots.take() as u32 };
         } else {
             if set.len() == DEPTH * ways {
-                set.pop();
+                set.pop().into_iter().for_each(|used| self.slots.free(used.slot as usize));
             }
-            set.insert(0, (line, now));
+            set.insert(0, Used { line, when: now, slot: self.slots.take() as u32 });
+        }
+    }
+
+    /// Moves the slots of all lines together, in their order.
+    #[cold]
+    fn renumber(&mut self) {
+        let mut lines: Vec<&mut Used> = self.sets.iter_mut().flatten().collect();
+        lines.sort_unstable_by_key(|used| used.slot);
+        self.slots = Slots::with_room(self.slots.room());
+        for used in lines {
+            used.slot = self.slots.take() as u32;
         }
     }
 
@@ -128,8 +178,9 @@ impl SetReuseCounter {
         // By the first time within which a line was used: lines, and by how much they add to the squares of their sets.
         let mut new = vec![(0, 0); times];
         for set in &self.sets {
-            for (&(_, when), younger) in set.iter().zip(0_u64..) {
-                let Some((lines, squares)) = new.get_mut(self.first_above(now.saturating_sub(when))) else {
+            for (used, younger) in set.iter().zip(0_u64..) {
+                let Some((lines, squares)) = new.get_mut(self.first_above(now.saturating_sub(used.when)))
+                else {
                     break;
                 };
                 *lines += 1;
@@ -193,7 +244,16 @@ impl SetReuseCounter {
         let variances = self.variances();
         self.looks = 0;
         self.used.fill((0, 0));
-        SetUse { reuses: reuses.into_iter().map(reuse).collect(), variances }
+        let all = std::mem::take(&mut self.uses);
+        let mut left = SetMisses { in_sets: all, anywhere: all };
+        let misses = self.hits.iter_mut().map(|hits| {
+            let hits = std::mem::take(hits);
+            left =
+                SetMisses { in_sets: left.in_sets - hits.in_sets, anywhere: left.anywhere - hits.anywhere };
+            left
+        });
+        let misses = misses.collect();
+        SetUse { misses, reuses: reuses.into_iter().map(reuse).collect(), variances }
     }
 }
 
@@ -258,13 +318,42 @@ mod tests {
         }
     }
 
+    /// Against lists of all lines, for long enough to number them anew several times.
+    #[test]
+    fn misses_are_those_of_caches_with_sets_and_without() {
+        let mut state = 3_u64;
+        let (mut watch, mut all) = (watch(), Vec::<u64>::new());
+        let mut expected = vec![SetMisses::default(); 16];
+        for now in 1..=30_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Of every third set more lines than of the others.
+            let (set, number) = ((state >> 33) % SETS, (state >> 40) % 24);
+            let line = number % if set % 3 == 0 { 24 } else { 9 } * SETS + set;
+            watch.touch(Line(line), line % SETS, now);
+            let anywhere = all.iter().position(|&other| other == line);
+            let in_set = all.iter().filter(|&other| other % SETS == set).position(|&other| other == line);
+            for (ways, misses) in (1..).zip(&mut expected) {
+                misses.in_sets += u64::from(in_set.is_none_or(|others| others >= ways));
+                misses.anywhere += u64::from(anywhere.is_none_or(|others| others >= ways * SETS as usize));
+            }
+            all.retain(|&other| other != line);
+            all.insert(0, line);
+        }
+        assert!(expected[12].in_sets > 2 * expected[12].anywhere, "{expected:?}");
+        assert_eq!(watch.take().misses, expected);
+        assert_eq!(watch.take().misses, [SetMisses::default(); 16]);
+    }
+
     #[test]
     fn a_set_used_twice_as_much_varies_from_the_others() {
         let seen =
             played(|now| if now % 3 == 0 { now / 3 % 6 * SETS } else { now % 6 * SETS + now / 6 % SETS });
         assert!(seen.variances[3] > 0.1, "{:?}", seen.variances);
         assert!(SetReuseCounter::new(0, 16).is_err() && SetReuseCounter::new(64, 0).is_err());
-        assert_eq!(watch().take(), SetUse { reuses: Vec::new(), variances: vec![0.0; 16] });
+        assert_eq!(
+            watch().take(),
+            SetUse { reuses: Vec::new(), variances: vec![0.0; 16], misses: vec![SetMisses::default(); 16] }
+        );
     }
 
     #[test]
@@ -283,7 +372,7 @@ mod tests {
                 for (number, (sum, squares)) in expected.iter_mut().enumerate().take(times) {
                     let time = (number as f64 / TIMES.0 as f64).exp2() as u64;
                     for set in &watch.sets {
-                        let used = set.partition_point(|&(_, when)| now - when < time) as u64;
+                        let used = set.partition_point(|used| now - used.when < time) as u64;
                         *sum += used;
                         *squares += used * used;
                     }
