@@ -29,7 +29,7 @@ impl Slots {
 
     /// Slots, taken or not.
     #[must_use]
-    pub const fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         self.words.len() * BITS
     }
 
