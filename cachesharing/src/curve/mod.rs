@@ -127,7 +127,9 @@ impl CacheCurve {
             return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
         let mut knots = self.knots.clone();
-        knots.iter_mut().for_each(|knot| knot.fetches *= reuse.without_sets(knot.bytes));
+        for knot in &mut knots {
+            knot.fetches *= reuse.without_sets(knot.bytes);
+        }
         self.filling = Filling::new(&knots, self.mix, self.line_size);
         self.returns = Some(Returns::new(&self, reuse));
         Ok(self)
