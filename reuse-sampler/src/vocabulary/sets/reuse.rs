@@ -62,7 +62,7 @@ struct Used {
 /// Counts the reuses of a program in the sets of a cache.
 ///
 /// # Cost
-/// Memory for two caches' worth of lines; per access, a search in one set.
+/// Memory for two caches' worth of lines and their order; per use, a search in one set and in a tree over all.
 ///
 /// ```
 /// use reuse_sampler::{Line, SetReuseCounter};
