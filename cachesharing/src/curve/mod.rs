@@ -127,8 +127,9 @@ impl CacheCurve {
             return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
         let mut knots = self.knots.clone();
+        let most = knots[0].fetches; // of all that is used
         for knot in &mut knots {
-            knot.fetches *= reuse.without_sets(knot.bytes);
+            knot.fetches = (knot.fetches * reuse.without_sets(knot.bytes)).min(most);
         }
         self.filling = Filling::new(&knots, self.mix, self.line_size);
         self.returns = Some(Returns::new(&self, reuse));

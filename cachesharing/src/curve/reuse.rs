@@ -93,7 +93,7 @@ impl ReuseTimes {
         let ways = bytes / self.way_bytes as f64;
         let at = |ways: usize| {
             let known = ways.checked_sub(1).and_then(|way| self.misses.get(way).or(self.misses.last()));
-            known.filter(|misses| misses.0 > 0.0).map_or(1.0, |(sets, anywhere)| anywhere / sets)
+            known.map(|(sets, anywhere)| anywhere / sets).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
         };
         let below = ways as usize;
         let (less, more) = (at(below), at(below + 1));

@@ -132,6 +132,16 @@ fn misses_that_sets_cause_fill_nothing() {
     let together = ReuseTimes::together([(3.0, Some(&none)), (1.0, Some(&halves))].into_iter()).unwrap();
     assert_eq!(together.misses(), [(0.05, 0.025); 8]);
     assert!(times().unwrap().with_misses([(0.1, f64::NAN)]).is_err());
+    // Whatever a file says, a program brings in no more lines than it uses, and some number of them.
+    for misses in [(0.0, 0.0), (0.0, 0.1), (1e-308, 1e9), (1e-300, 1e5), (1e9, 1e-308)] {
+        let odd = times().unwrap().with_misses([misses; 8]).unwrap();
+        let odd = curve.clone().with_reuse_times(odd).unwrap();
+        assert!(
+            filled(&odd).is_finite() && filled(&odd) > 0.99 * filled(&curve),
+            "{misses:?}: {}",
+            filled(&odd)
+        );
+    }
 }
 
 #[test]

@@ -145,9 +145,9 @@ struct Waiting {
 }
 
 enum Batch {
-    /// Fewer phases if there are fewer windows?
+    /// Whether fewer windows have fewer phases, and all signatures.
     KMeans(KMeans, bool, Vec<Signature>),
-    /// Blocks are projected as they are, as the published tool does it; ready signatures have none.
+    /// Blocks are projected as they are, as the published tool does it; ready signatures have none, and are kept.
     SimPoint(SimPointConfig, SimPointRun, Vec<Signature>),
 }
 

@@ -42,7 +42,7 @@ pub struct SetUse {
     pub misses: Vec<SetMisses>,
 }
 
-/// How many uses miss in so many ways.
+/// How many uses miss in so many ways. Of a set only twice the cache's ways are remembered: lines beyond are new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetMisses {
     /// In the sets of the cache.
