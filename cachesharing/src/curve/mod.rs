@@ -12,14 +12,15 @@ mod filling;
 mod hull;
 mod knots;
 mod monotone;
+mod returns;
 mod reuse;
 
 pub(crate) use average::average;
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;
+pub(crate) use returns::{Foreign, Met, Returns};
 pub use reuse::ReuseTimes;
-pub(crate) use reuse::{Foreign, Met, Returns};
 
 use crate::error::{Error, above_zero};
 
@@ -126,12 +127,14 @@ impl CacheCurve {
         if let Some(right) = reuse.line_size().filter(|&bytes| bytes != self.line_size) {
             return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
-        let mut knots = self.knots.clone();
-        let most = knots[0].fetches; // of all that is used
-        for knot in &mut knots {
-            knot.fetches = (knot.fetches * reuse.without_sets(knot.bytes)).min(most);
+        if !reuse.misses().is_empty() {
+            let mut knots = self.knots.clone();
+            let most = knots[0].fetches; // of all that is used
+            for knot in &mut knots {
+                knot.fetches = (knot.fetches * reuse.without_sets(knot.bytes)).min(most);
+            }
+            self.filling = Filling::new(&knots, self.mix, self.line_size);
         }
-        self.filling = Filling::new(&knots, self.mix, self.line_size);
         self.returns = Some(Returns::new(&self, reuse));
         Ok(self)
     }

@@ -4,7 +4,7 @@
 //! members; otherwise it founds a phase. One pass, no number of phases chosen beforehand, and the result depends on
 //! the order of windows, which is the price.
 
-use super::centres::Share;
+use super::metric::Share;
 use super::table::Table;
 use super::{Classification, Clusterer, Distance, Frozen, check_kind};
 use crate::{Error, PhaseId, Signature, SignatureKind};

@@ -8,6 +8,7 @@ pub(crate) mod distance;
 mod frozen;
 pub(crate) mod kmeans;
 mod leader_follower;
+mod metric;
 mod pop;
 mod table;
 

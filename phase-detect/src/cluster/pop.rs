@@ -4,8 +4,8 @@
 //! compares the counts entry by entry as percentages, so that an event of a million and one of a thousand weigh the
 //! same. Which events to count is decided by [`selection`](crate::selection).
 
-use super::centres::Percentage;
 use super::leader_follower::{DEFAULT_TRANSITION_THRESHOLD, check_capacity};
+use super::metric::Percentage;
 use super::table::Table;
 use super::{Classification, Clusterer, Distance, Frozen, check_kind};
 use crate::{Error, PhaseId, Signature, SignatureKind};

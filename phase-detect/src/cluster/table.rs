@@ -4,7 +4,8 @@
 //! phase when full.
 
 use super::Classification;
-use super::centres::{Centres, Metric};
+use super::centres::Centres;
+use super::metric::Metric;
 use crate::{Error, PhaseId, Signature};
 
 #[derive(Clone, Debug)]
