@@ -26,6 +26,15 @@ pub(crate) struct Met {
 }
 
 impl Met {
+    /// The larger of each.
+    fn and_at_least(&self, of: &Self) -> Self {
+        Self {
+            time: self.time.max(of.time),
+            misses: self.misses.max(of.misses),
+            inflow: self.inflow.max(of.inflow),
+        }
+    }
+
     fn add(&mut self, of: &Self, part: f64) {
         self.time += part * of.time;
         self.misses += part * of.misses;
@@ -88,11 +97,18 @@ impl Returns {
         };
         let depth = (curve.largest() as f64 / way).ceil().max(1.0);
         let near = at(depth * way);
-        let span = (at(0.0).time - near.time).abs();
+        // With fewer ways, from all to none. A curve may be measured faster there; what is lost is lost nevertheless.
+        let ways: Vec<Met> = (0..=depth as u32)
+            .rev()
+            .scan(near, |most, ways| {
+                *most = most.and_at_least(&at(f64::from(ways) * way));
+                Some(*most)
+            })
+            .collect();
+        let span = (ways[depth as usize].time - near.time).abs();
         let mut all: Vec<(f64, Cell)> = Vec::new();
-        let mut distance = 0.0;
-        while distance < depth {
-            let (less, more) = (at(distance * way), at((distance + 1.0) * way));
+        for (distance, pair) in (0..depth as u32).rev().map(f64::from).zip(ways.windows(2)) {
+            let (more, less) = (pair[0], pair[1]);
             let lost = |part: f64| Met {
                 time: part * (less.time - more.time),
                 misses: part * (less.misses - more.misses),
@@ -105,7 +121,6 @@ impl Returns {
                 parts.push((curve.filling().accesses((distance + 0.5) * way).max(1.0), 1.0));
             }
             all.extend(parts.iter().map(|&(accesses, part)| (accesses, Cell { distance, lost: lost(part) })));
-            distance += 1.0;
         }
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut groups = Vec::new();

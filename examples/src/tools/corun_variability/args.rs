@@ -210,7 +210,7 @@ impl MeasureArgs {
         }
         // Which lines come between decides in an LRU cache only; and a cache stolen from, or a model, shows no reuse times.
         let counts = self.curves == Curves::Ways && !self.no_reuse_times;
-        let reuse_times = counts && chip.policy() == Replacement::Lru;
+        let reuse_times = counts && chip.policy() != Replacement::Random;
         let estimated = self.estimate_reuse_times && chip.policy() == Replacement::Lru;
         let (threshold, sizes) = (self.phase_threshold, self.curve_sizes);
         Ok(Ground { settings, timing: chip.timing(), window: 1, threshold, sizes, reuse_times, estimated })
