@@ -110,7 +110,8 @@ impl<'r> Follower<'r> {
             let burst = self.timelines[i].burst(curves[i]);
             let met = |pace: f64| {
                 let touched = |j: usize, time: f64| {
-                    let time = time + pace * variant.late(i, burst, time / pace);
+                    let accesses = time / pace;
+                    let time = state.age_of(accesses, pace, i, programs) + pace * variant.late(i, burst, accesses);
                     if late && state.is_before(time) {
                         GONE * self.cache.bytes()
                     } else {

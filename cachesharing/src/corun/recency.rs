@@ -28,12 +28,13 @@ pub(super) struct Recency {
     moments: Vec<f64>, // rising, the last before now
     totals: Vec<f64>,  // bytes touched since each moment by all programs
     touched: Vec<f64>, // by each program, as many as there are programs for each moment
+    made: Vec<f64>,    // accesses of each program since each moment, likewise
     reach: f64,        // how far back moments are kept: until so many caches were touched, at least 1
 }
 
 impl Default for Recency {
     fn default() -> Self {
-        Self { now: 0.0, moments: Vec::new(), totals: Vec::new(), touched: Vec::new(), reach: 1.0 }
+        Self { now: 0.0, moments: Vec::new(), totals: Vec::new(), touched: Vec::new(), made: Vec::new(), reach: 1.0 }
     }
 }
 
@@ -60,6 +61,7 @@ impl Recency {
             let before = state.touched.len();
             for (curve, time) in curves.iter().zip(times) {
                 state.touched.push(filled(curve, time, age));
+                state.made.push(age / time);
             }
             let total: f64 = state.touched[before..].iter().sum();
             state.moments.push(-age);
@@ -87,6 +89,22 @@ impl Recency {
     /// Whether that age reaches back to before this state was set up.
     pub(super) fn is_before(&self, age: f64) -> bool {
         age > self.now
+    }
+
+    /// How long ago program `i`, which takes `pace` per access now, was `accesses` accesses back: at the speeds it had since.
+    pub(super) fn age_of(&self, accesses: f64, pace: f64, i: usize, programs: usize) -> f64 {
+        let made = |moment: usize| self.made.get(moment * programs + i).copied().unwrap_or(0.0);
+        let age = |moment: usize| self.now - self.moments.get(moment).unwrap_or(&self.now);
+        let (mut younger, mut older) = (self.moments.len(), 0);
+        if older == younger || accesses >= made(older) {
+            return age(older) + (accesses - made(older)) * pace;
+        }
+        while younger - older > 1 {
+            let middle = usize::midpoint(younger, older);
+            if made(middle) > accesses { older = middle } else { younger = middle }
+        }
+        let part = (accesses - made(younger)) / (made(older) - made(younger));
+        age(younger) + part * (age(older) - age(younger))
     }
 
     /// What program `i` touched within an age; of one beyond the oldest moment, since that.
@@ -144,6 +162,7 @@ impl Recency {
         self.moments.push(self.now);
         self.totals.push(0.0);
         self.touched.extend((0..programs).map(|_| 0.0));
+        self.made.extend((0..programs).map(|_| 0.0));
         self.totals.fill(0.0);
         for i in 0..programs {
             for (curve, accesses) in accesses(i) {
@@ -152,6 +171,7 @@ impl Recency {
                     curve.filling().grown(*touched, accesses, &mut at);
                     *touched = at.bytes;
                 }
+                self.made.iter_mut().skip(i).step_by(programs).for_each(|made| *made += accesses);
             }
             for (touched, total) in self.touched.iter().skip(i).step_by(programs).zip(&mut self.totals) {
                 *total += touched;
@@ -187,12 +207,15 @@ impl Recency {
             }
             self.moments[kept] = self.moments[moment];
             self.totals[kept] = self.totals[moment];
-            self.touched.copy_within(moment * programs..(moment + 1) * programs, kept * programs);
+            for of_each in [&mut self.touched, &mut self.made] {
+                of_each.copy_within(moment * programs..(moment + 1) * programs, kept * programs);
+            }
             kept += 1;
         }
         self.moments.truncate(kept);
         self.totals.truncate(kept);
         self.touched.truncate(kept * programs);
+        self.made.truncate(kept * programs);
     }
 }
 
