@@ -7,6 +7,7 @@ use reuse_sampler::AccessKind;
 
 use super::cache::Cache;
 use super::config::{ChipSettings, Inclusion};
+use super::prefetch::{Prefetcher, PrefetcherSettings};
 use super::program::Reference;
 use super::timing::CoreTiming;
 
@@ -23,6 +24,8 @@ pub struct Stretch {
     pub instructions: f64,
     /// The line of the last one; `None` if it was served, too, because the program went no further.
     pub beyond: Option<u64>,
+    /// Lines that the prefetcher then asks for: so many after that one, or before it if below 0.
+    pub ahead: i8,
 }
 
 /// The private caches of a core.
@@ -30,13 +33,20 @@ pub struct Stretch {
 pub struct PrivateCaches {
     l1: Cache,
     l2: Option<Cache>,
+    prefetcher: Option<Prefetcher>, // sees nothing but what gets past the caches
 }
 
 impl PrivateCaches {
     /// Those of a chip, empty.
     pub fn new(settings: &ChipSettings) -> Self {
         let cache = |s: super::CacheSettings| Cache::new(s.geometry, s.policy);
-        Self { l1: cache(settings.l1), l2: settings.l2.map(cache) }
+        let line_bytes = settings.line_size().bytes();
+        let prefetcher = |settings: PrefetcherSettings| Prefetcher::new(settings, line_bytes);
+        Self {
+            l1: cache(settings.l1),
+            l2: settings.l2.map(cache),
+            prefetcher: settings.prefetcher.map(prefetcher),
+        }
     }
 
     /// Whether a core of such a chip may be played stretch by stretch ([`Chip::stretch`](super::Chip::stretch)) with
@@ -65,7 +75,8 @@ impl PrivateCaches {
                 if let Some(l2) = &mut self.l2 {
                     l2.insert(reference.line);
                 }
-                stretch(Stretch { beyond: Some(reference.line), ..so_far });
+                let ahead = self.prefetcher.as_mut().map_or(0, |it| ahead(it, reference.line));
+                stretch(Stretch { beyond: Some(reference.line), ahead, ..so_far });
                 so_far = Stretch::default();
             }
         }
@@ -73,4 +84,11 @@ impl PrivateCaches {
             stretch(so_far);
         }
     }
+}
+
+/// How many lines after `line`, or before it if below 0, a prefetcher asks for when it sees it.
+fn ahead(prefetcher: &mut Prefetcher, line: u64) -> i8 {
+    let mut furthest = line;
+    prefetcher.observe(line, |ahead| furthest = ahead);
+    furthest.wrapping_sub(line) as i64 as i8
 }

@@ -39,11 +39,18 @@ impl ReuseWatch {
         for stretch in stretches {
             self.now += stretch.accesses;
             self.look_before(self.now);
-            if let Some(line) = stretch.beyond {
-                let set = self.geometry.index().set(line, self.geometry.sets());
-                self.counter.touch(Line(line), set, self.now);
+            let Some(line) = stretch.beyond else { continue };
+            self.counter.touch(Line(line), self.set(line), self.now);
+            let direction = i64::from(stretch.ahead.signum());
+            for far in 1..=i64::from(stretch.ahead.unsigned_abs()) {
+                let ahead = line.wrapping_add_signed(direction * far);
+                self.counter.prefetch(Line(ahead), self.set(ahead), self.now);
             }
         }
+    }
+
+    fn set(&self, line: u64) -> u64 {
+        self.geometry.index().set(line, self.geometry.sets())
     }
 
     fn look_before(&mut self, now: u64) {

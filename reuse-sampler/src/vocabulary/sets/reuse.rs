@@ -122,6 +122,16 @@ impl SetReuseCounter {
     /// The program uses `line`, which belongs in set number `set` (beyond the last, counted from the first again), with
     /// its access number `now`, which rises.
     pub fn touch(&mut self, line: Line, set: u64, now: u64) {
+        self.used(line, set, now, true);
+    }
+
+    /// A prefetcher asks for `line`: the same, but the program waits for nothing, so that it is not a reuse. Who uses the line
+    /// then reuses it at once.
+    pub fn prefetch(&mut self, line: Line, set: u64, now: u64) {
+        self.used(line, set, now, false);
+    }
+
+    fn used(&mut self, line: Line, set: u64, now: u64, is_waited: bool) {
         if self.slots.is_full() {
             self.renumber();
         }
@@ -139,7 +149,7 @@ impl SetReuseCounter {
                 hits.in_sets += 1;
             }
             let accesses = now.saturating_sub(last.when);
-            if distance < ways && accesses > 0 {
+            if is_waited && distance < ways && accesses > 0 {
                 let bin = (BINS * (accesses as f64).log2()) as i32;
                 let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
                 *count += 1;
