@@ -120,9 +120,9 @@ pub struct ReuseRecord {
     pub variances: Vec<f64>,
     /// Distance in lines of the set, accesses, number of reuses.
     pub reuses: Vec<(u32, f64, f64)>,
-    /// Misses per access with 1, 2, 3, ... ways: in sets, and in as many lines without sets. Nothing if they are not known.
+    /// Times in accesses, each with the lines used within it. Nothing if they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub misses: Vec<(f64, f64)>,
+    pub footprint: Vec<(f64, f64)>,
 }
 
 fn instruction() -> String {
@@ -273,14 +273,14 @@ impl ReuseRecord {
             way_bytes: times.way_bytes(),
             variances: times.variances().to_vec(),
             reuses: times.reuses().iter().map(|r| (r.distance, r.accesses, r.count)).collect(),
-            misses: times.misses().to_vec(),
+            footprint: times.footprint().to_vec(),
         }
     }
 
     fn reuse_times(&self) -> Result<ReuseTimes, Error> {
         let reuse = |&(distance, accesses, count): &(u32, f64, f64)| SetReuse { distance, accesses, count };
         ReuseTimes::new(self.way_bytes, self.variances.clone(), self.reuses.iter().map(reuse))?
-            .with_misses(self.misses.iter().copied())
+            .with_footprint(self.footprint.iter().copied())
     }
 }
 

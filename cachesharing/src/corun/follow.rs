@@ -111,7 +111,8 @@ impl<'r> Follower<'r> {
             let met = |pace: f64| {
                 let touched = |j: usize, time: f64| {
                     let accesses = time / pace;
-                    let time = state.age_of(accesses, pace, i, programs) + pace * variant.late(i, burst, accesses);
+                    let time =
+                        state.age_of(accesses, pace, i, programs) + pace * variant.late(i, burst, accesses);
                     if late && state.is_before(time) {
                         GONE * self.cache.bytes()
                     } else {

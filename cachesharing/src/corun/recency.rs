@@ -34,7 +34,14 @@ pub(super) struct Recency {
 
 impl Default for Recency {
     fn default() -> Self {
-        Self { now: 0.0, moments: Vec::new(), totals: Vec::new(), touched: Vec::new(), made: Vec::new(), reach: 1.0 }
+        Self {
+            now: 0.0,
+            moments: Vec::new(),
+            totals: Vec::new(),
+            touched: Vec::new(),
+            made: Vec::new(),
+            reach: 1.0,
+        }
     }
 }
 
@@ -167,14 +174,19 @@ impl Recency {
         for i in 0..programs {
             for (curve, accesses) in accesses(i) {
                 let mut at = Lookup::default();
-                for touched in self.touched.iter_mut().skip(i).step_by(programs) {
-                    curve.filling().grown(*touched, accesses, &mut at);
+                let touched = self.touched.iter_mut().skip(i).step_by(programs);
+                for (touched, made) in touched.zip(self.made.iter_mut().skip(i).step_by(programs)) {
+                    curve.filling().grown(*touched, *made, accesses, &mut at);
                     *touched = at.bytes;
+                    *made += accesses;
                 }
-                self.made.iter_mut().skip(i).step_by(programs).for_each(|made| *made += accesses);
             }
-            for (touched, total) in self.touched.iter().skip(i).step_by(programs).zip(&mut self.totals) {
-                *total += touched;
+            // Since earlier, no less was touched.
+            let (mut least, touched) = (0.0_f64, self.touched.iter_mut().skip(i).step_by(programs));
+            for (touched, total) in touched.zip(&mut self.totals).rev() {
+                least = least.max(*touched);
+                *touched = least;
+                *total += least;
             }
         }
         self.now += time;
@@ -244,4 +256,57 @@ fn filling_age(bytes: f64, filled: impl Fn(f64) -> f64) -> f64 {
         }
     }
     age
+}
+
+#[cfg(test)]
+mod tests {
+    use reuse_sampler::SetReuse;
+
+    use super::*;
+    use crate::{CurvePoint, ReuseTimes};
+
+    /// A program that uses a new line every `every` accesses, but no more than `most`.
+    fn program(every: f64, most: f64) -> CacheCurve {
+        let point = |bytes| CurvePoint { bytes, cpi: 2.0, miss_ratio: 0.1, fetch_ratio: 0.1, hit_rate: None };
+        let reuse = SetReuse { distance: 1, accesses: 10.0, count: 1.0 };
+        let times = ReuseTimes::new(1024, vec![1.0], [reuse]).unwrap();
+        let times = times.with_footprint([(every * most, most), (1e9, most)]).unwrap();
+        CacheCurve::new(vec![point(1024), point(8192)], 1.0, 64).unwrap().with_reuse_times(times).unwrap()
+    }
+
+    #[test]
+    fn time_is_that_of_the_speeds_since() {
+        let curve = program(1.0, 1e6);
+        let (bytes, time) = (64_000.0, 100.0);
+        let mut state = Recency::settled(bytes, &[&curve], &[2.0], true);
+        // A hundred accesses in each of ten steps, slower and slower.
+        for step in 1..=10 {
+            state.pass(bytes, 1, |_| [(&curve, 100.0)].into_iter(), time * f64::from(step));
+        }
+        for (accesses, age) in [(0.0, 0.0), (50.0, 500.0), (100.0, 1000.0), (150.0, 1450.0), (1000.0, 5500.0)]
+        {
+            let found = state.age_of(accesses, 7.0, 0, 1);
+            assert!((found - age).abs() < 1e-6, "{accesses}: {found} {age}");
+        }
+        // And what a settled state takes, at the same speed for ever.
+        for accesses in [3.0, 777.0, 1e9] {
+            let found = Recency::settled(bytes, &[&curve], &[2.0], true).age_of(accesses, 2.0, 0, 1);
+            assert!((found / accesses - 2.0).abs() < 1e-6, "{accesses}: {found}");
+        }
+    }
+
+    #[test]
+    fn no_less_was_touched_since_earlier() {
+        let (large, small) = (program(1.0, 500.0), program(2.0, 60.0));
+        let bytes = 64.0 * 400.0;
+        let mut state = Recency::settled(bytes, &[&large, &small], &[2.0, 3.0], true);
+        for step in 0..40 {
+            let now = if step / 5 % 2 == 0 { [&small, &large] } else { [&large, &small] };
+            state.pass(bytes, 2, |i| [(now[i], 90.0)].into_iter(), 200.0);
+            for i in 0..2 {
+                let touched: Vec<f64> = state.touched.iter().skip(i).step_by(2).copied().collect();
+                assert!(touched.is_sorted_by(|a, b| a >= b), "{step} {i}: {touched:?}");
+            }
+        }
+    }
 }

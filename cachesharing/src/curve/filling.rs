@@ -14,6 +14,7 @@ const LEAST_INFLOW: f64 = 1e-6;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filling {
     pieces: Vec<Piece>, // at least one; sizes and filling accesses rise
+    is_counted: bool,   // whether they are those of a footprint
 }
 
 /// A straight piece of the inflow, up to the next piece's beginning; the last one has no end.
@@ -72,7 +73,53 @@ impl Filling {
             }
             pieces.push(piece);
         }
-        Self { pieces }
+        Self { pieces, is_counted: false }
+    }
+
+    /// As counted: the lines used within each of several rising times.
+    pub(super) fn counted(knots: &[Knot], mix: f64, line_size: u32, footprint: &[(f64, f64)]) -> Self {
+        let line = f64::from(line_size);
+        let mut inflow = Vec::with_capacity(footprint.len());
+        let mut before = (0.0, 0.0);
+        for &(accesses, lines) in footprint {
+            inflow.push((lines - before.1) / (accesses - before.0));
+            before = (accesses, lines);
+        }
+        make_non_increasing(&mut inflow);
+        let (mut accesses, mut bytes) = (0.0, 0.0);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut knots = knots.iter().peekable();
+        let (mut time, mut time_slope) = (0.0, 0.0);
+        for (number, inflow) in inflow.iter().map(|inflow| inflow.max(LEAST_INFLOW) * line).enumerate() {
+            let end = match footprint.get(number) {
+                Some(&(end, _)) if number + 1 < footprint.len() => end,
+                _ => f64::INFINITY,
+            };
+            loop {
+                if let Some(knot) = knots.next_if(|knot| knot.bytes <= bytes) {
+                    time = knot.cpi / mix;
+                    time_slope =
+                        knots.peek().map_or(0.0, |next| (next.cpi / mix - time) / (next.bytes - knot.bytes));
+                    continue;
+                }
+                pieces.push(Piece { accesses, bytes, inflow, inflow_slope: 0.0, time, time_slope });
+                let left = (end - accesses) * inflow;
+                match knots.peek() {
+                    Some(knot) if knot.bytes <= bytes + left => {
+                        accesses += (knot.bytes - bytes) / inflow;
+                        time += time_slope * (knot.bytes - bytes);
+                        bytes = knot.bytes;
+                    }
+                    _ => {
+                        accesses = end;
+                        time += time_slope * left;
+                        bytes += left;
+                        break;
+                    }
+                }
+            }
+        }
+        Self { pieces, is_counted: true }
     }
 
     /// The size that `accesses` accesses fill, found from where the last search ended.
@@ -104,9 +151,18 @@ impl Filling {
         at.piece = index;
     }
 
-    /// What the program is like `accesses` accesses after it was at `bytes`, found from where the last search ended.
+    /// What the program is like that was at `bytes` after `made` accesses, `accesses` later, found from where the last search
+    /// ended.
     #[inline]
-    pub(crate) fn grown(&self, bytes: f64, accesses: f64, at: &mut Lookup) {
+    pub(crate) fn grown(&self, bytes: f64, made: f64, accesses: f64, at: &mut Lookup) {
+        if self.is_counted {
+            // What it uses now is new if it was used before those.
+            self.after(made, at);
+            let before = at.bytes;
+            self.after(made + accesses, at);
+            at.bytes += bytes - before;
+            return;
+        }
         self.at(bytes, at);
         let piece = &self.pieces[at.piece];
         let exponent = piece.inflow_slope * accesses;

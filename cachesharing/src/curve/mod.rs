@@ -79,7 +79,7 @@ pub struct CacheCurve {
     points: Vec<CurvePoint>,  // strictly rising sizes, at least one
     reaching: Option<f64>,    // accesses per access that get past the private caches
     knots: Vec<Knot>,         // from size 0, rising
-    filling: Filling,         // same knots; without the misses that sets cause, where these are known
+    filling: Filling,         // by the footprint where it is known, else by the same knots
     hull: Vec<HullStep>,      // of the hits
     returns: Option<Returns>, // where reuse times are known
 }
@@ -127,13 +127,8 @@ impl CacheCurve {
         if let Some(right) = reuse.line_size().filter(|&bytes| bytes != self.line_size) {
             return Err(Error::MixedLineSizes { left: self.line_size, right });
         }
-        if !reuse.misses().is_empty() {
-            let mut knots = self.knots.clone();
-            let most = knots[0].fetches; // of all that is used
-            for knot in &mut knots {
-                knot.fetches = (knot.fetches * reuse.without_sets(knot.bytes)).min(most);
-            }
-            self.filling = Filling::new(&knots, self.mix, self.line_size);
+        if !reuse.footprint().is_empty() {
+            self.filling = Filling::counted(&self.knots, self.mix, self.line_size, reuse.footprint());
         }
         self.returns = Some(Returns::new(&self, reuse));
         Ok(self)

@@ -255,6 +255,33 @@ mod tests {
         assert!(with.returns(Some(2.0 * WAY as f64)).is_none() && with.returns(None).is_none());
     }
 
+    /// Tree-PLRU may miss less with fewer ways; beside others a program is no faster for it.
+    #[test]
+    fn no_co_runner_makes_a_program_faster_than_alone() {
+        let points = (1..=16).map(|way: u64| {
+            let misses = if way == 9 { 0.0 } else { 0.5 - way as f64 / 100.0 };
+            let point = |cpi| CurvePoint {
+                bytes: way * WAY,
+                cpi,
+                miss_ratio: misses,
+                fetch_ratio: misses,
+                hit_rate: None,
+            };
+            point(1.0 + 100.0 * misses)
+        });
+        let curve = CacheCurve::new(points.collect(), 1.0, 64).unwrap();
+        let all = 16.0 * WAY as f64;
+        let reuses = (0..16).map(|d| reuse(d, if d < 9 { 1e6 } else { 10.0 }));
+        let with = curve.with_reuse_times(ReuseTimes::new(WAY, vec![0.5], reuses).unwrap()).unwrap();
+        for after in [5.0, 1e5] {
+            let foreign =
+                |accesses: f64| Foreign { lines: if accesses > after { 20.0 } else { 0.0 }, variance: 0.0 };
+            let met = with.returns(Some(WAY as f64)).unwrap().met(16.0, foreign);
+            assert!(met.time >= with.cpi(all) && met.time <= with.cpi(0.0), "{after}: {}", met.time);
+            assert!(met.misses >= with.miss_ratio(all) && met.inflow >= 64.0 * with.fetch_ratio(all));
+        }
+    }
+
     #[test]
     fn what_was_not_counted_takes_as_long_as_filling_alone() {
         let with = curve().with_reuse_times(ReuseTimes::new(WAY, Vec::new(), []).unwrap()).unwrap();

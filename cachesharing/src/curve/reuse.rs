@@ -20,10 +20,10 @@ use crate::error::{Error, above_zero};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReuseTimes {
     way_bytes: u64,
-    line_size: Option<u32>,  // of the profile, where it was estimated from one
-    variances: Vec<f64>,     // finite, >= 0
-    reuses: Vec<SetReuse>,   // by time, then distance; of one time all in one bin
-    misses: Vec<(f64, f64)>, // finite, >= 0: per access, with 1, 2, 3, ... ways, in sets and in as many lines without sets
+    line_size: Option<u32>,     // of the profile, where it was estimated from one
+    variances: Vec<f64>,        // finite, >= 0
+    reuses: Vec<SetReuse>,      // by time, then distance; of one time all in one bin
+    footprint: Vec<(f64, f64)>, // times in accesses, rising, and lines used within them, which do not fall
 }
 
 /// Bins of reuse times per octave.
@@ -55,39 +55,55 @@ impl ReuseTimes {
             above_zero("a reuse time in accesses", reuse.accesses)?;
             above_zero("a number of reuses", reuse.count)?;
         }
-        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses), misses: Vec::new() })
+        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses), footprint: Vec::new() })
     }
 
-    /// The same, with what sets cost the program alone: misses per access in caches of 1, 2, 3, ... ways, in their sets,
-    /// and in as many lines without sets.
+    /// The same, with how many different lines the program uses on average within rising times, in accesses: its footprint
+    /// ([`SetUse::footprint`](reuse_sampler::SetUse) over the accesses of the stretch). Beyond the last it goes on as before it.
     ///
-    /// Lines come back to sets that are short of ways, and have not left the others. How many different lines a program
-    /// uses within a time follows from the misses without sets; without these, from the curve, which has all misses.
+    /// Without it, as many as a cache of a size that misses as often as the curve says would have to load: sets make lines
+    /// miss that were used within the time, and who walks round and round uses nothing new after the first round.
+    ///
+    /// # Formula
+    /// With P(R > n) the probability that a line was last used more than n accesses ago, n accesses use the sum over i < n of
+    /// P(R > i) lines.
     ///
     /// # Errors
-    /// [`Error::Value`] for misses outside 0 to 1e9.
-    pub fn with_misses(self, misses: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, Error> {
-        let misses: Vec<(f64, f64)> = misses.into_iter().collect();
-        let out = |value: &f64| !(0.0..=1e9).contains(value);
-        if let Some(value) = misses.iter().flat_map(|&(sets, anywhere)| [sets, anywhere]).find(out) {
-            let remedy = "a number from 0 to 1e9";
-            return Err(Error::Value { what: "misses per access", value, remedy });
+    /// [`Error::Value`] unless times are above 0 and rise, and lines do not fall and are at most 1e15, and 1e9 an access.
+    ///
+    /// # References
+    /// Xiang, Bao, Ding and Gao, *Linear-time Modeling of Program Working Set in Shared Cache*, PACT 2011.
+    pub fn with_footprint(self, footprint: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, Error> {
+        let footprint: Vec<(f64, f64)> = footprint.into_iter().collect();
+        let mut before = (0.0, 0.0);
+        for &(time, lines) in &footprint {
+            if !(time > before.0 && time <= 1e24) {
+                let (what, remedy) = ("a time of a footprint", "rising times above 0, in accesses");
+                return Err(Error::Value { what, value: time, remedy });
+            }
+            if !(before.1..=1e15_f64.min(1e9 * time)).contains(&lines) {
+                let (what, remedy) =
+                    ("lines of a footprint", "no fewer than within shorter times, at most 1e9 an access");
+                return Err(Error::Value { what, value: lines, remedy });
+            }
+            before = (time, lines);
         }
-        Ok(Self { misses, ..self })
+        Ok(Self { footprint, ..self })
     }
 
-    /// Misses per access with 1, 2, 3, ... ways, in sets and in as many lines without sets, where they are known.
+    /// Times in accesses, each with how many different lines are used within it, where they are known.
     #[must_use]
-    pub fn misses(&self) -> &[(f64, f64)] {
-        &self.misses
+    pub fn footprint(&self) -> &[(f64, f64)] {
+        &self.footprint
     }
 
-    /// Of the misses with so many bytes, how many there would be without sets, as a ratio.
-    pub(super) fn without_sets(&self, bytes: f64) -> f64 {
-        between(bytes / self.way_bytes as f64, |ways| {
-            let ratio = known(&self.misses, ways).map(|(sets, anywhere)| anywhere / sets);
-            ratio.filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
-        })
+    /// Lines used within a time.
+    fn used_within(&self, accesses: f64) -> f64 {
+        let above = self.footprint.partition_point(|&(time, _)| time < accesses);
+        let last = self.footprint.len().saturating_sub(1);
+        let (right, left) = (above.min(last), above.min(last).checked_sub(1));
+        let (right, left) = (self.footprint[right], left.map_or((0.0, 0.0), |left| self.footprint[left]));
+        left.1 + (accesses - left.0) / (right.0 - left.0) * (right.1 - left.1)
     }
 
     /// Variance of how many lines come into a set where `lines` do on average.
@@ -139,15 +155,20 @@ impl ReuseTimes {
         };
         let variances = (1..=most).map(|lines| mean(&|part| part.variance(lines as f64))).collect();
         let reuses = parts.iter().flat_map(|(_, part)| part.reuses.iter().copied()).collect();
-        let known = parts.iter().map(|(_, part)| part.misses.len()).min().unwrap_or(0);
-        let misses = |way: usize| (mean(&|part| part.misses[way].0), mean(&|part| part.misses[way].1));
+        let mut times: Vec<f64> = Vec::new();
+        if parts.iter().all(|(_, part)| !part.footprint.is_empty()) {
+            times.extend(parts.iter().flat_map(|(_, part)| part.footprint.iter().map(|&(time, _)| time)));
+            times.sort_by(f64::total_cmp);
+            times.dedup();
+        }
+        let footprint = times.into_iter().map(|time| (time, mean(&|part| part.used_within(time)))).collect();
         // All are of curves of one line size.
         Some(Self {
             way_bytes: first.way_bytes,
             line_size: first.line_size,
             variances,
             reuses: binned(reuses),
-            misses: (0..known).map(misses).collect(),
+            footprint,
         })
     }
 }

@@ -113,34 +113,49 @@ fn filling_is_the_integral() {
     }
 }
 
-/// Lines that come back because their sets are short of ways are none that the program did not hold before.
+/// The footprint says how fast a program fills a cache, whatever it misses there.
 #[test]
-fn misses_that_sets_cause_fill_nothing() {
+fn a_cache_is_filled_as_the_footprint_says() {
     let curve = CacheCurve::new((1..=8).map(|way| point(way * 1024, 3.0, 0.2)).collect(), 0.5, 64).unwrap();
     let times =
         || ReuseTimes::new(1024, vec![1.0; 8], [SetReuse { distance: 2, accesses: 90.0, count: 4.0 }]);
-    let filled = |curve: &CacheCurve| curve.filling().accesses(8192.0) - curve.filling().accesses(1024.0);
-    let all = curve.clone().with_reuse_times(times().unwrap()).unwrap();
-    assert_eq!(filled(&all), filled(&curve));
-    // Half of them would hit in as many lines without sets.
-    let halves = times().unwrap().with_misses([(0.2, 0.1); 8]).unwrap();
-    let half = curve.clone().with_reuse_times(halves.clone()).unwrap();
-    assert!((filled(&half) / filled(&curve) - 2.0).abs() < 1e-9, "{}", filled(&half));
-    assert_eq!((half.miss_ratio(4096.0), half.fetch_ratio(4096.0)), (0.2, 0.2));
-    // Three windows that miss nothing and one that does: what counts are the misses.
-    let none = times().unwrap().with_misses([(0.0, 0.0); 8]).unwrap();
-    let together = ReuseTimes::together([(3.0, Some(&none)), (1.0, Some(&halves))].into_iter()).unwrap();
-    assert_eq!(together.misses(), [(0.05, 0.025); 8]);
-    assert!(times().unwrap().with_misses([(0.1, f64::NAN)]).is_err());
-    // Whatever a file says, a program brings in no more lines than it uses, and some number of them.
-    for misses in [(0.0, 0.0), (0.0, 0.1), (1e-308, 1e9), (1e-300, 1e5), (1e9, 1e-308)] {
-        let odd = times().unwrap().with_misses([misses; 8]).unwrap();
-        let odd = curve.clone().with_reuse_times(odd).unwrap();
-        assert!(
-            filled(&odd).is_finite() && filled(&odd) > 0.99 * filled(&curve),
-            "{misses:?}: {}",
-            filled(&odd)
-        );
+    let with = |times: ReuseTimes| curve.clone().with_reuse_times(times).unwrap();
+    let after = |curve: &CacheCurve, accesses: f64| {
+        let mut at = Lookup::default();
+        curve.filling().after(accesses, &mut at);
+        at.bytes / 64.0
+    };
+    assert_eq!(after(&with(times().unwrap()), 300.0), after(&curve, 300.0));
+    // A walk round sixty lines: new ones in the first round only.
+    let round = times().unwrap().with_footprint([(60.0, 60.0), (1e6, 60.0)]).unwrap();
+    let walk = with(round.clone());
+    assert!((after(&walk, 30.0) - 30.0).abs() < 1e-9);
+    assert!((after(&walk, 3000.0) - 60.0).abs() < 0.01, "{}", after(&walk, 3000.0));
+    assert_eq!((walk.miss_ratio(4096.0), walk.fetch_ratio(4096.0)), (0.2, 0.2));
+    // What was used since 40 accesses ago is half of what there is; since 80 ago, all.
+    let mut at = Lookup::default();
+    walk.filling().grown(40.0 * 64.0, 40.0, 15.0, &mut at);
+    assert!((at.bytes / 64.0 - 55.0).abs() < 1e-9);
+    walk.filling().grown(60.0 * 64.0, 80.0, 15.0, &mut at);
+    assert!((at.bytes / 64.0 - 60.0).abs() < 0.01);
+    // Three windows that use nothing and one that walks.
+    let none = times().unwrap().with_footprint([(100.0, 0.0)]).unwrap();
+    let together = ReuseTimes::together([(3.0, Some(&none)), (1.0, Some(&round))].into_iter()).unwrap();
+    assert_eq!(together.footprint(), [(60.0, 15.0), (100.0, 15.0), (1e6, 15.0)]);
+    for bad in [
+        [(0.0, 0.0), (1.0, 1.0)],
+        [(2.0, 1.0), (1.0, 1.0)],
+        [(1.0, 1.0), (2.0, 0.5)],
+        [(1e-300, 1e15), (1e24, 1e15)],
+    ] {
+        assert!(times().unwrap().with_footprint(bad).is_err(), "{bad:?}");
+    }
+    assert!(times().unwrap().with_footprint([(1.0, f64::NAN)]).is_err());
+    // Whatever a file says, a cache is full some day.
+    for odd in [[(1e-300, 1e-291), (1e24, 1e15)], [(1.0, 0.0), (1e24, 0.0)], [(1.0, 0.0), (2.0, 1e9)]] {
+        let odd = with(times().unwrap().with_footprint(odd).unwrap());
+        let filled = odd.filling().accesses(8192.0);
+        assert!(filled.is_finite() && filled > 0.0 && after(&odd, filled) > 127.0, "{filled}");
     }
 }
 

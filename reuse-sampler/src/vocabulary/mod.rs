@@ -44,7 +44,6 @@ pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, Scope, S
 pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
 pub use sampler::{Sampler, SamplerError};
 pub use sets::{
-    SetDispersion, SetDispersionCounter, SetMisses, SetReuse, SetReuseCounter, SetUse,
-    probability_of_at_least,
+    SetDispersion, SetDispersionCounter, SetReuse, SetReuseCounter, SetUse, probability_of_at_least,
 };
 pub use window::{AccessCount, Arrivals, Losses, Window};

@@ -11,6 +11,10 @@ use crate::machines::chip::{Geometry, Stretch};
 /// has lines.
 const LOOKS: u64 = 4;
 
+/// Parts of the cache's lines from and up to which footprints are kept.
+const LEAST: f64 = 1e-3;
+const MOST: f64 = 2.0;
+
 /// Counts the reuse times of a program's lines as they get past the private caches.
 pub(super) struct ReuseWatch {
     geometry: Geometry,
@@ -65,10 +69,14 @@ impl ReuseWatch {
         self.look_before(u64::MAX);
         let seen = self.counter.take();
         let way = self.geometry.bytes() / self.geometry.ways();
-        let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
-        let misses = seen.misses.iter().map(|m| (per_access(m.in_sets), per_access(m.anywhere)));
+        let (accesses, lines) = (self.accesses.max(1) as f64, self.counter.lines().0 as f64);
+        let footprint = seen.footprint.iter().map(|&(time, sum)| (time as f64, sum / accesses));
+        // Far fewer lines than a way has, and far more than the cache, push out nothing and all.
+        let mut known: Vec<(f64, f64)> = footprint.take_while(|&(_, used)| used <= MOST * lines).collect();
+        let few = known.partition_point(|&(_, used)| used < LEAST * lines);
+        known.drain(..few.min(known.len().saturating_sub(1)));
         ReuseTimes::new(way, seen.variances, seen.reuses)
-            .and_then(|times| times.with_misses(misses))
+            .and_then(|times| times.with_footprint(known))
             .map_err(Failure::run)
     }
 }

@@ -4,4 +4,4 @@ mod dispersion;
 mod reuse;
 
 pub use dispersion::{SetDispersion, SetDispersionCounter, probability_of_at_least};
-pub use reuse::{SetMisses, SetReuse, SetReuseCounter, SetUse};
+pub use reuse::{SetReuse, SetReuseCounter, SetUse};

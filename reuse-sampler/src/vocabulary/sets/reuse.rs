@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use crate::engine::slots::{BITS, Slots};
 use crate::{CacheLines, Error, Line};
 
 /// Lines remembered in each set, in ways of the cache.
@@ -38,17 +37,10 @@ pub struct SetUse {
     ///
     /// 0 for a walk in order; for lines of random sets used at random moments, as many as are new in twice the time.
     pub variances: Vec<f64>,
-    /// Uses of lines that miss in caches of 1, 2, 3, ... ways, up to the ways of the cache.
-    pub misses: Vec<SetMisses>,
-}
-
-/// How many uses miss in so many ways. Of a set only twice the cache's ways are remembered: lines beyond are new ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SetMisses {
-    /// In the sets of the cache.
-    pub in_sets: u64,
-    /// In as many lines without sets: of a line since whose last use as many others were used, in whatever sets.
-    pub anywhere: u64,
+    /// Times in accesses, rising, each with the sum over all uses of how long ago the line was used before, but no longer than
+    /// that time: over the accesses of the stretch, how many different lines are used within the time on average (the
+    /// footprint). Of a set only twice the cache's ways are remembered: lines beyond are new ones.
+    pub footprint: Vec<(u64, f64)>,
 }
 
 /// A line in its set.
@@ -56,13 +48,12 @@ pub struct SetMisses {
 struct Used {
     line: Line,
     when: u64,
-    slot: u32, // in the order of all lines
 }
 
 /// Counts the reuses of a program in the sets of a cache.
 ///
 /// # Cost
-/// Memory for two caches' worth of lines and their order; per use, a search in one set and in a tree over all.
+/// Memory for two caches' worth of lines; per use, a search in one set.
 ///
 /// ```
 /// use reuse_sampler::{Line, SetReuseCounter};
@@ -77,15 +68,14 @@ struct Used {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetReuseCounter {
-    ways: usize,          // >= 1
-    sets: Vec<Vec<Used>>, // the youngest first
-    slots: Slots,         // the lines of all sets, by when they were used last
-    uses: u64,
-    hits: Vec<SetMisses>, // by the number of ways, less one, from which on a use hits
+    ways: usize,                             // >= 1
+    sets: Vec<Vec<Used>>,                    // the youngest first
     reuses: HashMap<(i32, u32), (u64, u64)>, // by bin of time and distance: how many, accesses of all
-    looks: u64,           // at all sets
-    spans: Vec<u64>,      // the times
+    looks: u64,                              // at all sets
+    spans: Vec<u64>,                         // the times
     used: Vec<(u64, u64)>, // lines used within each time, of all sets and looks: sum and sum of squares
+    ages: Vec<(u64, u64)>, // uses of lines used before, by the first of the times that is longer ago: how many, times of all
+    new: u64,              // uses of other lines
 }
 
 impl SetReuseCounter {
@@ -103,13 +93,12 @@ impl SetReuseCounter {
         Ok(Self {
             ways: ways as usize,
             sets: vec![Vec::new(); sets],
-            slots: Slots::with_room((4 * DEPTH * ways as usize * sets).next_multiple_of(BITS)),
-            uses: 0,
-            hits: vec![SetMisses::default(); ways as usize],
             reuses: HashMap::new(),
             looks: 0,
             spans: (0..TIMES.0 * TIMES.1).map(|n| (n as f64 / TIMES.0 as f64).exp2() as u64).collect(),
             used: vec![(0, 0); TIMES.0 * TIMES.1],
+            ages: vec![(0, 0); TIMES.0 * TIMES.1 + 1],
+            new: 0,
         })
     }
 
@@ -132,47 +121,27 @@ impl SetReuseCounter {
     }
 
     fn used(&mut self, line: Line, set: u64, now: u64, is_waited: bool) {
-        if self.slots.is_full() {
-            self.renumber();
-        }
-        self.uses += 1;
         let (ways, count) = (self.ways, self.sets.len() as u64);
-        let set = &mut self.sets[(set % count) as usize];
-        if let Some(distance) = set.iter().position(|used| used.line == line) {
-            let last = set[distance];
-            let others = self.slots.after(last.slot as usize);
-            self.slots.free(last.slot as usize);
-            if let Some(hits) = self.hits.get_mut((others / count) as usize) {
-                hits.anywhere += 1;
-            }
-            if let Some(hits) = self.hits.get_mut(distance) {
-                hits.in_sets += 1;
-            }
-            let accesses = now.saturating_sub(last.when);
-            if is_waited && distance < ways && accesses > 0 {
-                let bin = (BINS * (accesses as f64).log2()) as i32;
-                let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
-                *count += 1;
-                *all += accesses;
-            }
-            set[..=distance].rotate_right(1);
-            set[0] = Used { line, when: now, slot: self.slots.take() as u32 };
-        } else {
-            if set.len() == DEPTH * ways {
-                set.pop().into_iter().for_each(|used| self.slots.free(used.slot as usize));
-            }
-            set.insert(0, Used { line, when: now, slot: self.slots.take() as u32 });
-        }
-    }
-
-    /// Moves the slots of all lines together, in their order.
-    #[cold]
-    fn renumber(&mut self) {
-        let mut lines: Vec<&mut Used> = self.sets.iter_mut().flatten().collect();
-        lines.sort_unstable_by_key(|used| used.slot);
-        self.slots = Slots::with_room(self.slots.room());
-        for used in lines {
-            used.slot = self.slots.take() as u32;
+        let number = (set % count) as usize;
+        let set = &mut self.sets[number];
+        let Some(distance) = set.iter().position(|used| used.line == line) else {
+            self.new += 1;
+            set.truncate(DEPTH * ways - 1);
+            set.insert(0, Used { line, when: now });
+            return;
+        };
+        let accesses = now.saturating_sub(set[distance].when);
+        set[..=distance].rotate_right(1);
+        set[0] = Used { line, when: now };
+        let age = self.first_above(accesses).min(self.ages.len() - 1);
+        let (uses, all) = &mut self.ages[age];
+        *uses += 1;
+        *all += accesses;
+        if is_waited && distance < ways && accesses > 0 {
+            let bin = (BINS * (accesses as f64).log2()) as i32;
+            let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
+            *count += 1;
+            *all += accesses;
         }
     }
 
@@ -242,6 +211,24 @@ impl SetReuseCounter {
         (1..=self.ways).map(|lines| at(lines as f64)).collect()
     }
 
+    /// The time since the line of each use was used, or at most each of the times, of all uses together.
+    fn footprint(&self) -> Vec<(u64, f64)> {
+        let mut longer = self.new + self.ages.iter().map(|&(uses, _)| uses).sum::<u64>();
+        let mut shorter = 0.0;
+        let mut footprint: Vec<(u64, f64)> = Vec::new();
+        for (&span, &(uses, all)) in self.spans.iter().zip(&self.ages) {
+            longer -= uses;
+            shorter += all as f64;
+            let sum = shorter + span as f64 * longer as f64;
+            // Short times are the same in whole accesses.
+            match footprint.last_mut().filter(|last| last.0 == span) {
+                Some(last) => last.1 = sum,
+                None => footprint.push((span, footprint.last().map_or(sum, |last| last.1.max(sum)))),
+            }
+        }
+        footprint
+    }
+
     /// Returns what was counted since the last call. Lines stay where they are.
     pub fn take(&mut self) -> SetUse {
         let mut reuses: Vec<((i32, u32), (u64, u64))> = self.reuses.drain().collect();
@@ -254,16 +241,10 @@ impl SetReuseCounter {
         let variances = self.variances();
         self.looks = 0;
         self.used.fill((0, 0));
-        let all = std::mem::take(&mut self.uses);
-        let mut left = SetMisses { in_sets: all, anywhere: all };
-        let misses = self.hits.iter_mut().map(|hits| {
-            let hits = std::mem::take(hits);
-            left =
-                SetMisses { in_sets: left.in_sets - hits.in_sets, anywhere: left.anywhere - hits.anywhere };
-            left
-        });
-        let misses = misses.collect();
-        SetUse { misses, reuses: reuses.into_iter().map(reuse).collect(), variances }
+        let footprint = self.footprint();
+        self.ages.fill((0, 0));
+        self.new = 0;
+        SetUse { reuses: reuses.into_iter().map(reuse).collect(), variances, footprint }
     }
 }
 
@@ -328,30 +309,54 @@ mod tests {
         }
     }
 
-    /// Against lists of all lines, for long enough to number them anew several times.
+    /// Against all windows of the same stream, lines counted one by one.
     #[test]
-    fn misses_are_those_of_caches_with_sets_and_without() {
+    fn footprints_are_the_lines_used_in_windows_of_so_many_accesses() {
         let mut state = 3_u64;
-        let (mut watch, mut all) = (watch(), Vec::<u64>::new());
-        let mut expected = vec![SetMisses::default(); 16];
-        for now in 1..=30_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Of every third set more lines than of the others.
-            let (set, number) = ((state >> 33) % SETS, (state >> 40) % 24);
-            let line = number % if set % 3 == 0 { 24 } else { 9 } * SETS + set;
+        let lines: Vec<u64> = (0..12_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Of every third set more lines than of the others.
+                let (set, number) = ((state >> 33) % SETS, (state >> 40) % 24);
+                number % if set % 3 == 0 { 24 } else { 9 } * SETS + set
+            })
+            .collect();
+        let mut watch = watch();
+        for (now, &line) in (1..).zip(&lines) {
             watch.touch(Line(line), line % SETS, now);
-            let anywhere = all.iter().position(|&other| other == line);
-            let in_set = all.iter().filter(|&other| other % SETS == set).position(|&other| other == line);
-            for (ways, misses) in (1..).zip(&mut expected) {
-                misses.in_sets += u64::from(in_set.is_none_or(|others| others >= ways));
-                misses.anywhere += u64::from(anywhere.is_none_or(|others| others >= ways * SETS as usize));
+            if now == 4000 {
+                watch.take();
             }
-            all.retain(|&other| other != line);
-            all.insert(0, line);
         }
-        assert!(expected[12].in_sets > 2 * expected[12].anywhere, "{expected:?}");
-        assert_eq!(watch.take().misses, expected);
-        assert_eq!(watch.take().misses, [SetMisses::default(); 16]);
+        let footprint = watch.take().footprint;
+        for span in [1, 8, 64, 512, 1024] {
+            let sum = footprint.iter().find(|(time, _)| *time == span).unwrap().1;
+            let windows = (4000..=12_000 - span as usize).map(|end| {
+                let mut seen = lines[end - span as usize..end].to_vec();
+                seen.sort_unstable();
+                seen.dedup();
+                seen.len() as f64
+            });
+            let mean = windows.clone().sum::<f64>() / windows.count() as f64;
+            assert!((sum / 8000.0 / mean - 1.0).abs() < 0.02, "{span}: {sum} {mean}");
+        }
+        assert!(watch.take().footprint.iter().all(|&(_, sum)| sum == 0.0));
+    }
+
+    #[test]
+    fn what_was_prefetched_is_used_again_at_once() {
+        let mut watch = watch();
+        for now in 1..=20_000 {
+            let line = now % (8 * SETS);
+            watch.touch(Line(line), line % SETS, now);
+            let ahead = (line + 1) % (8 * SETS);
+            watch.prefetch(Line(ahead), ahead % SETS, now);
+            if now == 10_000 {
+                watch.take();
+            }
+        }
+        // Asked for an access before, and no other line of the set since.
+        assert_eq!(watch.take().reuses, [SetReuse { distance: 0, accesses: 1.0, count: 10_000.0 }]);
     }
 
     #[test]
@@ -360,10 +365,9 @@ mod tests {
             played(|now| if now % 3 == 0 { now / 3 % 6 * SETS } else { now % 6 * SETS + now / 6 % SETS });
         assert!(seen.variances[3] > 0.1, "{:?}", seen.variances);
         assert!(SetReuseCounter::new(0, 16).is_err() && SetReuseCounter::new(64, 0).is_err());
-        assert_eq!(
-            watch().take(),
-            SetUse { reuses: Vec::new(), variances: vec![0.0; 16], misses: vec![SetMisses::default(); 16] }
-        );
+        let nothing = watch().take();
+        assert_eq!((nothing.reuses, nothing.variances), (Vec::new(), vec![0.0; 16]));
+        assert!(nothing.footprint.iter().all(|&(_, sum)| sum == 0.0));
     }
 
     #[test]
