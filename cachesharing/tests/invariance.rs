@@ -8,8 +8,8 @@ mod common;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    CacheCurve, CoRun, EvictionAge, Method, Offsets, Probes, Program, Settings, SharedCache, Until, Window,
-    variability,
+    CacheCurve, CoRun, EvictionAge, Method, Offsets, Probes, Program, Random, Settings, SharedCache, Until,
+    Window, variability,
 };
 use common::{Draws, scan, stream, uniform};
 
@@ -170,6 +170,29 @@ fn two_stable_states_are_a_range_and_a_gentle_curve_is_not() {
             }
         }
     }
+}
+
+#[test]
+fn models_without_memory_say_what_may_lag() {
+    let settings = Settings { method: Method::Phase, probes: Probes::Cliffs, extrapolate: false };
+    let cache = SharedCache::new(CACHE).unwrap();
+    let table = |part: f64| uniform(0.1, 0.3, part * CACHE as f64, CACHE);
+    let other = Program::steady("stream", 0, stream(0.15, 0.35, CACHE), 1e8).unwrap();
+    let windows = |work: f64| (0..8).map(move |i| Window::of_phase(work, i % 2));
+    let of =
+        |target: &Program<u64>| CoRun::new(cache, &[target, &other], Random, settings).unwrap().slowdown(&[]);
+    let phases = || [(0, table(0.7)), (1, table(2.0))];
+    let changing = of(&Program::new("changing", phases(), windows(1e5)).unwrap());
+    let cost = changing.slowdown - 1.0;
+    assert!(cost > 0.1 && changing.flagged, "{changing:?}");
+    assert!(changing.low < 1.0 + 0.5 * cost && changing.high > 1.0 + 1.2 * cost, "{changing:?}");
+    // Who does the same throughout has settled.
+    let steady = of(&Program::steady("steady", 0, table(0.7), 1e6).unwrap());
+    assert!(!steady.flagged && steady.low >= 0.99 * steady.slowdown, "{steady:?}");
+    // Alone there is nothing to settle.
+    let target = Program::new("alone", phases(), windows(1e5)).unwrap();
+    let alone = CoRun::new(cache, &[&target], Random, settings).unwrap().slowdown(&[]);
+    assert!(!alone.flagged && alone.high < 1.001, "{alone:?}");
 }
 
 /// Programs without windows repeat one curve for ever: their slowdown is that of the settled state, however short the pass.
