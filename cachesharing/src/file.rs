@@ -120,6 +120,9 @@ pub struct ReuseRecord {
     pub variances: Vec<f64>,
     /// Distance in lines of the set, accesses, number of reuses.
     pub reuses: Vec<(u32, f64, f64)>,
+    /// The same as `reuses`, of lines that a prefetcher asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefetches: Vec<(u32, f64, f64)>,
     /// Times in accesses, each with the lines used within it. Nothing if they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub footprint: Vec<(f64, f64)>,
@@ -269,10 +272,12 @@ impl ProgramFile {
 
 impl ReuseRecord {
     fn of(times: &ReuseTimes) -> Self {
+        let rows = |reuses: &[SetReuse]| reuses.iter().map(|r| (r.distance, r.accesses, r.count)).collect();
         Self {
             way_bytes: times.way_bytes(),
             variances: times.variances().to_vec(),
-            reuses: times.reuses().iter().map(|r| (r.distance, r.accesses, r.count)).collect(),
+            reuses: rows(times.reuses()),
+            prefetches: rows(times.prefetches()),
             footprint: times.footprint().to_vec(),
         }
     }
@@ -280,6 +285,7 @@ impl ReuseRecord {
     fn reuse_times(&self) -> Result<ReuseTimes, Error> {
         let reuse = |&(distance, accesses, count): &(u32, f64, f64)| SetReuse { distance, accesses, count };
         ReuseTimes::new(self.way_bytes, self.variances.clone(), self.reuses.iter().map(reuse))?
+            .with_prefetches(self.prefetches.iter().map(reuse))?
             .with_footprint(self.footprint.iter().copied())
     }
 }

@@ -35,6 +35,11 @@ impl Met {
         }
     }
 
+    /// A part of it.
+    fn part(&self, part: f64) -> Self {
+        Self { time: part * self.time, misses: part * self.misses, inflow: part * self.inflow }
+    }
+
     fn add(&mut self, of: &Self, part: f64) {
         self.time += part * of.time;
         self.misses += part * of.misses;
@@ -105,22 +110,43 @@ impl Returns {
                 Some(*most)
             })
             .collect();
-        let span = (ways[depth as usize].time - near.time).abs();
+        let (span, inflow) = {
+            let none = ways[depth as usize];
+            (none.time - near.time, none.inflow - near.inflow)
+        };
         let mut all: Vec<(f64, Cell)> = Vec::new();
         for (distance, pair) in (0..depth as u32).rev().map(f64::from).zip(ways.windows(2)) {
             let (more, less) = (pair[0], pair[1]);
-            let lost = |part: f64| Met {
-                time: part * (less.time - more.time),
-                misses: part * (less.misses - more.misses),
-                inflow: part * (less.inflow - more.inflow),
+            let mut lost = Met {
+                time: less.time - more.time,
+                misses: less.misses - more.misses,
+                inflow: less.inflow - more.inflow,
             };
-            let here = times.reuses().iter().filter(|r| f64::from(r.distance) == distance);
-            let mut parts = parts(here, NEGLIGIBLE * span / (less.time - more.time).abs());
+            let at = |reuse: &&SetReuse| f64::from(reuse.distance) == distance;
+            let ahead = lost.inflow - lost.misses * line;
+            let fetched = parts(
+                times.prefetches().iter().filter(at),
+                NEGLIGIBLE * inflow / ahead.abs().max(f64::MIN_POSITIVE),
+            );
+            if !fetched.is_empty() {
+                lost.inflow -= ahead;
+                let ahead = Met { inflow: ahead, ..Met::default() };
+                all.extend(
+                    fetched
+                        .into_iter()
+                        .map(|(accesses, part)| (accesses, Cell { distance, lost: ahead.part(part) })),
+                );
+            }
+            let mut parts = parts(times.reuses().iter().filter(at), NEGLIGIBLE * span / lost.time.abs());
             if parts.is_empty() && less != more {
                 // Some hit there, though none was counted: they take as long as the program takes to fill as much alone.
                 parts.push((curve.filling().accesses((distance + 0.5) * way).max(1.0), 1.0));
             }
-            all.extend(parts.iter().map(|&(accesses, part)| (accesses, Cell { distance, lost: lost(part) })));
+            all.extend(
+                parts
+                    .into_iter()
+                    .map(|(accesses, part)| (accesses, Cell { distance, lost: lost.part(part) })),
+            );
         }
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut groups = Vec::new();

@@ -23,6 +23,7 @@ pub struct ReuseTimes {
     line_size: Option<u32>,     // of the profile, where it was estimated from one
     variances: Vec<f64>,        // finite, >= 0
     reuses: Vec<SetReuse>,      // by time, then distance; of one time all in one bin
+    prefetches: Vec<SetReuse>,  // likewise
     footprint: Vec<(f64, f64)>, // times in accesses, rising, and lines used within them, which do not fall
 }
 
@@ -50,12 +51,29 @@ impl ReuseTimes {
             let remedy = "a number from 0 to 1e24";
             return Err(Error::Value { what: "a variance of lines in a set", value, remedy });
         }
-        let reuses: Vec<SetReuse> = reuses.into_iter().collect();
-        for reuse in &reuses {
-            above_zero("a reuse time in accesses", reuse.accesses)?;
-            above_zero("a number of reuses", reuse.count)?;
-        }
-        Ok(Self { way_bytes, line_size: None, variances, reuses: binned(reuses), footprint: Vec::new() })
+        let reuses = checked(reuses)?;
+        Ok(Self {
+            way_bytes,
+            line_size: None,
+            variances,
+            reuses: binned(reuses),
+            prefetches: Vec::new(),
+            footprint: Vec::new(),
+        })
+    }
+
+    /// The same, with the reuses of lines by a prefetcher, which nobody waits for: they are fetched again where they are gone.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for numbers that are not above 0.
+    pub fn with_prefetches(self, prefetches: impl IntoIterator<Item = SetReuse>) -> Result<Self, Error> {
+        Ok(Self { prefetches: binned(checked(prefetches)?), ..self })
+    }
+
+    /// The reuses by a prefetcher, as [`reuses`](Self::reuses).
+    #[must_use]
+    pub fn prefetches(&self) -> &[SetReuse] {
+        &self.prefetches
     }
 
     /// The same, with how many different lines the program uses on average within rising times, in accesses: its footprint
@@ -155,6 +173,7 @@ impl ReuseTimes {
         };
         let variances = (1..=most).map(|lines| mean(&|part| part.variance(lines as f64))).collect();
         let reuses = parts.iter().flat_map(|(_, part)| part.reuses.iter().copied()).collect();
+        let prefetches = parts.iter().flat_map(|(_, part)| part.prefetches.iter().copied()).collect();
         let mut times: Vec<f64> = Vec::new();
         if parts.iter().all(|(_, part)| !part.footprint.is_empty()) {
             times.extend(parts.iter().flat_map(|(_, part)| part.footprint.iter().map(|&(time, _)| time)));
@@ -168,9 +187,20 @@ impl ReuseTimes {
             line_size: first.line_size,
             variances,
             reuses: binned(reuses),
+            prefetches: binned(prefetches),
             footprint,
         })
     }
+}
+
+/// Reuses after times and of numbers above 0.
+fn checked(reuses: impl IntoIterator<Item = SetReuse>) -> Result<Vec<SetReuse>, Error> {
+    let reuses: Vec<SetReuse> = reuses.into_iter().collect();
+    for reuse in &reuses {
+        above_zero("a reuse time in accesses", reuse.accesses)?;
+        above_zero("a number of reuses", reuse.count)?;
+    }
+    Ok(reuses)
 }
 
 /// Variance where the mean is `lines`.

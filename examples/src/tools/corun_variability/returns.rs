@@ -76,7 +76,7 @@ impl ReuseWatch {
         let few = known.partition_point(|&(_, used)| used < LEAST * lines);
         known.drain(..few.min(known.len().saturating_sub(1)));
         ReuseTimes::new(way, seen.variances, seen.reuses)
-            .and_then(|times| times.with_footprint(known))
+            .and_then(|times| times.with_prefetches(seen.prefetches)?.with_footprint(known))
             .map_err(Failure::run)
     }
 }

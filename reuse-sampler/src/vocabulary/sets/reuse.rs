@@ -32,6 +32,8 @@ pub struct SetReuse {
 pub struct SetUse {
     /// Reuses at distances below the ways of the cache, by time, then distance.
     pub reuses: Vec<SetReuse>,
+    /// The same of lines that a prefetcher asked for: nobody waits for those.
+    pub prefetches: Vec<SetReuse>,
     /// Variance, from set to set and from moment to moment, of the number of different lines used in a set within some
     /// time, where its mean is 1, 2, 3, ... lines, up to the ways of the cache. If fewer are ever used, the last known.
     ///
@@ -48,6 +50,21 @@ pub struct SetUse {
 struct Used {
     line: Line,
     when: u64,
+}
+
+/// Reuses by bin of time and distance: how many, accesses of all.
+type Counts = HashMap<(i32, u32), (u64, u64)>;
+
+/// What was counted, by time and then by distance. Nothing is left.
+fn drained(counts: &mut Counts) -> Vec<SetReuse> {
+    let mut counts: Vec<((i32, u32), (u64, u64))> = counts.drain().collect();
+    counts.sort_unstable();
+    let reuse = |((_, distance), (count, all)): ((i32, u32), (u64, u64))| SetReuse {
+        distance,
+        accesses: all as f64 / count as f64,
+        count: count as f64,
+    };
+    counts.into_iter().map(reuse).collect()
 }
 
 /// Counts the reuses of a program in the sets of a cache.
@@ -68,11 +85,12 @@ struct Used {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SetReuseCounter {
-    ways: usize,                             // >= 1
-    sets: Vec<Vec<Used>>,                    // the youngest first
-    reuses: HashMap<(i32, u32), (u64, u64)>, // by bin of time and distance: how many, accesses of all
-    looks: u64,                              // at all sets
-    spans: Vec<u64>,                         // the times
+    ways: usize,          // >= 1
+    sets: Vec<Vec<Used>>, // the youngest first
+    reuses: Counts,
+    prefetches: Counts,
+    looks: u64,            // at all sets
+    spans: Vec<u64>,       // the times
     used: Vec<(u64, u64)>, // lines used within each time, of all sets and looks: sum and sum of squares
     ages: Vec<(u64, u64)>, // uses of lines used before, by the first of the times that is longer ago: how many, times of all
     new: u64,              // uses of other lines
@@ -93,7 +111,8 @@ impl SetReuseCounter {
         Ok(Self {
             ways: ways as usize,
             sets: vec![Vec::new(); sets],
-            reuses: HashMap::new(),
+            reuses: Counts::new(),
+            prefetches: Counts::new(),
             looks: 0,
             spans: (0..TIMES.0 * TIMES.1).map(|n| (n as f64 / TIMES.0 as f64).exp2() as u64).collect(),
             used: vec![(0, 0); TIMES.0 * TIMES.1],
@@ -114,8 +133,7 @@ impl SetReuseCounter {
         self.used(line, set, now, true);
     }
 
-    /// A prefetcher asks for `line`: the same, but the program waits for nothing, so that it is not a reuse. Who uses the line
-    /// then reuses it at once.
+    /// A prefetcher asks for `line`: the same, but the program waits for nothing. Who uses the line then reuses it at once.
     pub fn prefetch(&mut self, line: Line, set: u64, now: u64) {
         self.used(line, set, now, false);
     }
@@ -137,9 +155,10 @@ impl SetReuseCounter {
         let (uses, all) = &mut self.ages[age];
         *uses += 1;
         *all += accesses;
-        if is_waited && distance < ways && accesses > 0 {
+        if distance < ways && accesses > 0 {
             let bin = (BINS * (accesses as f64).log2()) as i32;
-            let (count, all) = self.reuses.entry((bin, distance as u32)).or_default();
+            let counts = if is_waited { &mut self.reuses } else { &mut self.prefetches };
+            let (count, all) = counts.entry((bin, distance as u32)).or_default();
             *count += 1;
             *all += accesses;
         }
@@ -231,20 +250,14 @@ impl SetReuseCounter {
 
     /// Returns what was counted since the last call. Lines stay where they are.
     pub fn take(&mut self) -> SetUse {
-        let mut reuses: Vec<((i32, u32), (u64, u64))> = self.reuses.drain().collect();
-        reuses.sort_unstable();
-        let reuse = |((_, distance), (count, all)): ((i32, u32), (u64, u64))| SetReuse {
-            distance,
-            accesses: all as f64 / count as f64,
-            count: count as f64,
-        };
+        let (reuses, prefetches) = (drained(&mut self.reuses), drained(&mut self.prefetches));
         let variances = self.variances();
         self.looks = 0;
         self.used.fill((0, 0));
         let footprint = self.footprint();
         self.ages.fill((0, 0));
         self.new = 0;
-        SetUse { reuses: reuses.into_iter().map(reuse).collect(), variances, footprint }
+        SetUse { reuses, prefetches, variances, footprint }
     }
 }
 
@@ -356,7 +369,11 @@ mod tests {
             }
         }
         // Asked for an access before, and no other line of the set since.
-        assert_eq!(watch.take().reuses, [SetReuse { distance: 0, accesses: 1.0, count: 10_000.0 }]);
+        let seen = watch.take();
+        assert_eq!(seen.reuses, [SetReuse { distance: 0, accesses: 1.0, count: 10_000.0 }]);
+        // The prefetcher comes back after a round.
+        let round = (8 * SETS - 1) as f64;
+        assert_eq!(seen.prefetches, [SetReuse { distance: 7, accesses: round, count: 10_000.0 }]);
     }
 
     #[test]
