@@ -58,7 +58,7 @@ const NEARLY_ALWAYS: f64 = 1.0 - 1e-6;
 const BURSTS: i32 = 4;
 /// A backlog varies: the first prefetches are dropped where the mean one is this part of the backlog that stops them, and
 /// all where it is that. Chosen likewise.
-const FIRST_DROPPED: f64 = 0.7;
+const FIRST_DROPPED: f64 = 0.8;
 
 impl MemoryQueue {
     /// Of which nothing more is known: programs wait for every line from its beginning to its end.
