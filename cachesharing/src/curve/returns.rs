@@ -124,18 +124,14 @@ impl Returns {
             };
             let at = |reuse: &&SetReuse| f64::from(reuse.distance) == distance;
             let ahead = lost.inflow - lost.misses * line;
-            let fetched = parts(
-                times.prefetches().iter().filter(at),
-                NEGLIGIBLE * inflow / ahead.abs().max(f64::MIN_POSITIVE),
-            );
-            if !fetched.is_empty() {
-                lost.inflow -= ahead;
-                let ahead = Met { inflow: ahead, ..Met::default() };
-                all.extend(
-                    fetched
-                        .into_iter()
-                        .map(|(accesses, part)| (accesses, Cell { distance, lost: ahead.part(part) })),
-                );
+            if ahead > 0.0 {
+                let fetched = parts(times.prefetches().iter().filter(at), NEGLIGIBLE * inflow / ahead);
+                if !fetched.is_empty() {
+                    lost.inflow -= ahead;
+                }
+                all.extend(fetched.into_iter().map(|(accesses, part)| {
+                    (accesses, Cell { distance, lost: Met { inflow: part * ahead, ..Met::default() } })
+                }));
             }
             let mut parts = parts(times.reuses().iter().filter(at), NEGLIGIBLE * span / lost.time.abs());
             if parts.is_empty() && less != more {

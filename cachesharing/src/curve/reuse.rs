@@ -180,7 +180,13 @@ impl ReuseTimes {
             times.sort_by(f64::total_cmp);
             times.dedup();
         }
-        let footprint = times.into_iter().map(|time| (time, mean(&|part| part.used_within(time)))).collect();
+        let mut most = 0.0_f64;
+        let footprint = times.into_iter().map(|time| {
+            // Rounding must not make lines fall.
+            most = most.max(mean(&|part| part.used_within(time)));
+            (time, most)
+        });
+        let footprint = footprint.collect();
         // All are of curves of one line size.
         Some(Self {
             way_bytes: first.way_bytes,
@@ -258,6 +264,27 @@ mod tests {
     }
 
     quickcheck! {
+        /// What was put together can be read: rounding makes no lines fall.
+        fn footprints_put_together_are_footprints(steps: Vec<(u8, u8)>, weight: u8) -> bool {
+            let footprint = |unit: f64| {
+                let (mut time, mut lines) = (0.0, 0.0);
+                steps
+                    .iter()
+                    .map(|&(wait, new)| {
+                        time += unit * (f64::from(wait) + 1.0) / 3.0;
+                        lines += (f64::from(new % 4) / 7.0).min(unit / 3.0);
+                        (time, lines)
+                    })
+                    .collect::<Vec<_>>()
+            };
+            let times = || ReuseTimes::new(WAY, Vec::new(), []).unwrap();
+            let [a, b] = [1.0, 1.3].map(|unit| times().with_footprint(footprint(unit)).unwrap());
+            let parts = [(f64::from(weight) + 0.1, Some(&a)), (3.7, Some(&b))];
+            let together = ReuseTimes::together(parts.into_iter()).unwrap();
+            times().with_footprint(together.footprint().iter().copied()).is_ok()
+                && (together.footprint().is_empty() == steps.is_empty())
+        }
+
         fn sorting_keeps_what_was_counted(all: Vec<(u8, u16, u8)>) -> bool {
             let reuses: Vec<SetReuse> = all
                 .iter()

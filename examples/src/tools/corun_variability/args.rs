@@ -188,7 +188,8 @@ pub(super) struct MeasureArgs {
     /// Sizes at which curves are measured, at most; there are as many as ways
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub curve_sizes: u64,
-    /// Predict from curves alone: do not count when programs reuse their lines (counted for --curves ways, --policy lru)
+    /// Predict from curves alone: do not count when programs reuse their lines (counted for --curves ways, but not with
+    /// --policy random)
     #[arg(long)]
     pub no_reuse_times: bool,
     /// Estimate reuse times from reuse distances where curves are modelled: with --curves statstack, with --sampled, of
@@ -208,7 +209,8 @@ impl MeasureArgs {
                  ways or --curves pirate"
             )));
         }
-        // Which lines come between decides in an LRU cache only; and a cache stolen from, or a model, shows no reuse times.
+        // Where lines are evicted at random, which come between does not matter; and a cache stolen from, or a model, shows no
+        // reuse times.
         let counts = self.curves == Curves::Ways && !self.no_reuse_times;
         let reuse_times = counts && chip.policy() != Replacement::Random;
         let estimated = self.estimate_reuse_times && chip.policy() == Replacement::Lru;
