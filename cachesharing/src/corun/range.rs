@@ -197,18 +197,10 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     pub(crate) fn ends(&self, offsets: &[f64], outcome: &Outcome) -> Ends {
         let of = |time: f64| time / outcome.time;
         let mut ends = Ends { low: of(outcome.low), high: of(outcome.high), first_pass: 1.0 };
-        let nothing = Ends { low: 1.0 - NOTHING, high: 1.0 + NOTHING, first_pass: 1.0 };
-        let changes = self.timelines.iter().any(|timeline| timeline.segments().len() > 1);
-        if self.settings.probes != Probes::One
-            && !self.model.evicts_by_age()
-            && self.timelines.len() > 1
-            && changes
-        {
-            let cost = (1.0 - of(outcome.time_alone)).max(0.0);
-            let lag = Ends { low: 1.0 - LAGS.0 * cost, high: 1.0 + LAGS.1 * cost, first_pass: 1.0 };
-            ends = ends.and(lag).and(nothing);
+        if self.settings.probes == Probes::One || self.timelines.len() == 1 {
+            return ends;
         }
-        if self.settings.probes != Probes::One && self.model.evicts_by_age() && self.timelines.len() > 1 {
+        if self.model.evicts_by_age() {
             for variant in [Variant::Larger, Variant::Smaller, Variant::Shorter, Variant::Longer] {
                 // Bursts move no end that is far away as it is.
                 if (variant == Variant::Shorter && ends.low < 1.0 - WIDE)
@@ -222,8 +214,12 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 let time = of(run.time);
                 ends = ends.and(Ends { low: time, high: time, first_pass });
             }
-            ends = ends.and(nothing);
+        } else if self.timelines.iter().any(|timeline| timeline.segments().len() > 1) {
+            let cost = (1.0 - of(outcome.time_alone)).max(0.0);
+            ends = ends.and(Ends { low: 1.0 - LAGS.0 * cost, high: 1.0 + LAGS.1 * cost, first_pass: 1.0 });
+        } else {
+            return ends;
         }
-        ends
+        ends.and(Ends { low: 1.0 - NOTHING, high: 1.0 + NOTHING, first_pass: 1.0 })
     }
 }

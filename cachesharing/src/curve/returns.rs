@@ -35,6 +35,11 @@ impl Met {
         }
     }
 
+    /// By how much it is more, of each.
+    fn beyond(&self, of: &Self) -> Self {
+        Self { time: self.time - of.time, misses: self.misses - of.misses, inflow: self.inflow - of.inflow }
+    }
+
     /// A part of it.
     fn part(&self, part: f64) -> Self {
         Self { time: part * self.time, misses: part * self.misses, inflow: part * self.inflow }
@@ -110,22 +115,14 @@ impl Returns {
                 Some(*most)
             })
             .collect();
-        let (span, inflow) = {
-            let none = ways[depth as usize];
-            (none.time - near.time, none.inflow - near.inflow)
-        };
+        let span = ways[depth as usize].beyond(&near);
         let mut all: Vec<(f64, Cell)> = Vec::new();
         for (distance, pair) in (0..depth as u32).rev().map(f64::from).zip(ways.windows(2)) {
-            let (more, less) = (pair[0], pair[1]);
-            let mut lost = Met {
-                time: less.time - more.time,
-                misses: less.misses - more.misses,
-                inflow: less.inflow - more.inflow,
-            };
+            let mut lost = pair[1].beyond(&pair[0]);
             let at = |reuse: &&SetReuse| f64::from(reuse.distance) == distance;
             let ahead = lost.inflow - lost.misses * line;
             if ahead > 0.0 {
-                let fetched = parts(times.prefetches().iter().filter(at), NEGLIGIBLE * inflow / ahead);
+                let fetched = parts(times.prefetches().iter().filter(at), NEGLIGIBLE * span.inflow / ahead);
                 if !fetched.is_empty() {
                     lost.inflow -= ahead;
                 }
@@ -133,8 +130,8 @@ impl Returns {
                     (accesses, Cell { distance, lost: Met { inflow: part * ahead, ..Met::default() } })
                 }));
             }
-            let mut parts = parts(times.reuses().iter().filter(at), NEGLIGIBLE * span / lost.time.abs());
-            if parts.is_empty() && less != more {
+            let mut parts = parts(times.reuses().iter().filter(at), NEGLIGIBLE * span.time / lost.time);
+            if parts.is_empty() && pair[0] != pair[1] {
                 // Some hit there, though none was counted: they take as long as the program takes to fill as much alone.
                 parts.push((curve.filling().accesses((distance + 0.5) * way).max(1.0), 1.0));
             }
