@@ -102,6 +102,34 @@ fn what_was_counted_alone_does_not_outlast_the_hits_that_it_was_of() {
     assert!(missing > 125.0 && (beside / missing - 1.0).abs() < 0.01, "{beside} {missing}");
 }
 
+/// Lines that leave at random leave the sooner the more miss: those that were counted, not those that the profile expects.
+#[test]
+fn alone_a_program_misses_as_often_as_was_counted() {
+    let cache = SetAssociativeCache::new(64, 16).unwrap();
+    let misses = |program: &WindowedProgram, replacement| {
+        let walked = walk(&[program], cache, replacement, Until::Ended(0), &[]).unwrap()[0];
+        walked.misses / walked.accesses
+    };
+    let spread = || {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        profile.record(Outcome::Dangling, 4);
+        for lines in (1..=40).map(|k| 40 * k) {
+            profile.record(Outcome::Reused(ReuseDistance(lines)), 1);
+        }
+        let cpi = LinearLatency::new(1.0, 1.0, &[], 10.0, 130.0).unwrap();
+        let windows = (0..WINDOWS).map(|_| ProfiledWindow::new(&profile, cpi.clone()).unwrap()).collect();
+        WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), windows, Vec::new()).unwrap()
+    };
+    let expected = misses(&spread(), Replacement::Random);
+    assert!((0.2..0.6).contains(&expected), "{expected}");
+    for part in [0.6, 0.8, 1.0, 1.2, 1.5] {
+        let ratio = part * expected;
+        let counted = spread().counted_alone(cache, Replacement::Random, 2, |_, _| ratio).unwrap();
+        let alone = misses(&counted, Replacement::Random);
+        assert!((alone / ratio - 1.0).abs() < 0.01, "{part}: {alone} {ratio}");
+    }
+}
+
 /// Before memory that passes a line after the other, in-order cores wait for each other also where it could deliver more.
 #[test]
 fn lines_wait_for_those_of_others() {

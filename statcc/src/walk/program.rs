@@ -93,7 +93,7 @@ impl WindowedProgram {
         passes: u64,
         misses: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, Error> {
-        let modelled = alone(&self, cache, replacement, passes);
+        let modelled = alone(&self, cache, replacement, passes, &misses);
         for (pass, windows) in [&mut self.first, &mut self.later].into_iter().enumerate() {
             for (k, window) in windows.iter_mut().enumerate() {
                 let modelled = modelled.get(pass).or(modelled.last()).and_then(|pass| pass.get(k));

@@ -13,8 +13,6 @@ const STEPS_PER_WINDOW: f64 = 3.0;
 const GONE: (f64, f64) = (1e-3, 1.0 - 1e-3);
 /// Ages looked at between those.
 const AGES: u32 = 14;
-/// Points of a distribution at which random replacement is asked for.
-const POINTS: usize = 96;
 
 /// A program on its way.
 struct Runner<'a> {
@@ -60,32 +58,34 @@ pub(super) struct AloneWindow {
     pub safe: f64, // accesses for which every line stays
 }
 
-/// What is predicted of a program alone, in each window of each of `passes` passes.
+/// What is predicted of a program alone, in each window of each of `passes` passes, which misses as often as was `counted`.
 pub(super) fn alone(
     known: &WindowedProgram,
     cache: SetAssociativeCache,
     replacement: Replacement,
     passes: u64,
+    counted: impl Fn(usize, usize) -> f64,
 ) -> Vec<Vec<AloneWindow>> {
     let mut timeline = Timeline { ends_windows: true, ..Timeline::new(&[known], cache, replacement, &[]) };
     let until = Until::Accesses(known.accesses() as u64 * passes);
     let nothing = AloneWindow { accesses: 0.0, misses: 0.0, safe: f64::INFINITY };
     let mut found: Vec<Vec<AloneWindow>> = Vec::new();
     let so_far = |timeline: &Timeline<'_>| {
-        let of = |runner: &Runner<'_>| (runner.position, runner.so_far.misses, runner.safe);
-        timeline.runners.first().map_or((0.0, 0.0, 0.0), of)
+        timeline.runners.first().map_or((0.0, 0.0), |runner| (runner.position, runner.safe))
     };
     while !timeline.is_over(until) {
-        let (position, misses, _) = so_far(&timeline);
+        let (position, _) = so_far(&timeline);
         let (_, pass, window) = known.to_window_end(position);
-        timeline.step(until);
-        let (end, after, safe) = so_far(&timeline);
+        let expected = timeline.cycles(until);
+        let misses = timeline.misses(expected);
+        timeline.go(&[counted(pass, window)], expected, until);
+        let (end, safe) = so_far(&timeline);
         while found.len() <= pass {
             found.push(vec![nothing; known.windows()]);
         }
         let window = &mut found[pass][window];
         window.accesses += end - position;
-        window.misses += after - misses;
+        window.misses += (end - position) * misses.first().copied().unwrap_or(0.0);
         window.safe = window.safe.min(safe);
     }
     found
@@ -182,18 +182,28 @@ impl Timeline<'_> {
 
     pub(super) fn step(&mut self, until: Until) {
         let expected = self.cycles(until);
-        let misses: Vec<f64> = match self.replacement {
-            Replacement::Lru => self.misses_at_lru(expected),
-            Replacement::Random => self.misses_at_random(expected),
-        };
-        for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
+        let misses = self.misses(expected);
+        self.go(&misses, expected, until);
+    }
+
+    /// Misses per access of each program in the next `cycles`.
+    fn misses(&mut self, cycles: f64) -> Vec<f64> {
+        match self.replacement {
+            Replacement::Lru => self.misses_at_lru(cycles),
+            Replacement::Random => self.misses_at_random(cycles),
+        }
+    }
+
+    /// Takes a step of `expected` cycles in which the programs miss so often per access.
+    fn go(&mut self, misses: &[f64], expected: f64, until: Until) {
+        for (runner, &misses) in self.runners.iter_mut().zip(misses) {
             let cpi = runner.known.cpi_model(runner.position).cpi(misses);
             runner.pace = cpi * runner.cpi_error / runner.known.mix();
         }
-        self.wait_for_memory(&misses);
+        self.wait_for_memory(misses);
         let cycles = self.cycles(until).min(2.0 * expected);
         let mut replaced = 0.0;
-        for (runner, &misses) in self.runners.iter_mut().zip(&misses) {
+        for (runner, &misses) in self.runners.iter_mut().zip(misses) {
             let length = runner.known.accesses();
             let before = runner.position;
             let to_end = length - before;
@@ -214,7 +224,7 @@ impl Timeline<'_> {
             so_far.instructions += accesses / runner.known.mix();
             runner.unbooked += true_cycles;
         }
-        self.settle(replaced, &misses, cycles);
+        self.settle(replaced, misses, cycles);
         let now = self.moments.last().copied().unwrap_or(0.0) + cycles;
         self.moments.push(now);
         for runner in &mut self.runners {
@@ -338,7 +348,7 @@ impl Timeline<'_> {
         runner.position - along(&self.moments, &runner.path, now - age)
     }
 
-    /// Misses per access of each program in the next `cycles`.
+    /// The same where the line used longest ago leaves.
     fn misses_at_lru(&mut self, cycles: f64) -> Vec<f64> {
         let ages = self.ages();
         let now = self.moments.last().copied().unwrap_or(0.0);
@@ -400,9 +410,8 @@ impl Timeline<'_> {
                     f64::from(u8::from(total > then))
                 }
             };
-            r.known.average(r.position, cycles / r.pace, |window| {
-                window.hits_without(window.missing(POINTS, missing))
-            })
+            r.known
+                .average(r.position, cycles / r.pace, |window| window.hits_without(window.missing(missing)))
         };
         self.runners.iter().map(of).collect()
     }

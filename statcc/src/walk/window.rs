@@ -12,12 +12,16 @@ pub struct ProfiledWindow {
     endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
     lines: f64,       // first touched in it
     cpi: WindowCpi,
-    beyond_private: f64, // accesses per access that private caches do not serve, in [0, 1]
-    safe: f64,           // accesses back, at least 0, within which the model alone has every line stay
-    safe_hits: f64,      // counted alone over those modelled, at least 0, of reuses within `safe`
-    other_hits: f64,     // and of longer ones
-    correction: f64,     // misses counted alone per access less those modelled, where the model has no hits
+    beyond_private: f64,  // accesses per access that private caches do not serve, in [0, 1]
+    safe: f64,            // accesses back, at least 0, within which the model alone has every line stay
+    safe_hits: f64,       // counted alone over those modelled, at least 0, of reuses within `safe`
+    other_hits: f64,      // and of longer ones
+    correction: f64,      // misses counted alone per access less those modelled, where the model has no hits
+    far: Vec<(f64, f64)>, // reuses that private caches do not serve: accesses since the line was asked for, and part
 }
+
+/// Points that those are put together to, at most.
+const POINTS: usize = 96;
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -64,8 +68,10 @@ impl ProfiledWindow {
         }
         let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
         let line_size = profile.line_size();
+        let far = far(&steps, cpi.private_hits());
         Ok(Self {
             line_size,
+            far,
             steps,
             endless,
             lines,
@@ -154,19 +160,32 @@ impl ProfiledWindow {
         (0.0, (self.beyond_private - missing).max(0.0))
     }
 
-    /// Fraction of the accesses that miss where one that reaches back `n` accesses misses with probability
-    /// `misses(n)`, at no more than `points` of the distribution.
-    pub(super) fn missing(&self, points: usize, misses: impl Fn(f64) -> f64) -> f64 {
-        let mut sum = self.endless;
-        for chunk in self.steps.chunks(self.steps.len().div_ceil(points.max(1)).max(1)) {
-            let here: f64 = chunk.iter().map(|step| step.here).sum();
-            let area: f64 = chunk.iter().map(|step| step.here * step.middle()).sum();
-            if here > 0.0 {
-                sum += here * misses(area / here);
-            }
-        }
-        sum
+    /// Fraction of the accesses that miss where one for a line that the shared cache was asked for `n` accesses ago misses
+    /// with probability `misses(n)`.
+    pub(super) fn missing(&self, misses: impl Fn(f64) -> f64) -> f64 {
+        self.endless + self.far.iter().map(|&(n, part)| part * misses(n)).sum::<f64>()
     }
+}
+
+/// Accesses since the shared cache was asked for the line, and part of all, of reuses that private caches do not serve: those
+/// that reach back furthest. Before them the private caches served the line for as long, on average, as the other reuses last.
+fn far(steps: &[Step], private: f64) -> Vec<(f64, f64)> {
+    let (mut left, mut near) = (private, 0.0);
+    let mut far: Vec<(f64, f64)> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let served = left.min(step.here);
+        left -= served;
+        near += served * step.middle();
+        if step.here > served {
+            far.push((step.middle(), step.here - served));
+        }
+    }
+    let there = near / (1.0 - private);
+    let gathered = |chunk: &[(f64, f64)]| {
+        let part: f64 = chunk.iter().map(|far| far.1).sum();
+        (there + chunk.iter().map(|far| far.0 * far.1).sum::<f64>() / part, part)
+    };
+    far.chunks(far.len().div_ceil(POINTS).max(1)).map(gathered).collect()
 }
 
 #[cfg(test)]
@@ -197,7 +216,27 @@ mod tests {
                 (0..n).map(|j| (distances.iter().filter(|&&d| d >= j).count() as f64 + 2.0) / 10.0).sum();
             assert!((window.different_lines(n as f64) - lines).abs() < 1e-9, "{n}");
             let step = |back: f64| if back > n as f64 { 1.0 } else { 0.0 };
-            assert!((window.missing(100, step) - beyond / 10.0).abs() < 1e-12, "{n}");
+            assert!((window.missing(step) - beyond / 10.0).abs() < 1e-12, "{n}");
+        }
+    }
+
+    #[test]
+    fn what_private_caches_serve_does_not_miss() {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        for distance in [3, 3, 3, 3, 3, 3, 9, 499, 999] {
+            profile.record(Outcome::Reused(ReuseDistance(distance)), 1);
+        }
+        profile.record(Outcome::Dangling, 1);
+        let served = crate::PrivateLevel { hit_ratio: 0.7, latency: 1.0 };
+        let cpi = LinearLatency::new(1.0, 1.0, &[served], 10.0, 130.0).unwrap();
+        let window = ProfiledWindow::new(&profile, cpi).unwrap();
+        // Three of ten get past them: the first touch and two reuses, 34 accesses in three later than the access before.
+        let since = 34.0 / 3.0;
+        for (n, expected) in
+            [(0.0, 0.3), (499.9 + since, 0.3), (500.1 + since, 0.2), (999.9 + since, 0.2), (1e9, 0.1)]
+        {
+            let missing = window.missing(|back| if back > n { 1.0 } else { 0.0 });
+            assert!((missing - expected).abs() < 1e-9, "{n}: {missing}");
         }
     }
 
