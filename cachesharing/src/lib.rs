@@ -31,7 +31,7 @@ pub use error::Error;
 pub use program::{Program, TimeUnit, Units, Window};
 pub use reuse_sampler::{CacheLines, ReuseProfile, SetReuse};
 pub use sharing::{
-    Allocation, EvictionAge, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution, Start,
-    share, share_from,
+    Allocation, EvictionAge, Leaving, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution,
+    Start, share, share_from,
 };
 pub use variability::{Offsets, SlowdownDistribution, Variability, variability};

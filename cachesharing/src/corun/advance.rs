@@ -85,7 +85,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     ///
     /// # Cost
     /// Per step, an invocation of the model (window methods) or a lookup (phase methods). Where shares are followed over
-    /// time ([`SharingModel::evicts_by_age`]), some six steps for each exchange of the cache's lines, at half a
+    /// time ([`SharingModel::follows`]), some six steps for each exchange of the cache's lines, at half a
     /// microsecond each for two programs, until programs have settled. Programs that do not settle within 4,096 steps
     /// go on to the end of the stretch as they are.
     ///
@@ -101,8 +101,8 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     }
 
     fn observed(&self, offsets: &[f64], until: Until, observer: &mut Observer<'_>) -> Outcome {
-        if self.model.evicts_by_age() {
-            return self.follow(Variant::AsItIs, offsets, until, observer).0;
+        if let Some(leaving) = self.model.follows() {
+            return self.follow(leaving, Variant::AsItIs, offsets, until, observer).0;
         }
         let mut places = Places::new(self, offsets, until, false);
         for (i, timeline) in self.timelines.iter().enumerate() {

@@ -5,15 +5,17 @@
 //! exchanged, however many windows that spans: where windows end, only speeds change. So it makes no difference how a
 //! program is cut into windows, and each change of the cache, however small, accumulates.
 
+use std::cell::OnceCell;
 use std::hash::Hash;
 
 use super::CoRun;
 use super::advance::{self, Outcome, Until, settled_step};
 use super::place::{Calm, Observer, Places};
 use super::range::Variant;
-use super::recency::Recency;
+use super::recency::{Ran, Recency};
 use super::timeline::Timeline;
-use crate::{Allocation, CacheCurve, Probes, Share, SharedCache, Sharing, SharingModel};
+use crate::curve::{Chances, Exchanged, Met};
+use crate::{Allocation, CacheCurve, Leaving, Probes, Share, SharedCache, Sharing, SharingModel};
 
 /// Programs have settled where the model says if they hold as much to within this part of the cache.
 const SAME: f64 = 0.01;
@@ -53,11 +55,19 @@ struct Follower<'r> {
     calm: Calm,
     variant: Variant,
     settled: bool, // this state is one that all programs had settled in
+    chances: Option<Vec<Vec<OnceCell<Chances>>>>, // by program and curve, where lines leave at random
 }
 
 impl<'r> Follower<'r> {
-    fn new(cache: &'r SharedCache, timelines: &'r [Timeline], state: Recency, variant: Variant) -> Self {
+    fn new(
+        cache: &'r SharedCache,
+        timelines: &'r [Timeline],
+        state: Recency,
+        variant: Variant,
+        leaving: Leaving,
+    ) -> Self {
         let programs = timelines.len();
+        let chances = || timelines.iter().map(|t| vec![OnceCell::new(); t.numbers()]).collect();
         Self {
             cache,
             timelines,
@@ -71,6 +81,7 @@ impl<'r> Follower<'r> {
             calm: Calm::default(),
             variant,
             settled: false,
+            chances: (leaving == Leaving::AtRandom).then(chances),
         }
     }
 
@@ -93,7 +104,6 @@ impl<'r> Follower<'r> {
 
     /// Computes how fast the programs are that follow `curves`; returns how many bytes come in per unit of time.
     fn meet(&mut self, curves: &[usize]) -> f64 {
-        let programs = curves.len();
         let all = || self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number)).enumerate();
         for (i, curve) in all() {
             let known = self.speeds[i][curves[i]];
@@ -103,24 +113,7 @@ impl<'r> Follower<'r> {
             }
             let mut now = Allocation::holding(curve, self.held[i]);
             let pace = if known.pace > 0.0 { known.pace } else { now.time };
-            let others = all().filter(|&(j, _)| j != i);
-            let state = &self.state;
-            // What it used before it was there never came in.
-            let (variant, late) = (self.variant, !self.settled && !self.variant.ran_before(i));
-            let burst = self.timelines[i].burst(curves[i]);
-            let met = |pace: f64| {
-                let touched = |j: usize, time: f64| {
-                    let accesses = time / pace;
-                    let time =
-                        state.age_of(accesses, pace, i, programs) + pace * variant.late(i, burst, accesses);
-                    if late && state.is_before(time) {
-                        GONE * self.cache.bytes()
-                    } else {
-                        state.touched_in(time, j, programs)
-                    }
-                };
-                crate::sharing::meet(self.cache, curve, pace, &others, touched)
-            };
+            let met = |pace: f64| self.met(curves, i, pace);
             // The time it took when it last ran, beside something else, is only where to begin.
             let rounds = if known.computed + 1 < self.number { 2 } else { 1 };
             let mut pace = pace;
@@ -139,6 +132,36 @@ impl<'r> Follower<'r> {
         }
         let curves = self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number));
         crate::sharing::flow(self.cache, curves, &mut self.present)
+    }
+
+    /// What an access of program `i` costs that takes `pace` per access; `None` where its curve is all that is known.
+    fn met(&self, curves: &[usize], i: usize, pace: f64) -> Option<Met> {
+        let (programs, state, variant) = (curves.len(), &self.state, self.variant);
+        // What it used before it was there never came in.
+        let late = !self.settled && !variant.ran_before(i);
+        let curve = self.timelines[i].curve(curves[i]);
+        if let Some(chances) = &self.chances {
+            let chances = chances[i][curves[i]].get_or_init(|| Chances::new(curve, self.cache.bytes()));
+            return Some(chances.met(|accesses| {
+                let age = state.age_of(accesses, pace, i, programs);
+                let exchanged = state.exchanged_in(age, self.cache.bytes(), i, programs);
+                let never = late && state.is_before(age);
+                Exchanged { together: if never { GONE } else { exchanged.together }, ..exchanged }
+            }));
+        }
+        let all = || self.timelines.iter().zip(curves).map(|(t, &number)| t.curve(number)).enumerate();
+        let others = all().filter(|&(j, _)| j != i);
+        let burst = self.timelines[i].burst(curves[i]);
+        let touched = |j: usize, time: f64| {
+            let accesses = time / pace;
+            let time = state.age_of(accesses, pace, i, programs) + pace * variant.late(i, burst, accesses);
+            if late && state.is_before(time) {
+                GONE * self.cache.bytes()
+            } else {
+                state.touched_in(time, j, programs)
+            }
+        };
+        crate::sharing::meet(self.cache, curve, pace, &others, touched)
     }
 
     /// Time per unit of work of a program now.
@@ -163,7 +186,10 @@ impl<'r> Follower<'r> {
     fn end(&mut self, time: f64) {
         let (timelines, speeds, ran) = (self.timelines, &self.speeds, &self.ran);
         let of = |i: usize| {
-            ran[i].iter().map(move |&curve| (timelines[i].curve(curve), speeds[i][curve].accesses))
+            ran[i].iter().map(move |&number| {
+                let (curve, speed) = (timelines[i].curve(number), &speeds[i][number]);
+                Ran { curve, accesses: speed.accesses, fetched: speed.accesses * speed.now.inflow() }
+            })
         };
         self.state.pass(self.cache.bytes(), timelines.len(), of, time);
         for (speeds, ran) in self.speeds.iter_mut().zip(&mut self.ran) {
@@ -185,6 +211,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     /// time of the pass before, for an end of a range.
     pub(super) fn follow(
         &self,
+        leaving: Leaving,
         variant: Variant,
         offsets: &[f64],
         until: Until,
@@ -199,8 +226,8 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         let start = variant.start(&self.cache, self.timelines.len());
         solve(&places.curves, &start, &mut sharing);
         places.outcome.invocations += 1;
-        let state = first_state(variant, cache, sharing.shares(), places.curves());
-        let mut follower = Follower::new(cache, &self.timelines, state, variant);
+        let state = first_state(variant, cache, leaving, sharing.shares(), places.curves());
+        let mut follower = Follower::new(cache, &self.timelines, state, variant, leaving);
         let mut unchanged = 0.0; // time since a program last changed its curve
         let mut steps = 0; // in that time
         let mut again = 0.0; // value of it from which on to compare with the settled state
@@ -233,7 +260,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                     sharing.shares()
                 };
                 if follower.has_settled(shares) {
-                    let state = settled_state(cache, shares, places.curves());
+                    let state = settled_state(cache, leaving, shares, places.curves());
                     let time = places.time(|program| shares[program].cpi);
                     let goes_on = settled_step(&mut places, time, shares, observer);
                     if !(goes_on || places.begin_again()) {
@@ -341,6 +368,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
 fn first_state<'c>(
     variant: Variant,
     cache: &SharedCache,
+    leaving: Leaving,
     shares: &[Share],
     curves: impl Iterator<Item = &'c CacheCurve>,
 ) -> Recency {
@@ -348,17 +376,24 @@ fn first_state<'c>(
     for (_, share) in shares.iter_mut().enumerate().filter(|(i, _)| !variant.ran_before(*i)) {
         share.cpi = f64::INFINITY;
     }
-    settled_state(cache, &shares, curves)
+    settled_state(cache, leaving, &shares, curves)
 }
 
 /// The recency of lines where programs that follow `curves` have settled with these shares.
 fn settled_state<'c>(
     cache: &SharedCache,
+    leaving: Leaving,
     shares: &[Share],
     curves: impl Iterator<Item = &'c CacheCurve>,
 ) -> Recency {
     let curves: Vec<&CacheCurve> = curves.collect();
     let times: Vec<f64> = shares.iter().zip(&curves).map(|(s, c)| s.cpi / c.mix()).collect();
+    if leaving == Leaving::AtRandom {
+        let inflow = |lines: f64, curve: &CacheCurve| Chances::inflow(lines, curve);
+        let inflows: Vec<f64> = shares.iter().zip(&curves).map(|(s, c)| inflow(s.fetch_ratio, c)).collect();
+        let alone: Vec<f64> = curves.iter().map(|c| inflow(c.fetch_ratio(cache.bytes()), c)).collect();
+        return Recency::settled_at_random(cache.bytes(), &times, &inflows, &alone);
+    }
     let far = crate::sharing::any_reuse_times(cache, curves.iter().copied());
     Recency::settled(cache.bytes(), &curves, &times, far)
 }

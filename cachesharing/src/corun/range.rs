@@ -7,7 +7,7 @@ use super::advance::{Outcome, Until};
 use super::burst::Burst;
 use super::place::Observer;
 use crate::sharing::margin;
-use crate::{Probes, SharedCache, SharingModel};
+use crate::{Leaving, Probes, SharedCache, SharingModel};
 
 /// How much slower the target of a run is, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -200,8 +200,11 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         if self.settings.probes == Probes::One || self.timelines.len() == 1 {
             return ends;
         }
-        if self.model.evicts_by_age() {
+        if let Some(leaving) = self.model.follows() {
             for variant in [Variant::Larger, Variant::Smaller, Variant::Shorter, Variant::Longer] {
+                if leaving == Leaving::AtRandom && variant.bursts() {
+                    continue;
+                }
                 // Bursts move no end that is far away as it is.
                 if (variant == Variant::Shorter && ends.low < 1.0 - WIDE)
                     || (variant == Variant::Longer && ends.high > 1.0 + WIDE)
@@ -209,7 +212,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                     continue;
                 }
                 let (run, before) =
-                    self.follow(variant, offsets, Until::TargetEnds, &mut Observer::new(None));
+                    self.follow(leaving, variant, offsets, Until::TargetEnds, &mut Observer::new(None));
                 let first_pass = if variant == Variant::Smaller { of(before) } else { 1.0 };
                 let time = of(run.time);
                 ends = ends.and(Ends { low: time, high: time, first_pass });

@@ -5,9 +5,12 @@
 //! window the program is in now. The cache holds what was touched since the last moment since which all programs
 //! together touched as much as it holds. A line's age carries over from window to window in this way, where a settled
 //! state forgets it.
+//!
+//! Where lines leave at random, what counts is what was fetched since any moment. Of what a program fetched, a part stays that
+//! falls by a factor of e with each cache that all programs together fetched since.
 
-use crate::CacheCurve;
-use crate::curve::Lookup;
+use crate::curve::{Chances, Exchanged, Lookup};
+use crate::{CacheCurve, Leaving};
 
 /// Moments per age of the cache: how finely it is followed.
 const PER_AGE: f64 = 6.0;
@@ -16,12 +19,14 @@ const MOST_HALVINGS: u32 = 40;
 /// How far back what was touched is recorded, in caches filled. Now and then a set keeps a line for longer than the
 /// others.
 const REACH: f64 = 1.7;
+/// The same where lines leave at random: of older ones, one in four hundred stays.
+const REACH_AT_RANDOM: f64 = 6.0;
 /// Factor from one moment to an older one there.
 const STEP_BACK: f64 = 1.25;
 /// Most such moments: of programs that fit nothing is ever touched but what they hold.
 const MOST_STEPS_BACK: i32 = 12;
 
-/// What each program touched since each of several moments.
+/// What each program touched since each of several moments, or fetched where lines leave at random.
 #[derive(Clone, Debug)]
 pub(super) struct Recency {
     now: f64,
@@ -29,7 +34,17 @@ pub(super) struct Recency {
     totals: Vec<f64>,  // bytes touched since each moment by all programs
     touched: Vec<f64>, // by each program, as many as there are programs for each moment
     made: Vec<f64>,    // accesses of each program since each moment, likewise
+    alone: Vec<f64>,   // bytes that it would have fetched alone in those; nothing where lines leave by age
     reach: f64,        // how far back moments are kept: until so many caches were touched, at least 1
+    leaving: Leaving,
+}
+
+/// What a program did in a step while it followed a curve.
+#[derive(Clone, Copy)]
+pub(super) struct Ran<'c> {
+    pub curve: &'c CacheCurve,
+    pub accesses: f64,
+    pub fetched: f64, // bytes
 }
 
 impl Default for Recency {
@@ -40,7 +55,9 @@ impl Default for Recency {
             totals: Vec::new(),
             touched: Vec::new(),
             made: Vec::new(),
+            alone: Vec::new(),
             reach: 1.0,
+            leaving: Leaving::ByAge,
         }
     }
 }
@@ -91,6 +108,49 @@ impl Recency {
             }
         }
         state
+    }
+
+    /// The state that programs settle in which take `times` per access, fetch `inflows` bytes in each and would fetch `alone`
+    /// with all of the cache, where lines leave at random.
+    pub(super) fn settled_at_random(bytes: f64, times: &[f64], inflows: &[f64], alone: &[f64]) -> Self {
+        let mut state = Self { reach: REACH_AT_RANDOM, leaving: Leaving::AtRandom, ..Self::default() };
+        let speed: f64 = inflows.iter().zip(times).map(|(inflow, time)| inflow / time).sum();
+        let mut caches = REACH_AT_RANDOM;
+        while caches > 0.5 / PER_AGE {
+            let age = caches * bytes / speed;
+            state.moments.push(-age);
+            state.totals.push(caches * bytes);
+            for ((time, inflow), alone) in times.iter().zip(inflows).zip(alone) {
+                let made = age / time;
+                state.made.push(made);
+                state.touched.push(made * inflow);
+                state.alone.push(made * alone);
+            }
+            caches /= STEP_BACK;
+        }
+        state
+    }
+
+    /// How often the cache of `bytes` was exchanged within an age, where lines leave at random: by all programs together, and
+    /// by what program `i` would have fetched alone in its accesses since.
+    pub(super) fn exchanged_in(&self, age: f64, bytes: f64, i: usize, programs: usize) -> Exchanged {
+        let moment = self.now - age;
+        let younger = self.moments.partition_point(|&m| m < moment);
+        let value = |number: usize| {
+            let alone = self.alone.get(number * programs + i).copied().unwrap_or(0.0);
+            (self.totals.get(number).copied().unwrap_or(0.0), alone)
+        };
+        let at = |number: usize| self.now - self.moments.get(number).unwrap_or(&self.now);
+        // Before the oldest moment it went on as since.
+        let (less, more, part) = match younger.checked_sub(1) {
+            Some(older) => {
+                let (end, begin) = (at(younger), at(older));
+                (value(younger), value(older), (age - end) / (begin - end))
+            }
+            None => ((0.0, 0.0), value(0), age / at(0)),
+        };
+        let between = |less: f64, more: f64| (less + part * (more - less)) / bytes;
+        Exchanged { together: between(less.0, more.0), alone: between(less.1, more.1) }
     }
 
     /// Whether that age reaches back to before this state was set up.
@@ -148,34 +208,75 @@ impl Recency {
             None => (self.now, 0.0),
         };
         let part = ((self.totals[older] - bytes) / (self.totals[older] - rest)).clamp(0.0, 1.0);
+        let age = self.now - (self.moments[older] + part * (end - self.moments[older]));
+        if self.leaving == Leaving::AtRandom {
+            self.holding_at_random(bytes, held);
+            return age;
+        }
         for (i, (held, &more)) in held.iter_mut().zip(since(older)).enumerate() {
             let less = if younger < self.moments.len() { since(younger)[i] } else { 0.0 };
             *held = more + part * (less - more);
         }
-        self.now - (self.moments[older] + part * (end - self.moments[older]))
+        age
+    }
+
+    /// The same where lines leave at random: what stays of what was fetched between two moments, and before the oldest one in
+    /// proportion to what was fetched since.
+    fn holding_at_random(&self, bytes: f64, held: &mut [f64]) {
+        let programs = held.len();
+        held.fill(0.0);
+        for moment in 0..self.moments.len() {
+            let since = |values: &[f64], at: usize| values.get(at).copied().unwrap_or(0.0);
+            let total = f64::midpoint(self.totals[moment], since(&self.totals, moment + 1));
+            let stays = (-total / bytes).exp();
+            for (i, held) in held.iter_mut().enumerate() {
+                let fetched =
+                    self.touched[moment * programs + i] - since(&self.touched, (moment + 1) * programs + i);
+                *held += stays * fetched;
+            }
+        }
+        let all: f64 = held.iter().sum();
+        for held in held {
+            *held *= bytes / all;
+        }
     }
 
     /// Part of the cache that may be exchanged before what programs hold is computed anew.
     pub(super) const STEP: f64 = 1.0 / PER_AGE;
 
-    /// Lets `time` pass in which program i makes `accesses(i)`: pairs of a curve and accesses that follow it.
-    pub(super) fn pass<'c, I: Iterator<Item = (&'c CacheCurve, f64)>>(
+    /// Lets `time` pass in which program i did what `ran(i)` says.
+    pub(super) fn pass<'c, I: Iterator<Item = Ran<'c>>>(
         &mut self,
         bytes: f64,
         programs: usize,
-        accesses: impl Fn(usize) -> I,
+        ran: impl Fn(usize) -> I,
         time: f64,
     ) {
         self.moments.push(self.now);
         self.totals.push(0.0);
         self.touched.extend((0..programs).map(|_| 0.0));
         self.made.extend((0..programs).map(|_| 0.0));
+        if self.leaving == Leaving::AtRandom {
+            self.alone.extend((0..programs).map(|_| 0.0));
+        }
         self.totals.fill(0.0);
         for i in 0..programs {
-            for (curve, accesses) in accesses(i) {
-                let mut at = Lookup::default();
+            for Ran { curve, accesses, fetched } in ran(i) {
+                let made = self.made.iter_mut().skip(i).step_by(programs);
                 let touched = self.touched.iter_mut().skip(i).step_by(programs);
-                for (touched, made) in touched.zip(self.made.iter_mut().skip(i).step_by(programs)) {
+                if self.leaving == Leaving::AtRandom {
+                    let alone = accesses * Chances::inflow(curve.fetch_ratio(bytes), curve);
+                    for ((touched, made), all) in
+                        touched.zip(made).zip(self.alone.iter_mut().skip(i).step_by(programs))
+                    {
+                        *touched += fetched;
+                        *made += accesses;
+                        *all += alone;
+                    }
+                    continue;
+                }
+                let mut at = Lookup::default();
+                for (touched, made) in touched.zip(made) {
                     curve.filling().grown(*touched, *made, accesses, &mut at);
                     *touched = at.bytes;
                     *made += accesses;
@@ -219,8 +320,10 @@ impl Recency {
             }
             self.moments[kept] = self.moments[moment];
             self.totals[kept] = self.totals[moment];
-            for of_each in [&mut self.touched, &mut self.made] {
-                of_each.copy_within(moment * programs..(moment + 1) * programs, kept * programs);
+            for of_each in [&mut self.touched, &mut self.made, &mut self.alone] {
+                if !of_each.is_empty() {
+                    of_each.copy_within(moment * programs..(moment + 1) * programs, kept * programs);
+                }
             }
             kept += 1;
         }
@@ -228,6 +331,7 @@ impl Recency {
         self.totals.truncate(kept);
         self.touched.truncate(kept * programs);
         self.made.truncate(kept * programs);
+        self.alone.truncate(kept * programs);
     }
 }
 
@@ -281,7 +385,8 @@ mod tests {
         let mut state = Recency::settled(bytes, &[&curve], &[2.0], true);
         // A hundred accesses in each of ten steps, slower and slower.
         for step in 1..=10 {
-            state.pass(bytes, 1, |_| [(&curve, 100.0)].into_iter(), time * f64::from(step));
+            let ran = Ran { curve: &curve, accesses: 100.0, fetched: 0.0 };
+            state.pass(bytes, 1, |_| [ran].into_iter(), time * f64::from(step));
         }
         for (accesses, age) in [(0.0, 0.0), (50.0, 500.0), (100.0, 1000.0), (150.0, 1450.0), (1000.0, 5500.0)]
         {
@@ -302,7 +407,8 @@ mod tests {
         let mut state = Recency::settled(bytes, &[&large, &small], &[2.0, 3.0], true);
         for step in 0..40 {
             let now = if step / 5 % 2 == 0 { [&small, &large] } else { [&large, &small] };
-            state.pass(bytes, 2, |i| [(now[i], 90.0)].into_iter(), 200.0);
+            let ran = |i: usize| Ran { curve: now[i], accesses: 90.0, fetched: 0.0 };
+            state.pass(bytes, 2, |i| [ran(i)].into_iter(), 200.0);
             for i in 0..2 {
                 let touched: Vec<f64> = state.touched.iter().skip(i).step_by(2).copied().collect();
                 assert!(touched.is_sorted_by(|a, b| a >= b), "{step} {i}: {touched:?}");

@@ -8,7 +8,7 @@ use super::Knot;
 use super::monotone::make_non_increasing;
 
 /// Lines per access that even a program that fits is taken to bring in, so that every cache fills some day.
-const LEAST_INFLOW: f64 = 1e-6;
+pub(super) const LEAST_INFLOW: f64 = 1e-6;
 
 /// Filling accesses over size, and back.
 #[derive(Clone, Debug, PartialEq)]
@@ -231,6 +231,23 @@ impl Filling {
             time_slope,
             piece: index,
         };
+    }
+
+    /// Bytes that an access brings in at first.
+    pub(super) fn first_inflow(&self) -> f64 {
+        self.pieces.first().map_or(0.0, |piece| piece.inflow)
+    }
+
+    /// By how much less an access brings in from some time on, in bytes: times in accesses, rising, and differences.
+    pub(super) fn slowing(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.pieces.windows(2).flat_map(|pair| {
+            let [piece, next] = [pair[0], pair[1]];
+            let end = piece.inflow + piece.inflow_slope * (next.bytes - piece.bytes);
+            [
+                (f64::midpoint(piece.accesses, next.accesses), (piece.inflow - end).max(0.0)),
+                (next.accesses, (end - next.inflow).max(0.0)),
+            ]
+        })
     }
 
     /// Accesses that fill `bytes`.

@@ -7,6 +7,7 @@
 //! largest size the values are held. [`CacheCurve::covers`] says whether a size was measured.
 
 mod average;
+mod chances;
 mod estimated;
 mod filling;
 mod hull;
@@ -16,6 +17,7 @@ mod returns;
 mod reuse;
 
 pub(crate) use average::average;
+pub(crate) use chances::{Chances, Exchanged};
 pub(crate) use filling::{Filling, Lookup};
 pub(crate) use hull::HullStep;
 use knots::Knot;

@@ -27,7 +27,7 @@ pub(crate) struct Met {
 
 impl Met {
     /// The larger of each.
-    fn and_at_least(&self, of: &Self) -> Self {
+    pub(super) fn and_at_least(&self, of: &Self) -> Self {
         Self {
             time: self.time.max(of.time),
             misses: self.misses.max(of.misses),
@@ -36,7 +36,7 @@ impl Met {
     }
 
     /// By how much it is more, of each.
-    fn beyond(&self, of: &Self) -> Self {
+    pub(super) fn beyond(&self, of: &Self) -> Self {
         Self { time: self.time - of.time, misses: self.misses - of.misses, inflow: self.inflow - of.inflow }
     }
 
@@ -45,7 +45,7 @@ impl Met {
         Self { time: part * self.time, misses: part * self.misses, inflow: part * self.inflow }
     }
 
-    fn add(&mut self, of: &Self, part: f64) {
+    pub(super) fn add(&mut self, of: &Self, part: f64) {
         self.time += part * of.time;
         self.misses += part * of.misses;
         self.inflow += part * of.inflow;

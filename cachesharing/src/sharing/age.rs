@@ -10,7 +10,7 @@
 //! T times its inflow are such that came in and were not used again.
 
 use super::solution::Step;
-use super::{Allocation, SharingModel, Solution, Start, memory};
+use super::{Allocation, Leaving, SharingModel, Solution, Start, memory};
 use crate::curve::Lookup;
 use crate::{CacheCurve, SharedCache};
 
@@ -83,8 +83,8 @@ const ROUGHLY: f64 = 1e-2;
 const EXACTLY: f64 = 1e-7;
 
 impl SharingModel for EvictionAge {
-    fn evicts_by_age(&self) -> bool {
-        !self.settles
+    fn follows(&self) -> Option<Leaving> {
+        (!self.settles).then_some(Leaving::ByAge)
     }
 
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {

@@ -49,12 +49,21 @@ pub trait SharingModel: Send + Sync {
     /// [`share`] checks that.
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution);
 
-    /// Whether lines leave the cache once they were not used for a time common to all programs: what programs hold is
-    /// then followed over time by [`CoRun`](crate::CoRun), from one window to the next, where other models settle at
-    /// once.
-    fn evicts_by_age(&self) -> bool {
-        false
+    /// How lines leave the cache, if what programs hold is to be followed over time by [`CoRun`](crate::CoRun), from one
+    /// window to the next. Other models settle as soon as a window begins.
+    fn follows(&self) -> Option<Leaving> {
+        None
     }
+}
+
+/// How lines leave a cache that is followed over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Leaving {
+    /// Once they were not used for a time common to all programs.
+    ByAge,
+    /// At random: each with the same chance whenever another comes in.
+    AtRandom,
 }
 
 impl<M: SharingModel + ?Sized> SharingModel for &M {
@@ -62,8 +71,8 @@ impl<M: SharingModel + ?Sized> SharingModel for &M {
         (**self).solve(cache, curves, start, solution);
     }
 
-    fn evicts_by_age(&self) -> bool {
-        (**self).evicts_by_age()
+    fn follows(&self) -> Option<Leaving> {
+        (**self).follows()
     }
 }
 
@@ -72,7 +81,7 @@ impl<M: SharingModel + ?Sized> SharingModel for Box<M> {
         (**self).solve(cache, curves, start, solution);
     }
 
-    fn evicts_by_age(&self) -> bool {
-        (**self).evicts_by_age()
+    fn follows(&self) -> Option<Leaving> {
+        (**self).follows()
     }
 }

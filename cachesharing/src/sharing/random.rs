@@ -2,7 +2,8 @@
 //! much of the cache as its share of what all bring in.
 
 use super::solution::Step;
-use super::{Allocation, SharingModel, Solution, Start, memory};
+use super::{Allocation, Leaving, SharingModel, Solution, Start, memory};
+use crate::curve::{Chances, Exchanged};
 use crate::{CacheCurve, SharedCache};
 
 /// Random replacement: shares in proportion to what the programs bring in per unit of time.
@@ -12,18 +13,42 @@ use crate::{CacheCurve, SharedCache};
 /// the cache is replaced, `r = f_i / c_i`, is the same for all; `f_i(c) / c` falls with c, so that `c_i(r)` is one
 /// root, and r, at which the sizes add up to C, is found by bisection.
 ///
+/// [`followed`](Self::followed) over time, each reuse is asked for itself: after a time t its line is there with probability
+/// `exp(-F(t) / C)`, where F(t) bytes came in meanwhile. Of the hits that the curve has with all of the cache, as many are left
+/// as there are of reuses beside others, of those alone. Reuse times are those of the program's
+/// [footprint](crate::ReuseTimes::with_footprint), or, without one, those that its curve suggests.
+///
 /// # Accuracy
-/// For caches with random replacement, from curves measured with random replacement. Of an LRU cache it is a
-/// crude model: 7 % of CPI on average where [`EvictionAge`](super::EvictionAge) is off by 0.7 %.
+/// For caches with random replacement, from curves measured with random replacement: see the crate's front page. Of an LRU
+/// cache it is a crude model: 7 % of CPI on average where [`EvictionAge`](super::EvictionAge) is off by 0.7 %.
 ///
 /// # References
-/// Sandberg, Sembrant, Hagersten and Black-Schaffer, HPCA 2013, section 2.1 (the volatile part alone).
+/// Sandberg, Sembrant, Hagersten and Black-Schaffer, HPCA 2013, section 2.1 (the volatile part alone). The chance to stay:
+/// Berg and Hagersten, *StatCache*, ISPASS 2004.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Random;
+pub struct Random {
+    follows: bool,
+}
+
+impl Random {
+    /// The same model, with what comes in followed over time: in a [`CoRun`](crate::CoRun) what programs hold carries over
+    /// from window to window, instead of settling as soon as a window begins.
+    #[must_use]
+    pub const fn followed() -> Self {
+        Self { follows: true }
+    }
+}
 
 impl SharingModel for Random {
+    fn follows(&self) -> Option<Leaving> {
+        self.follows.then_some(Leaving::AtRandom)
+    }
+
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
         solution.begin(cache, curves, start);
+        if self.follows {
+            return meet(cache, curves, solution);
+        }
         // What is assumed here is by how much waiting for memory stretches a program's time.
         for a in &mut solution.allocations {
             a.assumed = 1.0;
@@ -52,6 +77,43 @@ impl SharingModel for Random {
     }
 }
 
+/// Finds speeds that agree with what becomes of each reuse while lines come in at those speeds.
+fn meet(cache: &SharedCache, curves: &[&CacheCurve], solution: &mut Solution) {
+    let bytes = cache.bytes();
+    let chances: Vec<Chances> = curves.iter().map(|curve| Chances::new(curve, bytes)).collect();
+    let mut step = Step::default();
+    let rate = |a: &Allocation| a.inflow() / a.assumed;
+    for round in 0..MOST_MET {
+        for (i, chances) in chances.iter().enumerate() {
+            let all: f64 = solution.allocations.iter().map(rate).sum();
+            let time = solution.allocations[i].assumed;
+            let met = chances.met(|accesses| Exchanged {
+                together: accesses * time * all / bytes,
+                alone: accesses * chances.inflow_alone() / bytes,
+            });
+            solution.allocations[i].take(met);
+        }
+        memory::stretch(cache, curves.iter().copied(), &mut solution.allocations);
+        solution.rounds = round + 1;
+        if round < MOST_MIXED {
+            solution.mix(round > 0);
+        } else {
+            solution.relax(&mut step);
+        }
+        if solution.residual < TOLERANCE {
+            break;
+        }
+    }
+    let all: f64 = solution.allocations.iter().map(rate).sum();
+    for a in &mut solution.allocations {
+        (a.bytes, a.sticky_bytes) = (bytes * if all > 0.0 { rate(a) / all } else { 0.0 }, 0.0);
+    }
+    solution.age = Some(bytes / all);
+}
+
+/// Rounds in which two are mixed; who swings even then is relaxed. And at most.
+const MOST_MIXED: u32 = 12;
+const MOST_MET: u32 = 300;
 const MOST_ROUNDS: u32 = 100; // one without a memory limit, some 15 with one
 const TOLERANCE: f64 = 1e-4;
 

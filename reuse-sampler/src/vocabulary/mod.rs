@@ -44,6 +44,7 @@ pub use profile::{Clock, DistanceMass, ReuseDistribution, ReuseProfile, Scope, S
 pub use sample::{Outcome, ReuseCount, ReuseOverlap, ReuseSample, Site, ThreadId, WindowIndex};
 pub use sampler::{Sampler, SamplerError};
 pub use sets::{
-    SetDispersion, SetDispersionCounter, SetReuse, SetReuseCounter, SetUse, probability_of_at_least,
+    FootprintCounter, SetDispersion, SetDispersionCounter, SetReuse, SetReuseCounter, SetUse,
+    probability_of_at_least,
 };
 pub use window::{AccessCount, Arrivals, Losses, Window};

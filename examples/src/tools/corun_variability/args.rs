@@ -209,10 +209,8 @@ impl MeasureArgs {
                  ways or --curves pirate"
             )));
         }
-        // Where lines are evicted at random, which come between does not matter; and a cache stolen from, or a model, shows no
-        // reuse times.
-        let counts = self.curves == Curves::Ways && !self.no_reuse_times;
-        let reuse_times = counts && chip.policy() != Replacement::Random;
+        // A cache stolen from, or a model, shows no reuse times.
+        let reuse_times = self.curves == Curves::Ways && !self.no_reuse_times;
         let estimated = self.estimate_reuse_times && chip.policy() == Replacement::Lru;
         let (threshold, sizes) = (self.phase_threshold, self.curve_sizes);
         Ok(Ground { settings, timing: chip.timing(), window: 1, threshold, sizes, reuse_times, estimated })

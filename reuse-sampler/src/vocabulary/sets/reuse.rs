@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 
+use super::footprint::{Ages, TIMES};
 use crate::{CacheLines, Error, Line};
 
 /// Lines remembered in each set, in ways of the cache.
 const DEPTH: usize = 2;
 /// Bins of reuse times per octave.
 const BINS: f64 = 12.0;
-/// Time spans over which lines in use are counted: per octave, and octaves of accesses.
-const TIMES: (usize, usize) = (4, 40);
 
 /// Reuses of lines at one distance in their set, after about the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,10 +89,8 @@ pub struct SetReuseCounter {
     reuses: Counts,
     prefetches: Counts,
     looks: u64,            // at all sets
-    spans: Vec<u64>,       // the times
     used: Vec<(u64, u64)>, // lines used within each time, of all sets and looks: sum and sum of squares
-    ages: Vec<(u64, u64)>, // uses of lines used before, by the first of the times that is longer ago: how many, times of all
-    new: u64,              // uses of other lines
+    ages: Ages,
 }
 
 impl SetReuseCounter {
@@ -114,10 +111,8 @@ impl SetReuseCounter {
             reuses: Counts::new(),
             prefetches: Counts::new(),
             looks: 0,
-            spans: (0..TIMES.0 * TIMES.1).map(|n| (n as f64 / TIMES.0 as f64).exp2() as u64).collect(),
             used: vec![(0, 0); TIMES.0 * TIMES.1],
-            ages: vec![(0, 0); TIMES.0 * TIMES.1 + 1],
-            new: 0,
+            ages: Ages::new(),
         })
     }
 
@@ -143,7 +138,7 @@ impl SetReuseCounter {
         let number = (set % count) as usize;
         let set = &mut self.sets[number];
         let Some(distance) = set.iter().position(|used| used.line == line) else {
-            self.new += 1;
+            self.ages.count(None);
             set.truncate(DEPTH * ways - 1);
             set.insert(0, Used { line, when: now });
             return;
@@ -151,10 +146,7 @@ impl SetReuseCounter {
         let accesses = now.saturating_sub(set[distance].when);
         set[..=distance].rotate_right(1);
         set[0] = Used { line, when: now };
-        let age = self.first_above(accesses).min(self.ages.len() - 1);
-        let (uses, all) = &mut self.ages[age];
-        *uses += 1;
-        *all += accesses;
+        self.ages.count(Some(accesses));
         if distance < ways && accesses > 0 {
             let bin = (BINS * (accesses as f64).log2()) as i32;
             let counts = if is_waited { &mut self.reuses } else { &mut self.prefetches };
@@ -177,7 +169,8 @@ impl SetReuseCounter {
         let mut new = vec![(0, 0); times];
         for set in &self.sets {
             for (used, younger) in set.iter().zip(0_u64..) {
-                let Some((lines, squares)) = new.get_mut(self.first_above(now.saturating_sub(used.when)))
+                let Some((lines, squares)) =
+                    new.get_mut(self.ages.first_above(now.saturating_sub(used.when)))
                 else {
                     break;
                 };
@@ -191,14 +184,6 @@ impl SetReuseCounter {
             *sum += lines;
             *sum_of_squares += squares;
         }
-    }
-
-    /// The number of the first time span that is longer than `age`; some number that there is none of if there is none.
-    fn first_above(&self, age: u64) -> usize {
-        let Some(octave) = age.checked_ilog2() else { return 0 };
-        let begin = TIMES.0 * octave as usize;
-        let within = self.spans.get(begin..begin + TIMES.0).unwrap_or_default();
-        begin + within.iter().filter(|&&span| span <= age).count()
     }
 
     /// Variances of the lines used in a set within a time, where they are 1, 2, 3, ... on average.
@@ -230,39 +215,20 @@ impl SetReuseCounter {
         (1..=self.ways).map(|lines| at(lines as f64)).collect()
     }
 
-    /// The time since the line of each use was used, or at most each of the times, of all uses together.
-    fn footprint(&self) -> Vec<(u64, f64)> {
-        let mut longer = self.new + self.ages.iter().map(|&(uses, _)| uses).sum::<u64>();
-        let mut shorter = 0.0;
-        let mut footprint: Vec<(u64, f64)> = Vec::new();
-        for (&span, &(uses, all)) in self.spans.iter().zip(&self.ages) {
-            longer -= uses;
-            shorter += all as f64;
-            let sum = shorter + span as f64 * longer as f64;
-            // Short times are the same in whole accesses.
-            match footprint.last_mut().filter(|last| last.0 == span) {
-                Some(last) => last.1 = sum,
-                None => footprint.push((span, footprint.last().map_or(sum, |last| last.1.max(sum)))),
-            }
-        }
-        footprint
-    }
-
     /// Returns what was counted since the last call. Lines stay where they are.
     pub fn take(&mut self) -> SetUse {
         let (reuses, prefetches) = (drained(&mut self.reuses), drained(&mut self.prefetches));
         let variances = self.variances();
         self.looks = 0;
         self.used.fill((0, 0));
-        let footprint = self.footprint();
-        self.ages.fill((0, 0));
-        self.new = 0;
+        let footprint = self.ages.take();
         SetUse { reuses, prefetches, variances, footprint }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::FootprintCounter;
     use super::*;
 
     const SETS: u64 = 64;
@@ -334,14 +300,18 @@ mod tests {
                 number % if set % 3 == 0 { 24 } else { 9 } * SETS + set
             })
             .collect();
-        let mut watch = watch();
+        let (mut watch, mut all) = (watch(), FootprintCounter::default());
         for (now, &line) in (1..).zip(&lines) {
             watch.touch(Line(line), line % SETS, now);
+            all.touch(Line(line), now);
             if now == 4000 {
                 watch.take();
+                all.take();
             }
         }
         let footprint = watch.take().footprint;
+        // No set has more lines than are remembered.
+        assert_eq!(all.take(), footprint);
         for span in [1, 8, 64, 512, 1024] {
             let sum = footprint.iter().find(|(time, _)| *time == span).unwrap().1;
             let windows = (4000..=12_000 - span as usize).map(|end| {
