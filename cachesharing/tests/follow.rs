@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use cachesharing::{
-    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, ReuseTimes,
-    SetReuse, Settings, SharedCache, Trajectory, Until, Window, variability,
+    CacheCurve, CoRun, CurvePoint, EvictionAge, MemoryLimit, Method, Offsets, Probes, Program, Random,
+    ReuseTimes, SetReuse, Settings, SharedCache, Trajectory, Until, Window, variability,
 };
 use common::Draws;
 use quickcheck::quickcheck;
+use reuse_sampler::{FootprintCounter, Line};
 
 const LINES: usize = 256;
 const LINE: u64 = 64;
@@ -378,5 +379,96 @@ fn programs_that_fit_together_are_as_fast_as_alone() {
     for offset in [0.0, 0.3, 0.5, 0.62, 0.9] {
         let slowdown = run.slowdown(&[0.0, offset]);
         assert!((slowdown.slowdown - 1.0).abs() < 1e-3 && !slowdown.flagged, "{offset}: {slowdown:?}");
+    }
+}
+
+/// Time of a pass of the first program beside the second in a cache whose lines leave at random, and beside nobody.
+fn simulated_at_random(first: &Touches, second: Option<&Touches>) -> f64 {
+    let (mut draws, mut slots) = (Draws(99), Vec::with_capacity(LINES));
+    let mut clocks = [0.0, if second.is_some() { 0.0 } else { f64::INFINITY }];
+    let (mut at, mut time) = ([0, 0], 0.0);
+    let programs = [Some(first), second];
+    // Two passes to warm up.
+    while at[0] < 3 * first.lines.len() {
+        let who = usize::from(clocks[1] < clocks[0]);
+        let lines = &programs[who].unwrap().lines;
+        let key = (who, lines[at[who] % lines.len()]);
+        at[who] += 1;
+        let hit = slots.contains(&key);
+        if !hit && slots.len() < LINES {
+            slots.push(key);
+        } else if !hit {
+            slots[draws.below(LINES as u64) as usize] = key;
+        }
+        let taken = if hit { HIT } else { MISS };
+        clocks[who] += taken;
+        time += if who == 0 && at[0] > 2 * first.lines.len() { taken } else { 0.0 };
+    }
+    time
+}
+
+/// Measures each window alone in caches of 16 sizes whose lines leave at random, after two passes to warm up.
+fn measured_at_random(name: &str, of: &Touches) -> Program<u64> {
+    let mut draws = Draws(7);
+    let mut caches: Vec<Vec<u32>> = vec![Vec::new(); 16];
+    let mut footprint = FootprintCounter::default();
+    let mut windows = Vec::new();
+    for pass in 0..3_u64 {
+        for (number, (window, &phase)) in of.lines.chunks(WINDOW).zip(&of.phases).enumerate() {
+            let mut misses = [0.0; 16];
+            for (i, &line) in window.iter().enumerate() {
+                let now = pass * of.lines.len() as u64 + (number * WINDOW + i) as u64 + 1;
+                footprint.touch(Line(u64::from(line)), now);
+                for (k, (cache, misses)) in caches.iter_mut().zip(&mut misses).enumerate() {
+                    if cache.contains(&line) {
+                        continue;
+                    }
+                    *misses += 1.0;
+                    let lines = LINES * (k + 1) / 16;
+                    if cache.len() < lines {
+                        cache.push(line);
+                    } else {
+                        cache[draws.below(lines as u64) as usize] = line;
+                    }
+                }
+            }
+            let used = footprint.take().into_iter();
+            let used = used
+                .map(|(time, sum)| (time as f64, sum / WINDOW as f64))
+                .take_while(|&(time, _)| time < 1e6);
+            if pass < 2 {
+                continue;
+            }
+            let point = |k: usize| {
+                let misses = misses[k] / WINDOW as f64;
+                let cpi = HIT + (MISS - HIT) * misses;
+                let bytes = (LINES * (k + 1) / 16) as u64 * LINE;
+                let hit_rate = Some((1.0 - misses) / cpi);
+                CurvePoint { bytes, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+            };
+            let curve = CacheCurve::new((0..16).map(point).collect(), 1.0, LINE as u32).unwrap();
+            let times = ReuseTimes::new(LINE, Vec::new(), []).unwrap().with_footprint(used).unwrap();
+            windows.push(Window::measured(WINDOW as f64, phase, curve.with_reuse_times(times).unwrap()));
+        }
+    }
+    Program::new(name, [], windows).unwrap()
+}
+
+#[test]
+fn ranges_hold_what_becomes_of_caches_whose_lines_leave_at_random() {
+    let (first, second) = (returning(), bursts());
+    for (first, second) in [(&first, &second), (&second, &first), (&first, &first)] {
+        let truth = simulated_at_random(first, Some(second)) / simulated_at_random(first, None);
+        let [a, b] = [first, second].map(|of| measured_at_random("p", of));
+        let cache = SharedCache::new(LINES as u64 * LINE).unwrap();
+        let settings = Settings { method: Method::Window, probes: Probes::Cliffs, extrapolate: false };
+        let found = CoRun::new(cache, &[&a, &b], Random, settings).unwrap().slowdown(&[]);
+        // Who takes the cache from others is about as fast as alone; those who lose most of it are flagged.
+        let is_right = if truth > 1.5 {
+            found.flagged && (found.low..=found.high).contains(&truth)
+        } else {
+            !found.flagged && (found.slowdown / truth - 1.0).abs() < 0.01
+        };
+        assert!(is_right, "{truth}: {found:?}");
     }
 }

@@ -7,8 +7,8 @@ mod common;
 use std::collections::HashMap;
 
 use cachesharing::{
-    CacheCurve, EvictionAge, LruPartition, MemoryLimit, Probes, Random, Share, SharedCache, Sharing,
-    SharingModel, Waiting, share,
+    CacheCurve, EvictionAge, LruPartition, MemoryLimit, Probes, Random, ReuseTimes, Share, SharedCache,
+    Sharing, SharingModel, Waiting, share,
 };
 use common::{Draws, LINE, access_time, curve, scan, stream, uniform};
 use quickcheck::quickcheck;
@@ -83,7 +83,19 @@ fn simulate(programs: &mut [(Walk, f64, f64)], random_replacement: bool, accesse
     counted.iter().map(|(time, instructions)| time / instructions).collect()
 }
 
-fn check_against_simulation(model: &dyn SharingModel, random: bool, tolerance: f64) {
+/// With how many lines of a footprint such a program uses within times of up to so many accesses.
+fn with_footprint(curve: CacheCurve, lines: f64, reach: f64, most: f64) -> CacheCurve {
+    let times = (0..).map(|step| 1.2_f64.powi(step)).take_while(|&time| time < most);
+    let used = |time: f64| {
+        let uses = reach * time;
+        if lines > 0.0 { -lines * (uses * (-1.0 / lines).ln_1p()).exp_m1() } else { uses }
+    };
+    let reuse = ReuseTimes::new(CACHE / 16, Vec::new(), []).unwrap();
+    let reuse = reuse.with_footprint(times.map(|time| (time, used(time)))).unwrap();
+    curve.with_reuse_times(reuse).unwrap()
+}
+
+fn check_against_simulation(model: &dyn SharingModel, random: bool, footprints: bool, tolerance: f64) {
     let lines = (CACHE / LINE) as f64;
     // Footprints in caches' worth; reach; mix.
     let cases: [&[(f64, f64, f64)]; 4] = [
@@ -95,9 +107,12 @@ fn check_against_simulation(model: &dyn SharingModel, random: bool, tolerance: f
     for case in cases {
         let curves: Vec<CacheCurve> = case
             .iter()
-            .map(|&(footprint, reach, mix)| match footprint {
-                0.0 => stream(reach, mix, CACHE),
-                _ => uniform(reach, mix, footprint * CACHE as f64, CACHE),
+            .map(|&(footprint, reach, mix)| {
+                let curve = match footprint {
+                    0.0 => stream(reach, mix, CACHE),
+                    _ => uniform(reach, mix, footprint * CACHE as f64, CACHE),
+                };
+                if footprints { with_footprint(curve, footprint * lines, reach, 1e7) } else { curve }
             })
             .collect();
         let sharing = solved(model, &curves.iter().collect::<Vec<_>>(), Probes::Cliffs);
@@ -122,12 +137,14 @@ fn check_against_simulation(model: &dyn SharingModel, random: bool, tolerance: f
 
 #[test]
 fn eviction_age_predicts_a_simulated_lru_cache() {
-    check_against_simulation(&EvictionAge::default(), false, 0.01);
+    check_against_simulation(&EvictionAge::default(), false, false, 0.01);
 }
 
 #[test]
 fn random_predicts_a_simulated_random_cache() {
-    check_against_simulation(&Random, true, 0.01);
+    for footprints in [false, true] {
+        check_against_simulation(&Random, true, footprints, 0.01);
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
     }
 
     fn observed(&self, offsets: &[f64], until: Until, observer: &mut Observer<'_>) -> Outcome {
-        if let Some(leaving) = self.model.follows() {
+        if let Some(leaving) = self.leaving() {
             return self.follow(leaving, Variant::AsItIs, offsets, until, observer).0;
         }
         let mut places = Places::new(self, offsets, until, false);
@@ -140,7 +140,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
             (_, Probes::One) => Probes::One,
             (_, Probes::Starts | Probes::Cliffs) => Probes::Starts,
         };
-        let cache = variant.cache(&self.cache);
+        let cache = variant.cache(&self.cache, self.leaving());
         let solve = |sharing: &mut Sharing| self.solve(&cache, curves, &[], probes, sharing);
         if let Some(memories) = &self.memories {
             return memories[variant.cache_number()].get(curves, solve);

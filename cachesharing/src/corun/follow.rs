@@ -217,7 +217,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         until: Until,
         observer: &mut Observer<'_>,
     ) -> (Outcome, f64) {
-        let cache = &variant.cache(&self.cache);
+        let cache = &variant.cache(&self.cache, self.leaving());
         let mut places = Places::new(self, offsets, until, variant != Variant::AsItIs);
         let mut sharing = Sharing::default();
         let solve = |curves: &[usize], held: &[f64], sharing: &mut Sharing| {

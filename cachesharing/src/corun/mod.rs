@@ -25,7 +25,7 @@ pub use trajectory::{Trajectory, TrajectoryBin};
 use std::hash::Hash;
 
 use crate::error::Error;
-use crate::{Probes, Program, SharedCache, Sharing, SharingModel};
+use crate::{Leaving, Probes, Program, SharedCache, Sharing, SharingModel};
 use memory::Memory;
 use timeline::Timeline;
 
@@ -66,6 +66,7 @@ pub struct CoRun<'a, P, M> {
     model: M,
     settings: Settings,
     timelines: Vec<Timeline>,
+    footprints: bool,              // whether those of all curves are known
     memories: Option<[Memory; 3]>, // where phases are remembered: of this cache, a larger and a smaller one
 }
 
@@ -102,7 +103,8 @@ impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             Method::Window | Method::DynamicWindow => None,
             Method::Phase | Method::Oblivious => Some(Default::default()),
         };
-        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, memories })
+        let footprints = timelines.iter().all(Timeline::has_footprints);
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, footprints, memories })
     }
 
     /// The programs, the target first.
@@ -134,6 +136,11 @@ impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             index: program,
             count: self.programs.len(),
         })
+    }
+
+    /// How lines leave the cache, if what programs hold is followed: where they leave at random, of programs with footprints.
+    fn leaving(&self) -> Option<Leaving> {
+        self.model.follows().filter(|&leaving| leaving == Leaving::ByAge || self.footprints)
     }
 
     /// Solves for curve number `curves[i]` of each program i, which held `held[i]` bytes of `cache`.

@@ -46,6 +46,13 @@ const WAITING: f64 = 0.5;
 /// caches with random replacement.
 const LAGS: (f64, f64) = (0.6, 0.3);
 
+/// Where lines leave at random, caches are smaller and larger by this multiple of what they are else: chosen on the same.
+const AT_RANDOM: f64 = 1.7;
+
+/// Where lines leave at random, programs that slow each other down are taken to do so the more: the more of its time that costs
+/// a program, this multiple of it, the less it may be, but no more than this part. Chosen on streams of `tests/follow.rs`.
+const CROWDED: (f64, f64) = (0.8, 0.4);
+
 /// On the chip a bad start may take half as long again as predicted until it is made up for: the upper end of a range is
 /// stretched by as much, but no more than this part of it.
 const MADE_UP: f64 = 0.1;
@@ -121,11 +128,13 @@ pub(super) enum Variant {
 }
 
 impl Variant {
-    pub(super) fn cache(self, cache: &SharedCache) -> SharedCache {
+    pub(super) fn cache(self, cache: &SharedCache, leaving: Option<Leaving>) -> SharedCache {
+        let wider = if leaving == Some(Leaving::AtRandom) { AT_RANDOM } else { 1.0 };
+        let margin = (wider * margin(cache)).min(0.5);
         match self {
             Self::AsItIs => *cache,
-            Self::Larger | Self::Shorter => cache.resized(1.0 + margin(cache)),
-            Self::Smaller | Self::Longer => cache.resized(1.0 - margin(cache)),
+            Self::Larger | Self::Shorter => cache.resized(1.0 + margin),
+            Self::Smaller | Self::Longer => cache.resized(1.0 - margin),
         }
     }
 
@@ -200,7 +209,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         if self.settings.probes == Probes::One || self.timelines.len() == 1 {
             return ends;
         }
-        if let Some(leaving) = self.model.follows() {
+        if let Some(leaving) = self.leaving() {
             for variant in [Variant::Larger, Variant::Smaller, Variant::Shorter, Variant::Longer] {
                 if leaving == Leaving::AtRandom && variant.bursts() {
                     continue;
@@ -216,6 +225,11 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
                 let first_pass = if variant == Variant::Smaller { of(before) } else { 1.0 };
                 let time = of(run.time);
                 ends = ends.and(Ends { low: time, high: time, first_pass });
+            }
+            if leaving == Leaving::AtRandom {
+                let cost = (1.0 - of(outcome.time_alone)).max(0.0);
+                let less = cost * (CROWDED.0 * cost).min(CROWDED.1);
+                ends = ends.and(Ends { low: 1.0 - less, ..Ends::NONE });
             }
         } else if self.timelines.iter().any(|timeline| timeline.segments().len() > 1) {
             let cost = (1.0 - of(outcome.time_alone)).max(0.0);

@@ -74,6 +74,11 @@ impl Timeline {
         self.whole.get_or_init(|| average(&segments().collect::<Vec<_>>()).ok()).as_ref()
     }
 
+    /// Whether the footprints of all curves are known.
+    pub(super) fn has_footprints(&self) -> bool {
+        self.curves.iter().all(CacheCurve::has_footprint)
+    }
+
     /// Number of the phase of a curve; of the whole pass, that of its first segment.
     pub(super) fn phase_of(&self, curve: usize) -> usize {
         self.segments.iter().find(|s| s.curve == curve).map_or(self.segments[0].phase, |s| s.phase)

@@ -24,6 +24,8 @@ use knots::Knot;
 pub(crate) use returns::{Foreign, Met, Returns};
 pub use reuse::ReuseTimes;
 
+use std::borrow::Cow;
+
 use crate::error::{Error, above_zero};
 
 /// One measured size of a [`CacheCurve`].
@@ -140,6 +142,20 @@ impl CacheCurve {
     #[must_use]
     pub fn reuse_times(&self) -> Option<&ReuseTimes> {
         self.returns.as_ref().map(Returns::times)
+    }
+
+    /// Whether the program's footprint is known.
+    pub(crate) fn has_footprint(&self) -> bool {
+        self.reuse_times().is_some_and(|times| !times.footprint().is_empty())
+    }
+
+    /// How it fills a cache by the curve, whether or not its footprint is known.
+    pub(crate) fn filling_by_curve(&self) -> Cow<'_, Filling> {
+        if self.has_footprint() {
+            Cow::Owned(Filling::new(&self.knots, self.mix, self.line_size))
+        } else {
+            Cow::Borrowed(&self.filling)
+        }
     }
 
     /// The measured points.

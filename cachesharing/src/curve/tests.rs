@@ -193,14 +193,29 @@ quickcheck! {
             && (at.inflow / 64.0 - curve.fetch_ratio(bytes).max(1e-6)).abs() < 1e-12
     }
 
-    fn what_is_replaced_at_a_rate_is_brought_in_at_it(draws: Vec<u8>, size: u16) -> bool {
+    fn where_any_line_may_leave_what_is_lost_costs_what_the_curve_says(draws: Vec<u8>, rate: u8, more: u8) -> bool {
         let curve = falling(if draws.is_empty() { &[1] } else { &draws }, 0.3);
-        let bytes = curve.largest() as f64 * (1.0 + f64::from(size)) / 65536.0;
-        let mut there = Lookup::default();
-        curve.filling().at(bytes, &mut there);
-        let mut found = Lookup::default();
-        curve.filling().replaced_at(there.inflow / there.time / bytes, &mut found);
-        (found.bytes / bytes - 1.0).abs() < 1e-6
+        let bytes = curve.largest() as f64;
+        let chances = Chances::new(&curve, bytes);
+        let rate = (1.0 + f64::from(rate)) * 1e-4;
+        let met = |together: f64| {
+            chances.met(|accesses| Exchanged { together: together * accesses, alone: rate * accesses })
+        };
+        let is = |met: Met, bytes: f64| {
+            (met.time * 0.3 - curve.cpi(bytes)).abs() < 1e-9 && (met.misses - curve.miss_ratio(bytes)).abs() < 1e-12
+        };
+        let some = met(rate * (1.0 + f64::from(more) / 16.0));
+        // Found between the sizes with more and with fewer misses.
+        let (mut none, mut whole) = (0.0, bytes);
+        for _ in 0..60 {
+            let middle = f64::midpoint(none, whole);
+            if curve.miss_ratio(middle) > some.misses { none = middle } else { whole = middle }
+        }
+        is(met(rate), bytes)
+            && (is(met(f64::INFINITY), 0.0) || curve.miss_ratio(0.0) == curve.miss_ratio(bytes))
+            && some.misses >= curve.miss_ratio(bytes)
+            && (curve.miss_ratio(whole) - some.misses).abs() < 1e-9
+            && (curve.cpi(whole) - some.time * 0.3).abs() < 1e-6 * curve.cpi(whole)
     }
 
     fn the_hull_is_the_least_concave_curve_above(draws: Vec<u8>) -> bool {

@@ -1,9 +1,11 @@
 //! Random replacement: a line that comes in pushes out any other with equal chance, so that a program holds as
 //! much of the cache as its share of what all bring in.
 
+use std::borrow::Cow;
+
 use super::solution::Step;
 use super::{Allocation, Leaving, SharingModel, Solution, Start, memory};
-use crate::curve::{Chances, Exchanged};
+use crate::curve::{Chances, Exchanged, Filling, Lookup};
 use crate::{CacheCurve, SharedCache};
 
 /// Random replacement: shares in proportion to what the programs bring in per unit of time.
@@ -13,49 +15,43 @@ use crate::{CacheCurve, SharedCache};
 /// the cache is replaced, `r = f_i / c_i`, is the same for all; `f_i(c) / c` falls with c, so that `c_i(r)` is one
 /// root, and r, at which the sizes add up to C, is found by bisection.
 ///
-/// [`followed`](Self::followed) over time, each reuse is asked for itself: after a time t its line is there with probability
-/// `exp(-F(t) / C)`, where F(t) bytes came in meanwhile. Of the hits that the curve has with all of the cache, as many are left
-/// as there are of reuses beside others, of those alone. Reuse times are those of the program's
-/// [footprint](crate::ReuseTimes::with_footprint), or, without one, those that its curve suggests.
+/// Where the [footprints](crate::ReuseTimes::with_footprint) of all programs are known, each reuse is asked for itself: a line
+/// is there after a time t with probability `exp(-F(t) / C)`, where F(t) bytes came in meanwhile. Of the hits that the curve has
+/// with all of the cache, as many are left as there are of reuses beside others, of those alone; the curve shows what so many
+/// misses cost. In a [`CoRun`](crate::CoRun) F is followed over time, from one window to the next.
 ///
 /// # Accuracy
 /// For caches with random replacement, from curves measured with random replacement: see the crate's front page. Of an LRU
-/// cache it is a crude model: 7 % of CPI on average where [`EvictionAge`](super::EvictionAge) is off by 0.7 %.
+/// cache it is a crude model.
+///
+/// # Cost
+/// Some ten rounds, in each of them an exponential or two for each reuse time of each program.
 ///
 /// # References
-/// Sandberg, Sembrant, Hagersten and Black-Schaffer, HPCA 2013, section 2.1 (the volatile part alone). The chance to stay:
-/// Berg and Hagersten, *StatCache*, ISPASS 2004.
+/// Shares: Sandberg, Sembrant, Hagersten and Black-Schaffer, HPCA 2013, section 2.1 (the volatile part alone). The chance to
+/// stay: Berg and Hagersten, *StatCache*, ISPASS 2004.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Random {
-    follows: bool,
-}
-
-impl Random {
-    /// The same model, with what comes in followed over time: in a [`CoRun`](crate::CoRun) what programs hold carries over
-    /// from window to window, instead of settling as soon as a window begins.
-    #[must_use]
-    pub const fn followed() -> Self {
-        Self { follows: true }
-    }
-}
+pub struct Random;
 
 impl SharingModel for Random {
     fn follows(&self) -> Option<Leaving> {
-        self.follows.then_some(Leaving::AtRandom)
+        Some(Leaving::AtRandom)
     }
 
     fn solve(&self, cache: &SharedCache, curves: &[&CacheCurve], start: Start, solution: &mut Solution) {
-        solution.begin(cache, curves, start);
-        if self.follows {
+        if curves.iter().all(|curve| curve.has_footprint()) {
+            solution.begin(cache, curves, start);
             return meet(cache, curves, solution);
         }
+        solution.begin(cache, curves, start);
+        let fillings: Vec<Cow<'_, Filling>> = curves.iter().map(|curve| curve.filling_by_curve()).collect();
         // What is assumed here is by how much waiting for memory stretches a program's time.
         for a in &mut solution.allocations {
-            a.assumed = 1.0;
+            (a.assumed, a.at) = (1.0, Lookup::default());
         }
         let mut step = Step::default();
         for round in 1..=MOST_ROUNDS {
-            divide(cache.bytes(), curves, &mut solution.allocations);
+            divide(cache.bytes(), &fillings, &mut solution.allocations);
             let imbalance = imbalance(cache.bytes(), &solution.allocations);
             for a in &mut solution.allocations {
                 (a.bytes, a.sticky_bytes, a.time) = (a.at.bytes, 0.0, a.at.time);
@@ -81,6 +77,11 @@ impl SharingModel for Random {
 fn meet(cache: &SharedCache, curves: &[&CacheCurve], solution: &mut Solution) {
     let bytes = cache.bytes();
     let chances: Vec<Chances> = curves.iter().map(|curve| Chances::new(curve, bytes)).collect();
+    if let ([chances], [only]) = (chances.as_slice(), solution.allocations.as_mut_slice()) {
+        // Nobody else makes its lines leave sooner.
+        only.take(chances.met(|_| Exchanged::default()));
+        only.assumed = only.time;
+    }
     let mut step = Step::default();
     let rate = |a: &Allocation| a.inflow() / a.assumed;
     for round in 0..MOST_MET {
@@ -118,13 +119,13 @@ const MOST_ROUNDS: u32 = 100; // one without a memory limit, some 15 with one
 const TOLERANCE: f64 = 1e-4;
 
 /// Finds the replacement rate at which the sizes add up to `bytes`.
-fn divide(bytes: f64, curves: &[&CacheCurve], allocations: &mut [Allocation]) {
+fn divide(bytes: f64, fillings: &[Cow<'_, Filling>], allocations: &mut [Allocation]) {
     let mut sum_at = |rate: f64| -> f64 {
         allocations
             .iter_mut()
-            .zip(curves)
-            .map(|(a, curve)| {
-                curve.filling().replaced_at(rate * a.assumed, &mut a.at);
+            .zip(fillings)
+            .map(|(a, filling)| {
+                filling.replaced_at(rate * a.assumed, &mut a.at);
                 a.at.bytes
             })
             .sum()
@@ -137,9 +138,9 @@ fn divide(bytes: f64, curves: &[&CacheCurve], allocations: &mut [Allocation]) {
     }
     // Where a curve is uneven, a size jumps with the rate: the remainder is then given in proportion.
     let sum = sum_at(high);
-    for (a, curve) in allocations.iter_mut().zip(curves) {
+    for (a, filling) in allocations.iter_mut().zip(fillings) {
         let size = a.at.bytes * bytes / sum;
-        curve.filling().at(size, &mut a.at);
+        filling.at(size, &mut a.at);
     }
 }
 

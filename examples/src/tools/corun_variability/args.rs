@@ -188,8 +188,7 @@ pub(super) struct MeasureArgs {
     /// Sizes at which curves are measured, at most; there are as many as ways
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub curve_sizes: u64,
-    /// Predict from curves alone: do not count when programs reuse their lines (counted for --curves ways, but not with
-    /// --policy random)
+    /// Predict from curves alone: do not count when programs reuse their lines (counted for --curves ways)
     #[arg(long)]
     pub no_reuse_times: bool,
     /// Estimate reuse times from reuse distances where curves are modelled: with --curves statstack, with --sampled, of

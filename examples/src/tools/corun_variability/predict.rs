@@ -130,6 +130,6 @@ pub(super) fn sharing_model(model: Model) -> Box<dyn SharingModel> {
         Model::Age => Box::new(EvictionAge::followed()),
         Model::Settled => Box::new(EvictionAge::default()),
         Model::Lru => Box::new(LruPartition::default()),
-        Model::Random => Box::new(Random::followed()),
+        Model::Random => Box::new(Random),
     }
 }

@@ -12,7 +12,7 @@ pub(super) const TIMES: (usize, usize) = (4, 40);
 #[derive(Clone, Debug)]
 pub(super) struct Ages {
     spans: Vec<u64>,       // the times
-    ages: Vec<(u64, u64)>, // uses of lines used before, by the first of the times that is longer ago: how many, times of all
+    used: Vec<(u64, u64)>, // uses of lines used before, by the first of the times that is longer ago: how many, times of all
     new: u64,              // uses of other lines
 }
 
@@ -20,7 +20,7 @@ impl Ages {
     pub(super) fn new() -> Self {
         Self {
             spans: (0..TIMES.0 * TIMES.1).map(|n| (n as f64 / TIMES.0 as f64).exp2() as u64).collect(),
-            ages: vec![(0, 0); TIMES.0 * TIMES.1 + 1],
+            used: vec![(0, 0); TIMES.0 * TIMES.1 + 1],
             new: 0,
         }
     }
@@ -39,18 +39,18 @@ impl Ages {
             self.new += 1;
             return;
         };
-        let age = self.first_above(ago).min(self.ages.len() - 1);
-        let (uses, all) = &mut self.ages[age];
+        let age = self.first_above(ago).min(self.used.len() - 1);
+        let (uses, all) = &mut self.used[age];
         *uses += 1;
         *all += ago;
     }
 
     /// The time since the line of each use was used, or at most each of the times, of all uses together. Nothing is left.
     pub(super) fn take(&mut self) -> Vec<(u64, f64)> {
-        let mut longer = self.new + self.ages.iter().map(|&(uses, _)| uses).sum::<u64>();
+        let mut longer = self.new + self.used.iter().map(|&(uses, _)| uses).sum::<u64>();
         let mut shorter = 0.0;
         let mut footprint: Vec<(u64, f64)> = Vec::new();
-        for (&span, &(uses, all)) in self.spans.iter().zip(&self.ages) {
+        for (&span, &(uses, all)) in self.spans.iter().zip(&self.used) {
             longer -= uses;
             shorter += all as f64;
             let sum = shorter + span as f64 * longer as f64;
@@ -60,7 +60,7 @@ impl Ages {
                 None => footprint.push((span, footprint.last().map_or(sum, |last| last.1.max(sum)))),
             }
         }
-        self.ages.fill((0, 0));
+        self.used.fill((0, 0));
         self.new = 0;
         footprint
     }
