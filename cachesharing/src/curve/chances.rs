@@ -68,8 +68,11 @@ impl Chances {
         let (Some(whole), Some(none)) = (self.sizes.first(), self.sizes.last()) else {
             return Met::default();
         };
-        let lost = if alone > 0.0 { (1.0 - together / alone).clamp(0.0, 1.0) } else { 0.0 };
-        let misses = whole.misses + lost * (none.misses - whole.misses);
+        // As with the whole cache, whatever other sizes with as many misses cost.
+        if together >= alone {
+            return *whole;
+        }
+        let misses = none.misses - together / alone * (none.misses - whole.misses);
         let next = self.sizes.partition_point(|size| size.misses <= misses);
         match (next.checked_sub(1).and_then(|at| self.sizes.get(at)), self.sizes.get(next)) {
             (Some(fewer), Some(more)) => {
@@ -78,9 +81,8 @@ impl Chances {
                 met.add(&more.beyond(fewer), part);
                 met
             }
-            // As with the whole cache, whatever sizes with as many misses cost.
-            _ if lost == 0.0 => *whole,
-            _ => *none,
+            (None, _) => *whole, // by rounding
+            (_, None) => *none,
         }
     }
 }

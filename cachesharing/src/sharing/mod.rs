@@ -62,7 +62,8 @@ pub trait SharingModel: Send + Sync {
 pub enum Leaving {
     /// Once they were not used for a time common to all programs.
     ByAge,
-    /// At random: each with the same chance whenever another comes in.
+    /// At random: each with the same chance whenever another comes in. Of programs whose
+    /// [footprints](crate::ReuseTimes::with_footprint) are known; others settle as soon as a window begins.
     AtRandom,
 }
 

@@ -107,7 +107,7 @@ fn meet(cache: &SharedCache, curves: &[&CacheCurve], solution: &mut Solution) {
     }
     let all: f64 = solution.allocations.iter().map(rate).sum();
     for a in &mut solution.allocations {
-        (a.bytes, a.sticky_bytes) = (bytes * if all > 0.0 { rate(a) / all } else { 0.0 }, 0.0);
+        (a.bytes, a.sticky_bytes) = (bytes * rate(a) / all, 0.0);
     }
     solution.age = Some(bytes / all);
 }
