@@ -5,8 +5,8 @@
 //! exchanged, however many windows that spans: where windows end, only speeds change. So it makes no difference how a
 //! program is cut into windows, and each change of the cache, however small, accumulates.
 
-use std::cell::OnceCell;
 use std::hash::Hash;
+use std::sync::OnceLock;
 
 use super::CoRun;
 use super::advance::{self, Outcome, Until, settled_step};
@@ -55,7 +55,7 @@ struct Follower<'r> {
     calm: Calm,
     variant: Variant,
     settled: bool, // this state is one that all programs had settled in
-    chances: Option<Vec<Vec<OnceCell<Chances>>>>, // by program and curve, where lines leave at random
+    chances: Option<&'r [Vec<OnceLock<Chances>>]>, // by program and curve, where lines leave at random
 }
 
 impl<'r> Follower<'r> {
@@ -64,10 +64,9 @@ impl<'r> Follower<'r> {
         timelines: &'r [Timeline],
         state: Recency,
         variant: Variant,
-        leaving: Leaving,
+        chances: Option<&'r [Vec<OnceLock<Chances>>]>,
     ) -> Self {
         let programs = timelines.len();
-        let chances = || timelines.iter().map(|t| vec![OnceCell::new(); t.numbers()]).collect();
         Self {
             cache,
             timelines,
@@ -81,7 +80,7 @@ impl<'r> Follower<'r> {
             calm: Calm::default(),
             variant,
             settled: false,
-            chances: (leaving == Leaving::AtRandom).then(chances),
+            chances,
         }
     }
 
@@ -217,7 +216,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         until: Until,
         observer: &mut Observer<'_>,
     ) -> (Outcome, f64) {
-        let cache = &variant.cache(&self.cache, self.leaving());
+        let cache = &variant.cache(&self.cache, Some(leaving));
         let mut places = Places::new(self, offsets, until, variant != Variant::AsItIs);
         let mut sharing = Sharing::default();
         let solve = |curves: &[usize], held: &[f64], sharing: &mut Sharing| {
@@ -227,7 +226,7 @@ impl<P: Clone + Eq + Hash, M: SharingModel> CoRun<'_, P, M> {
         solve(&places.curves, &start, &mut sharing);
         places.outcome.invocations += 1;
         let state = first_state(variant, cache, leaving, sharing.shares(), places.curves());
-        let mut follower = Follower::new(cache, &self.timelines, state, variant, leaving);
+        let mut follower = Follower::new(cache, &self.timelines, state, variant, self.chances(variant));
         let mut unchanged = 0.0; // time since a program last changed its curve
         let mut steps = 0; // in that time
         let mut again = 0.0; // value of it from which on to compare with the settled state
@@ -389,9 +388,10 @@ fn settled_state<'c>(
     let curves: Vec<&CacheCurve> = curves.collect();
     let times: Vec<f64> = shares.iter().zip(&curves).map(|(s, c)| s.cpi / c.mix()).collect();
     if leaving == Leaving::AtRandom {
-        let inflow = |lines: f64, curve: &CacheCurve| Chances::inflow(lines, curve);
-        let inflows: Vec<f64> = shares.iter().zip(&curves).map(|(s, c)| inflow(s.fetch_ratio, c)).collect();
-        let alone: Vec<f64> = curves.iter().map(|c| inflow(c.fetch_ratio(cache.bytes()), c)).collect();
+        let inflows: Vec<f64> =
+            shares.iter().zip(&curves).map(|(s, c)| Chances::inflow(s.fetch_ratio, c)).collect();
+        let alone: Vec<f64> =
+            curves.iter().map(|c| Chances::inflow(c.fetch_ratio(cache.bytes()), c)).collect();
         return Recency::settled_at_random(cache.bytes(), &times, &inflows, &alone);
     }
     let far = crate::sharing::any_reuse_times(cache, curves.iter().copied());

@@ -23,10 +23,13 @@ pub use range::Slowdown;
 pub use trajectory::{Trajectory, TrajectoryBin};
 
 use std::hash::Hash;
+use std::sync::OnceLock;
 
+use crate::curve::Chances;
 use crate::error::Error;
 use crate::{Leaving, Probes, Program, SharedCache, Sharing, SharingModel};
 use memory::Memory;
+use range::Variant;
 use timeline::Timeline;
 
 /// How time is cut into windows, and whether solutions are remembered.
@@ -66,7 +69,8 @@ pub struct CoRun<'a, P, M> {
     model: M,
     settings: Settings,
     timelines: Vec<Timeline>,
-    footprints: bool,              // whether those of all curves are known
+    // By cache, program and curve, where lines leave at random: of programs whose footprints are all known.
+    chances: Option<[Vec<Vec<OnceLock<Chances>>>; 3]>,
     memories: Option<[Memory; 3]>, // where phases are remembered: of this cache, a larger and a smaller one
 }
 
@@ -103,8 +107,13 @@ impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
             Method::Window | Method::DynamicWindow => None,
             Method::Phase | Method::Oblivious => Some(Default::default()),
         };
-        let footprints = timelines.iter().all(Timeline::has_footprints);
-        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, footprints, memories })
+        let at_random =
+            model.follows() == Some(Leaving::AtRandom) && timelines.iter().all(Timeline::has_footprints);
+        let chances = at_random.then(|| {
+            let unknown = || timelines.iter().map(|t| vec![OnceLock::new(); t.numbers()]).collect();
+            [unknown(), unknown(), unknown()]
+        });
+        Ok(Self { programs: programs.to_vec(), cache, model, settings, timelines, chances, memories })
     }
 
     /// The programs, the target first.
@@ -140,7 +149,12 @@ impl<'a, P: Clone + Eq + Hash, M: SharingModel> CoRun<'a, P, M> {
 
     /// How lines leave the cache, if what programs hold is followed: where they leave at random, of programs with footprints.
     fn leaving(&self) -> Option<Leaving> {
-        self.model.follows().filter(|&leaving| leaving == Leaving::ByAge || self.footprints)
+        self.model.follows().filter(|&leaving| leaving == Leaving::ByAge || self.chances.is_some())
+    }
+
+    /// What was made of the curves for the cache of `variant`, where lines leave at random.
+    fn chances(&self, variant: Variant) -> Option<&[Vec<OnceLock<Chances>>]> {
+        self.chances.as_ref().map(|chances| chances[variant.cache_number()].as_slice())
     }
 
     /// Solves for curve number `curves[i]` of each program i, which held `held[i]` bytes of `cache`.

@@ -27,17 +27,11 @@ impl Chances {
     /// Of a program with this curve in a cache of `bytes`.
     pub(crate) fn new(curve: &CacheCurve, bytes: f64) -> Self {
         let line = f64::from(curve.line_size);
-        let at = |bytes: f64| Met {
-            time: curve.cpi(bytes) / curve.mix,
-            misses: curve.miss_ratio(bytes),
-            inflow: Self::inflow(curve.fetch_ratio(bytes), curve),
-        };
         let below = curve.knots.iter().rev().map(|knot| knot.bytes).filter(|&size| size < bytes);
-        let sizes = std::iter::once(bytes).chain(below).scan(Met::default(), |most, size| {
-            *most = at(size).and_at_least(most);
-            Some(*most)
-        });
-        let sizes: Vec<Met> = sizes.collect();
+        let mut sizes = Met::with_less(curve, std::iter::once(bytes).chain(below));
+        for met in &mut sizes {
+            met.inflow = met.inflow.max(LEAST_INFLOW * line);
+        }
         // A footprint shows nothing of the shortest times.
         let uses = sizes.last().map_or(0.0, |none| none.misses);
         let shown = curve.filling().first_inflow() / line;

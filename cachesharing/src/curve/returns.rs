@@ -26,8 +26,23 @@ pub(crate) struct Met {
 }
 
 impl Met {
+    /// What an access costs in caches of these sizes, which fall. A curve may be measured faster in a smaller one; what is
+    /// lost is lost nevertheless.
+    pub(super) fn with_less(curve: &CacheCurve, sizes: impl Iterator<Item = f64>) -> Vec<Self> {
+        let at = |bytes: f64| Self {
+            time: curve.cpi(bytes) / curve.mix,
+            misses: curve.miss_ratio(bytes),
+            inflow: curve.fetch_ratio(bytes) * f64::from(curve.line_size),
+        };
+        let rising = sizes.scan(Self::default(), |most, size| {
+            *most = most.and_at_least(&at(size));
+            Some(*most)
+        });
+        rising.collect()
+    }
+
     /// The larger of each.
-    pub(super) fn and_at_least(&self, of: &Self) -> Self {
+    fn and_at_least(&self, of: &Self) -> Self {
         Self {
             time: self.time.max(of.time),
             misses: self.misses.max(of.misses),
@@ -100,21 +115,9 @@ fn parts<'a>(reuses: impl Iterator<Item = &'a SetReuse> + Clone, least: f64) -> 
 impl Returns {
     pub(super) fn new(curve: &CacheCurve, times: ReuseTimes) -> Self {
         let (way, line) = (times.way_bytes() as f64, f64::from(curve.line_size()));
-        let at = |bytes: f64| Met {
-            time: curve.cpi(bytes) / curve.mix(),
-            misses: curve.miss_ratio(bytes),
-            inflow: curve.fetch_ratio(bytes) * line,
-        };
         let depth = (curve.largest() as f64 / way).ceil().max(1.0);
-        let near = at(depth * way);
-        // With fewer ways, from all to none. A curve may be measured faster there; what is lost is lost nevertheless.
-        let ways: Vec<Met> = (0..=depth as u32)
-            .rev()
-            .scan(near, |most, ways| {
-                *most = most.and_at_least(&at(f64::from(ways) * way));
-                Some(*most)
-            })
-            .collect();
+        let ways = Met::with_less(curve, (0..=depth as u32).rev().map(|ways| f64::from(ways) * way));
+        let near = ways[0];
         let span = ways[depth as usize].beyond(&near);
         let mut all: Vec<(f64, Cell)> = Vec::new();
         for (distance, pair) in (0..depth as u32).rev().map(f64::from).zip(ways.windows(2)) {
