@@ -28,6 +28,15 @@ pub struct Stretch {
     pub ahead: i8,
 }
 
+impl Stretch {
+    /// The lines that the prefetcher then asks for, nearest first.
+    pub fn asks(&self) -> impl Iterator<Item = u64> + use<> {
+        let (line, direction) = (self.beyond, i64::from(self.ahead.signum()));
+        let far = 1..=i64::from(self.ahead.unsigned_abs());
+        far.filter_map(move |far| Some(line?.wrapping_add_signed(direction * far)))
+    }
+}
+
 /// The private caches of a core.
 #[derive(Clone, Debug)]
 pub struct PrivateCaches {

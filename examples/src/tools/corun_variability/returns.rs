@@ -59,20 +59,17 @@ impl ReuseWatch {
             self.now += stretch.accesses;
             self.look_before(self.now);
             let Some(line) = stretch.beyond else { continue };
-            let direction = i64::from(stretch.ahead.signum());
-            let ahead = (1..=i64::from(stretch.ahead.unsigned_abs()))
-                .map(|far| line.wrapping_add_signed(direction * far));
             match &mut self.uses {
                 Uses::InSets(counter) => {
                     let set = |line| self.geometry.index().set(line, self.geometry.sets());
                     counter.touch(Line(line), set(line), self.now);
-                    for ahead in ahead {
+                    for ahead in stretch.asks() {
                         counter.prefetch(Line(ahead), set(ahead), self.now);
                     }
                 }
                 Uses::AtAll(counter) => {
                     counter.touch(Line(line), self.now);
-                    for ahead in ahead {
+                    for ahead in stretch.asks() {
                         counter.prefetch(Line(ahead), self.now);
                     }
                 }
