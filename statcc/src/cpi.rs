@@ -140,28 +140,44 @@ impl CpiModel for LinearLatency {
 /// last, which is what a miss costs on average. Below the first it stays as it is. Where noise lets it fall, it is
 /// the mean of what falls.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Points"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "SavedPoints"))]
 pub struct MeasuredCpi {
     points: Vec<(f64, f64)>, // misses per access, strictly rising, and CPI, not falling; at least one
     #[cfg_attr(feature = "serde", serde(skip))]
     slope: f64, // beyond the last; at least 0, finite
     private_hits: f64,       // in [0, 1]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    traffic: Vec<Traffic>, // miss ratios strictly rising
+}
+
+/// What a program asks memory for, and how long it waits for that, where it misses so often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Traffic {
+    /// Misses per access.
+    pub miss_ratio: f64,
+    /// Lines per access that come from memory, those that a prefetcher fetched ahead included.
+    pub fetched: f64,
+    /// Cycles per access in which the core waits for memory: few for each miss where misses overlap.
+    pub stalled: f64,
 }
 
 /// Measured points as they are read: not yet known to make a model.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
-struct Points {
+struct SavedPoints {
     points: Vec<(f64, f64)>,
     private_hits: f64,
+    #[serde(default)]
+    traffic: Vec<Traffic>,
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<Points> for MeasuredCpi {
+impl TryFrom<SavedPoints> for MeasuredCpi {
     type Error = Error;
 
-    fn try_from(Points { points, private_hits }: Points) -> Result<Self, Error> {
-        Self::new(points, private_hits)
+    fn try_from(SavedPoints { points, private_hits, traffic }: SavedPoints) -> Result<Self, Error> {
+        Self::new(points, private_hits)?.with_traffic(traffic)
     }
 }
 
@@ -201,10 +217,54 @@ impl MeasuredCpi {
             pools.into_iter().map(|(ratios, cpis, count)| (ratios / count, cpis / count)).collect();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return Err(Error::Points) };
         let slope = if points.len() > 1 { (last.1 - first.1) / (last.0 - first.0) } else { 0.0 };
-        let model = Self { points, slope, private_hits };
+        let model = Self { points, slope, private_hits, traffic: Vec::new() };
         // It does not fall: where it is a number at the end, it is one everywhere.
         let most = model.cpi(1.0);
         if most.is_finite() { Ok(model) } else { Err(Error::CpiValue { miss_ratio: 1.0, cpi: most }) }
+    }
+
+    /// The same of a program that does not wait the whole latency for each miss, or for which a prefetcher fetches lines that
+    /// it does not miss: what was counted at each of the points, in any order; of those that repeat a miss ratio one counts.
+    /// Without this, no more lines come than miss, and each is waited for.
+    ///
+    /// Only [memory of limited bandwidth](crate::walk::SetAssociativeCache::with_memory) makes use of it.
+    ///
+    /// # Errors
+    /// [`Error::MissRatio`] for misses outside of 0 to 1, or lines that are no finite number or fewer than the misses;
+    /// [`Error::Cycles`] for cycles that are not finite, or below 0.
+    pub fn with_traffic(mut self, traffic: impl IntoIterator<Item = Traffic>) -> Result<Self, Error> {
+        self.traffic = traffic.into_iter().collect();
+        for &Traffic { miss_ratio, fetched, stalled } in &self.traffic {
+            if !(0.0..=1.0).contains(&miss_ratio) {
+                return Err(Error::MissRatio { ratio: miss_ratio });
+            }
+            if !(fetched.is_finite() && fetched >= miss_ratio) {
+                return Err(Error::MissRatio { ratio: fetched });
+            }
+            check_cycles("time waited for memory", stalled)?;
+        }
+        self.traffic.sort_by(|a, b| a.miss_ratio.total_cmp(&b.miss_ratio));
+        self.traffic.dedup_by(|next, kept| next.miss_ratio <= kept.miss_ratio);
+        Ok(self)
+    }
+
+    /// The traffic where it misses so often; beyond what was measured, more misses are as those at its end.
+    fn traffic(&self, miss_ratio: f64) -> Option<Traffic> {
+        let above = self.traffic.partition_point(|at| at.miss_ratio <= miss_ratio);
+        match (above.checked_sub(1).and_then(|below| self.traffic.get(below)), self.traffic.get(above)) {
+            (Some(left), Some(right)) => {
+                let part = (miss_ratio - left.miss_ratio) / (right.miss_ratio - left.miss_ratio);
+                let between = |of: fn(&Traffic) -> f64| of(left) + part * (of(right) - of(left));
+                let (fetched, stalled) = (between(|at| at.fetched), between(|at| at.stalled));
+                Some(Traffic { miss_ratio, fetched, stalled })
+            }
+            (Some(end), None) | (None, Some(end)) => {
+                let fetched = (end.fetched + miss_ratio - end.miss_ratio).max(miss_ratio);
+                let more = if end.miss_ratio > 0.0 { miss_ratio / end.miss_ratio } else { 1.0 };
+                Some(Traffic { miss_ratio, fetched, stalled: more * end.stalled })
+            }
+            (None, None) => None,
+        }
     }
 }
 
@@ -239,6 +299,14 @@ impl WindowCpi {
         match self {
             Self::Linear(model) => model.private_hits,
             Self::Measured(model) => model.private_hits,
+        }
+    }
+
+    /// The traffic where it misses so often, if it is more than its misses, each of which is waited for.
+    pub(crate) fn traffic(&self, miss_ratio: f64) -> Option<Traffic> {
+        match self {
+            Self::Measured(model) => model.traffic(miss_ratio),
+            Self::Linear(_) => None,
         }
     }
 }
@@ -302,6 +370,25 @@ mod tests {
     use quickcheck::quickcheck;
 
     use super::*;
+
+    #[test]
+    fn traffic_is_that_between_what_was_counted() {
+        let cpi = MeasuredCpi::new([(0.1, 2.0), (0.3, 4.0)], 0.5).unwrap();
+        assert_eq!(WindowCpi::from(cpi.clone()).traffic(0.2), None);
+        let at = |miss_ratio, fetched, stalled| Traffic { miss_ratio, fetched, stalled };
+        let known = cpi.clone().with_traffic([at(0.3, 0.4, 9.0), at(0.1, 0.3, 5.0)]).unwrap();
+        for (misses, fetched, stalled) in
+            [(0.1, 0.3, 5.0), (0.2, 0.35, 7.0), (0.3, 0.4, 9.0), (0.4, 0.5, 12.0), (0.05, 0.25, 2.5)]
+        {
+            let found = known.traffic(misses).unwrap();
+            assert!((found.fetched - fetched).abs() < 1e-12, "{found:?}");
+            assert!((found.stalled - stalled).abs() < 1e-12, "{found:?}");
+        }
+        let refused = |of| cpi.clone().with_traffic([of]).unwrap_err();
+        assert_eq!(refused(at(1.5, 2.0, 0.0)), Error::MissRatio { ratio: 1.5 });
+        assert_eq!(refused(at(0.2, 0.1, 0.0)), Error::MissRatio { ratio: 0.1 });
+        assert!(matches!(refused(at(0.2, 0.2, -1.0)), Error::Cycles { .. }));
+    }
 
     #[test]
     fn a_measured_cpi_goes_through_its_points_and_on() {

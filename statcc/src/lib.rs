@@ -14,7 +14,7 @@ mod solve;
 pub mod walk;
 
 pub use corun::CoRun;
-pub use cpi::{CpiModel, LinearLatency, MeasuredCpi, PrivateLevel, WindowCpi};
+pub use cpi::{CpiModel, LinearLatency, MeasuredCpi, PrivateLevel, Traffic, WindowCpi};
 pub use error::{Error, SolveError};
 pub use program::Program;
 pub use sensitivity::Sensitivity;

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use statcc::walk::{
-    ProfiledWindow, Replacement, SetAssociativeCache, SetDispersion, SetDispersionCounter, Until,
-    WindowedProgram, outlook, walk,
+    MemoryQueue, ProfiledWindow, Replacement, SetAssociativeCache, SetDispersion, SetDispersionCounter,
+    Until, WindowedProgram, outlook, walk,
 };
-use statcc::{Error, LineSize, LinearLatency, Outcome, ReuseDistance, ReuseProfile};
+use statcc::{Error, LineSize, LinearLatency, MeasuredCpi, Outcome, ReuseDistance, ReuseProfile, Traffic};
 
 const WINDOW: u64 = 20_000;
 const WINDOWS: u64 = 16;
@@ -143,15 +143,13 @@ fn lines_wait_for_those_of_others() {
         WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), windows, Vec::new()).unwrap()
     };
     let free = SetAssociativeCache::new(64, 16).unwrap();
-    let (limited, queued) =
-        (free.with_memory(1.0 / 40.0).unwrap(), free.with_queued_memory(1.0 / 40.0, 120.0).unwrap());
+    let queue = MemoryQueue::new().with_latency(120.0);
+    let queued = free.with_memory(1.0 / 40.0, queue).unwrap();
     let programs = [&rarely, &often];
     let walked = |cache, programs: &[&WindowedProgram]| {
         walk(programs, cache, Replacement::Lru, Until::FirstEnded, &[]).unwrap()
     };
     let cpis = |cache| walked(cache, &programs).iter().map(|walked| walked.cpi()).collect::<Vec<_>>();
-    // Together they ask for less than is delivered.
-    assert_eq!(cpis(limited), cpis(free));
     let (alone, beside) = (cpis(free), cpis(queued));
     // One line in three of the first finds one of the other on its way, and waits for half of it or more.
     let waits = (beside[0] - alone[0]) / 0.05;
@@ -165,9 +163,68 @@ fn lines_wait_for_those_of_others() {
     );
     let alone = |cache| walked(cache, &[&rarely])[0].cpi();
     assert!((alone(queued) / alone(free) - 1.0).abs() < 1e-6);
-    for (lines, latency) in [(0.0, 120.0), (0.1, 0.0), (f64::NAN, 1.0)] {
-        assert!(matches!(free.with_queued_memory(lines, latency), Err(Error::Cycles { .. })));
+    for lines in [0.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(free.with_memory(lines, queue), Err(Error::Cycles { .. })));
     }
+}
+
+/// A core that overlaps its misses waits for a part of each line; what is fetched ahead is before the lines of others.
+#[test]
+fn lines_that_overlap_or_are_fetched_ahead_wait_and_are_waited_for() {
+    let program = |traffic: Option<(f64, f64)>| {
+        let mut profile = ReuseProfile::new(LineSize::B64);
+        profile.record(Outcome::Dangling, 500);
+        profile.record(Outcome::Reused(ReuseDistance(10)), WINDOW - 500);
+        let misses = 500.0 / WINDOW as f64;
+        let cpi = MeasuredCpi::new([(misses, 10.0)], 0.0).unwrap();
+        let at = traffic.map(|(ahead, stalled)| Traffic {
+            miss_ratio: misses,
+            fetched: misses + ahead,
+            stalled: misses * stalled,
+        });
+        let cpi = cpi.with_traffic(at).unwrap();
+        let windows = (0..WINDOWS).map(|_| ProfiledWindow::new(&profile, cpi.clone()).unwrap()).collect();
+        WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), windows, Vec::new()).unwrap()
+    };
+    let queue = MemoryQueue::new().with_latency(120.0).with_prefetch_backlog(200.0);
+    let cache = SetAssociativeCache::new(64, 16).unwrap().with_memory(1.0 / 40.0, queue).unwrap();
+    let added = |one: &WindowedProgram, other: &WindowedProgram| {
+        walk(&[one, other], cache, Replacement::Lru, Until::FirstEnded, &[]).unwrap()[0].cpi() - 10.0
+    };
+    let (waits, overlaps, ahead) = (program(None), program(Some((0.0, 30.0))), program(Some((0.05, 120.0))));
+    assert!(added(&overlaps, &waits) < 0.6 * added(&waits, &waits));
+    assert!(added(&waits, &ahead) > 1.3 * added(&waits, &waits));
+}
+
+/// Lines that a prefetcher asks for are touched, but only what the program accesses later than that can miss.
+#[test]
+fn what_is_asked_for_ahead_takes_room_and_does_not_miss() {
+    let cpi = LinearLatency::new(1.0, 1.0, &[], 10.0, 130.0).unwrap();
+    // A stream: every line is asked for ten accesses before it is used once.
+    let (mut touches, mut accesses) = (ReuseProfile::new(LineSize::B64), ReuseProfile::new(LineSize::B64));
+    touches.record(Outcome::Dangling, WINDOW);
+    touches.record(Outcome::Reused(ReuseDistance(10)), WINDOW);
+    accesses.record(Outcome::Reused(ReuseDistance(10)), WINDOW);
+    let ahead = ProfiledWindow::new(&touches, cpi.clone()).unwrap().asking_for(&accesses).unwrap();
+    let stream = |window: &ProfiledWindow| {
+        let windows = (0..WINDOWS).map(|_| window.clone()).collect();
+        WindowedProgram::new(1.0, WINDOW, WINDOW * WINDOWS, even(), windows, Vec::new()).unwrap()
+    };
+    let cache = SetAssociativeCache::new(64, 16).unwrap();
+    let target = loops(900, 130.0);
+    let beside = |other: &WindowedProgram, cpi_error: f64| {
+        let programs = [&target, other];
+        walk(&programs, cache, Replacement::Lru, Until::Ended(0), &[1.0, cpi_error]).unwrap()
+    };
+    let prefetched = beside(&stream(&ahead), 1.0);
+    assert!(prefetched[1].miss_ratio() < 1e-3, "{:?}", prefetched[1]);
+    // It pushes out as many lines as one that misses them all and is as fast.
+    let mut missing = ReuseProfile::new(LineSize::B64);
+    missing.record(Outcome::Dangling, WINDOW);
+    let missing = ProfiledWindow::new(&missing, cpi).unwrap();
+    let missed = beside(&stream(&missing), 11.0 / 131.0);
+    let (one, other) = (prefetched[0].miss_ratio(), missed[0].miss_ratio());
+    assert!(one > 0.5 && (one / other - 1.0).abs() < 0.02, "{one} {other}");
 }
 
 /// Lines of different sizes share no cache.

@@ -16,7 +16,7 @@ pub use program::WindowedProgram;
 pub use window::ProfiledWindow;
 // What signatures here take, so that one dependency is enough.
 #[doc(no_inline)]
-pub use reuse_sampler::{SetDispersion, SetDispersionCounter};
+pub use reuse_sampler::{MemoryQueue, SetDispersion, SetDispersionCounter};
 
 use crate::{Error, Outlook};
 use timeline::Timeline;
@@ -55,8 +55,8 @@ pub struct SetAssociativeCache {
 /// Memory that passes a line after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Memory {
-    line_time: f64,       // cycles, > 0
-    latency: Option<f64>, // cycles, > 0; of cores that wait for each miss
+    line_time: f64, // cycles, > 0
+    queue: MemoryQueue,
 }
 
 impl SetAssociativeCache {
@@ -72,31 +72,21 @@ impl SetAssociativeCache {
         }
     }
 
-    /// The same before a memory that delivers so many lines per cycle to all programs together. Where they ask for more,
-    /// every line is waited for equally long, just so long that they do not; what a program waits for alone is in its CPI.
+    /// The same before a memory that delivers so many lines per cycle to all programs together, which wait in this `queue`:
+    /// also where memory could deliver more, a line waits for what others have asked for before it. What a program waits for
+    /// alone is in its CPI. How many lines are fetched, and how far misses overlap, is known from
+    /// [`MeasuredCpi::with_traffic`](crate::MeasuredCpi::with_traffic).
     ///
     /// # Errors
     /// [`Error::Cycles`] unless `lines_per_cycle` is finite and above 0.
-    pub fn with_memory(self, lines_per_cycle: f64) -> Result<Self, Error> {
-        let line_time = above_zero("time of a line on the memory channel", lines_per_cycle.recip())?;
-        Ok(Self { memory: Some(Memory { line_time, latency: None }), ..self })
+    pub fn with_memory(self, lines_per_cycle: f64, queue: MemoryQueue) -> Result<Self, Error> {
+        let cycles = lines_per_cycle.recip();
+        if cycles.is_finite() && cycles > 0.0 {
+            Ok(Self { memory: Some(Memory { line_time: cycles, queue }), ..self })
+        } else {
+            Err(Error::Cycles { what: "time of a line on the memory channel", cycles })
+        }
     }
-
-    /// The same before a memory from which lines come one after the other, and a single one `latency` cycles later than from
-    /// the shared cache, for in-order cores that fetch nothing ahead. They wait for each line, and so for what others have
-    /// asked for before it, also where memory could deliver more.
-    ///
-    /// # Errors
-    /// [`Error::Cycles`] unless both are finite and above 0.
-    pub fn with_queued_memory(self, lines_per_cycle: f64, latency: f64) -> Result<Self, Error> {
-        let line_time = above_zero("time of a line on the memory channel", lines_per_cycle.recip())?;
-        let latency = above_zero("latency of memory beyond the shared cache", latency)?;
-        Ok(Self { memory: Some(Memory { line_time, latency: Some(latency) }), ..self })
-    }
-}
-
-fn above_zero(what: &'static str, cycles: f64) -> Result<f64, Error> {
-    if cycles.is_finite() && cycles > 0.0 { Ok(cycles) } else { Err(Error::Cycles { what, cycles }) }
 }
 
 /// What became of a program.

@@ -1,6 +1,6 @@
 //! The state of a walk: what each program has done so far, and when.
 
-use reuse_sampler::{MemoryDemand, MemoryQueue, probability_of_at_least};
+use reuse_sampler::{MemoryDemand, probability_of_at_least};
 
 use super::{Memory, Replacement, SetAssociativeCache, Until, Walked, WindowedProgram};
 use crate::CpiModel;
@@ -234,18 +234,19 @@ impl Timeline<'_> {
 
     /// Slows the programs down by what their lines wait for those of others, where memory has a limit.
     fn wait_for_memory(&mut self, misses: &[f64]) {
-        let Some(Memory { line_time, latency }) = self.memory else { return };
-        let paces = self.runners.iter().zip(misses).map(|(runner, &misses)| (runner.pace, misses));
-        let times = if let Some(latency) = latency {
-            let demand =
-                |(time, misses)| MemoryDemand { time, misses, lines: misses, line_time, time_per_miss: None };
-            MemoryQueue::new().with_latency(latency).times(&paces.map(demand).collect::<Vec<_>>())
-        } else {
-            let paces: Vec<(f64, f64)> = paces.collect();
-            let wait = wait_per_line(&paces, line_time.recip());
-            paces.iter().map(|(pace, misses)| pace + wait * misses).collect()
+        let Some(Memory { line_time, queue }) = self.memory else { return };
+        let demand = |(runner, &misses): (&Runner<'_>, &f64)| {
+            let traffic = runner.known.cpi_model(runner.position).traffic(misses);
+            MemoryDemand {
+                time: runner.pace,
+                misses,
+                lines: traffic.map_or(misses, |of| of.fetched),
+                line_time,
+                time_per_miss: traffic.filter(|_| misses > 0.0).map(|of| of.stalled / misses),
+            }
         };
-        for (runner, time) in self.runners.iter_mut().zip(times) {
+        let demands: Vec<MemoryDemand> = self.runners.iter().zip(misses).map(demand).collect();
+        for (runner, time) in self.runners.iter_mut().zip(queue.times(&demands)) {
             runner.waiting = (1.0 - runner.pace / time).max(0.0);
             runner.pace = time;
         }
@@ -415,26 +416,6 @@ impl Timeline<'_> {
         };
         self.runners.iter().map(of).collect()
     }
-}
-
-/// Cycles that every line has to be waited for until programs of these cycles and misses per access fetch no more lines
-/// per cycle than `limit`: the root of a convex function that falls, by Newton from the left.
-fn wait_per_line(paces: &[(f64, f64)], limit: f64) -> f64 {
-    let fetched = |wait: f64| {
-        paces.iter().fold((0.0, 0.0), |(sum, slope), (pace, misses)| {
-            let rate = misses / (pace + wait * misses);
-            (sum + rate, slope + rate * rate)
-        })
-    };
-    let mut wait = 0.0;
-    for _ in 0..50 {
-        let (sum, slope) = fetched(wait);
-        if sum <= limit * (1.0 + 1e-9) {
-            break;
-        }
-        wait += (sum - limit) / slope;
-    }
-    wait
 }
 
 fn highest(of: &[f64]) -> f64 {

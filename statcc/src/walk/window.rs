@@ -8,9 +8,11 @@ use crate::{Error, WindowCpi};
 #[derive(Clone, Debug)]
 pub struct ProfiledWindow {
     line_size: LineSize,
-    steps: Vec<Step>, // by increasing distance
-    endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
-    lines: f64,       // first touched in it
+    all: Reach,   // of all touches of lines
+    asked: Reach, // of the program's own, its accesses; the same unless lines are fetched ahead
+    weight: f64,  // of all touches
+    touches: f64, // for each access
+    lines: f64,   // first touched in it
     cpi: WindowCpi,
     beyond_private: f64,  // accesses per access that private caches do not serve, in [0, 1]
     safe: f64,            // accesses back, at least 0, within which the model alone has every line stay
@@ -32,20 +34,15 @@ struct Step {
     area: f64,   // sum over shorter ones of number * probability
 }
 
-impl Step {
-    fn middle(&self) -> f64 {
-        f64::midpoint(self.low, self.high)
-    }
+/// How far back accesses reach.
+#[derive(Clone, Debug)]
+struct Reach {
+    steps: Vec<Step>, // by increasing distance
+    endless: f64,     // probability of reaching back beyond the program's beginning, in [0, 1]
 }
 
-impl ProfiledWindow {
-    /// A window with this `profile`, which takes `cpi` cycles per instruction as a function of the misses per access:
-    /// a [`LinearLatency`](crate::LinearLatency) or a [`MeasuredCpi`](crate::MeasuredCpi). The private hits of `cpi` never reach the shared cache.
-    ///
-    /// # Errors
-    /// [`Error::EmptyProfile`]; [`Error::Clock`] unless distances count accesses.
-    pub fn new(profile: &ReuseProfile, cpi: impl Into<WindowCpi>) -> Result<Self, Error> {
-        let cpi = cpi.into();
+impl Reach {
+    fn new(profile: &ReuseProfile) -> Result<Self, Error> {
         if profile.clock() != Clock::Accesses {
             return Err(Error::Clock { found: profile.clock() });
         }
@@ -66,14 +63,53 @@ impl ProfiledWindow {
             step.longer = longer;
             longer += step.here;
         }
+        Ok(Self { steps, endless })
+    }
+
+    /// Fraction of the accesses that reach back further than `n` accesses.
+    fn beyond(&self, n: f64) -> f64 {
+        let next = self.steps.partition_point(|step| step.high <= n);
+        let Some(step) = self.steps.get(next) else { return self.endless };
+        let width = step.high - step.low;
+        let part = if n < step.low || width <= 0.0 { 1.0 } else { (step.high - n) / width };
+        step.longer + step.here * part
+    }
+
+    /// Of `n` consecutive accesses, those that reach back beyond the first of them.
+    fn beyond_the_first(&self, n: f64) -> f64 {
+        let next = self.steps.partition_point(|step| step.middle() <= n);
+        match self.steps.get(next) {
+            Some(step) => step.area + n * (step.here + step.longer),
+            None => {
+                self.steps.last().map_or(0.0, |last| last.area + last.here * last.middle()) + n * self.endless
+            }
+        }
+    }
+}
+
+impl Step {
+    fn middle(&self) -> f64 {
+        f64::midpoint(self.low, self.high)
+    }
+}
+
+impl ProfiledWindow {
+    /// A window with this `profile`, which takes `cpi` cycles per instruction as a function of the misses per access:
+    /// a [`LinearLatency`](crate::LinearLatency) or a [`MeasuredCpi`](crate::MeasuredCpi). The private hits of `cpi` never reach the shared cache.
+    ///
+    /// # Errors
+    /// [`Error::EmptyProfile`]; [`Error::Clock`] unless distances count accesses.
+    pub fn new(profile: &ReuseProfile, cpi: impl Into<WindowCpi>) -> Result<Self, Error> {
+        let (all, cpi) = (Reach::new(profile)?, cpi.into());
         let (lines, beyond_private) = (profile.dangling_weight() as f64, 1.0 - cpi.private_hits());
-        let line_size = profile.line_size();
-        let far = far(&steps, cpi.private_hits());
+        let far = far(&all.steps, cpi.private_hits());
         Ok(Self {
-            line_size,
+            line_size: profile.line_size(),
             far,
-            steps,
-            endless,
+            asked: all.clone(),
+            all,
+            weight: profile.total_weight() as f64,
+            touches: 1.0,
             lines,
             cpi,
             beyond_private,
@@ -82,6 +118,20 @@ impl ProfiledWindow {
             other_hits: 1.0,
             correction: 0.0,
         })
+    }
+
+    /// The same where lines are fetched ahead: the profile that it was made of is one of all touches of lines, those that a
+    /// prefetcher asks for ahead included, and `accesses` is the part of it that the program makes itself, of which alone
+    /// misses are waited for. Distances of both go back to the last touch of either kind, and count the program's accesses.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::MixedLineSizes`].
+    pub fn asking_for(mut self, accesses: &ReuseProfile) -> Result<Self, Error> {
+        super::program::of_one_line_size([self.line_size, accesses.line_size()])?;
+        self.asked = Reach::new(accesses)?;
+        self.touches = self.weight / accesses.total_weight() as f64;
+        self.far = far(&self.asked.steps, self.cpi.private_hits());
+        Ok(self)
     }
 
     /// Line size it was profiled at.
@@ -109,7 +159,7 @@ impl ProfiledWindow {
         self.safe = safe;
         let counted_hits = (self.beyond_private - counted).max(0.0);
         let certain = self.hits(safe).0;
-        let possible = (self.beyond_private - self.endless).max(0.0) - certain;
+        let possible = (self.beyond_private - self.asked.endless).max(0.0) - certain;
         let uncertain = (self.beyond_private - modelled - certain).max(0.0);
         let rest = counted_hits - certain;
         (self.safe_hits, self.other_hits, self.correction) = if rest >= 0.0 && uncertain > 0.0 {
@@ -135,24 +185,14 @@ impl ProfiledWindow {
     }
 
     /// Fraction of the accesses that reach back further than `n` accesses.
-    pub(super) fn reaching_beyond(&self, n: f64) -> f64 {
-        let next = self.steps.partition_point(|step| step.high <= n);
-        let Some(step) = self.steps.get(next) else { return self.endless };
-        let width = step.high - step.low;
-        let part = if n < step.low || width <= 0.0 { 1.0 } else { (step.high - n) / width };
-        step.longer + step.here * part
+    fn reaching_beyond(&self, n: f64) -> f64 {
+        self.asked.beyond(n)
     }
 
     /// Of `n` consecutive accesses of this window, those that reach back beyond the first of them: the
     /// different lines among them.
     pub(super) fn different_lines(&self, n: f64) -> f64 {
-        let next = self.steps.partition_point(|step| step.middle() <= n);
-        match self.steps.get(next) {
-            Some(step) => step.area + n * (step.here + step.longer),
-            None => {
-                self.steps.last().map_or(0.0, |last| last.area + last.here * last.middle()) + n * self.endless
-            }
-        }
+        self.touches * self.all.beyond_the_first(n)
     }
 
     /// Hits where the fraction `missing` of the accesses misses, whatever they reach back.
@@ -163,7 +203,7 @@ impl ProfiledWindow {
     /// Fraction of the accesses that miss where one for a line that the shared cache was asked for `n` accesses ago misses
     /// with probability `misses(n)`.
     pub(super) fn missing(&self, misses: impl Fn(f64) -> f64) -> f64 {
-        self.endless + self.far.iter().map(|&(n, part)| part * misses(n)).sum::<f64>()
+        self.asked.endless + self.far.iter().map(|&(n, part)| part * misses(n)).sum::<f64>()
     }
 }
 

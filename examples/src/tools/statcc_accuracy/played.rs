@@ -79,7 +79,7 @@ pub fn play(
 ) -> Result<Vec<Played>, Failure> {
     let geometry = machine.chip.shared.geometry;
     let subjects = on_each(programs, &|| false, |program| {
-        let distances = Distances::of(&program.recording);
+        let distances = Distances::of(&program.recording, machine.prefetching());
         let window = distances.references().div_ceil(windows).max(SHORTEST_WINDOW);
         let solo = machine.alone(program, window, 2)?;
         let (first, later) =
@@ -102,14 +102,13 @@ pub fn play(
     let played = programs.iter().zip(together).map(
         |(program, (((subject, (predicted, range)), simulated), steady))| {
             let solo = subject.solo.counters;
-            let steady = Steady { miss_ratio: subject.solo.counted_misses(steady.miss_ratio), ..steady };
             Played {
                 name: program.name.clone(),
                 mix: program.mix,
                 accesses: solo.accesses,
                 solo: Figures { miss_ratio: solo.miss_ratio(), cpi: solo.cpi() },
                 predicted: SharedFigures {
-                    miss_ratio: subject.solo.counted_misses(predicted.miss_ratio()),
+                    miss_ratio: predicted.miss_ratio(),
                     cpi: predicted.cpi(),
                     share_lines: predicted.lines(),
                 },

@@ -115,10 +115,10 @@ pub fn choose(
 ) -> Result<Vec<Choice>, Failure> {
     let mut choices = on_each(&CANDIDATES, &|| false, |&candidate| {
         let recorded = candidate.record(accesses.min(TRIAL), line_size, seed)?;
-        let distances = Distances::of(&recorded.recording);
+        let distances = Distances::of(&recorded.recording, None);
         let profiles = distances.profiles(distances.references(), Pass::First);
         let profile = profiles.first().ok_or_else(|| Failure::run("a program without accesses"))?;
-        let model = StatStack::fit(profile)?;
+        let model = StatStack::fit(&profile.uses)?;
         let (whole, half) = (model.miss_ratio(size), model.miss_ratio(CacheLines(size.0 / 2)));
         Ok(Choice { candidate, whole, half, chosen: false })
     })?;

@@ -2,12 +2,13 @@
 //! accesses the private caches serve.
 
 use reuse_sampler::{Line, ReuseProfile, SetDispersion, SetDispersionCounter};
-use statcc::walk::{ProfiledWindow, Replacement, SetAssociativeCache, WindowedProgram};
-use statcc::{LinearLatency, MeasuredCpi, PrivateLevel, Program, WindowCpi};
+use statcc::walk::{MemoryQueue, ProfiledWindow, Replacement, SetAssociativeCache, WindowedProgram};
+use statcc::{LinearLatency, MeasuredCpi, PrivateLevel, Program, Traffic, WindowCpi};
 
+use super::distances::Profiles;
 use super::truth::{Machine, Solo};
 use crate::cli::Failure;
-use crate::machines::chip::{CoreTiming, Geometry, Recording};
+use crate::machines::chip::{CoreTiming, Counters, Geometry, PREFETCH_BACKLOG, Recording};
 
 /// A program in windows, and as a whole.
 #[derive(Clone, Debug)]
@@ -31,14 +32,20 @@ impl Known {
         solo: &Solo,
         window: u64,
         dispersion: SetDispersion,
-        first: &[ReuseProfile],
-        later: &[ReuseProfile],
+        first: &[Profiles],
+        later: &[Profiles],
     ) -> Result<Self, Failure> {
-        let windows = |profiles: &[ReuseProfile], pass: usize| -> Result<Vec<ProfiledWindow>, Failure> {
+        let windows = |profiles: &[Profiles], pass: usize| -> Result<Vec<ProfiledWindow>, Failure> {
             let hits = |k: usize| 1.0 - solo.window(pass, k).shared_access_ratio();
-            let window = |(k, profile): (usize, &ReuseProfile)| {
-                let cpi = cpi_model(machine, mix, hits(k), solo.cpis(pass, k))?;
-                ProfiledWindow::new(profile, cpi).map_err(Failure::run)
+            let window = |(k, profile): (usize, &Profiles)| {
+                let cpi = cpi_model(machine, mix, hits(k), &solo.measured(pass, k))?;
+                let window = match &profile.touches {
+                    Some(touches) => {
+                        ProfiledWindow::new(touches, cpi).and_then(|w| w.asking_for(&profile.uses))
+                    }
+                    None => ProfiledWindow::new(&profile.uses, cpi),
+                };
+                window.map_err(Failure::run)
             };
             profiles.iter().enumerate().map(window).collect()
         };
@@ -46,14 +53,15 @@ impl Known {
         let accesses = solo.counters.accesses.max(1);
         let windowed =
             WindowedProgram::new(mix, window.max(1), accesses, dispersion, first_windows, later_windows);
-        let mut all = ReuseProfile::new(machine.chip.line_size());
-        for profile in first {
-            all.merge(profile)?;
-        }
+        let merged = |of: &dyn Fn(&Profiles) -> Option<&ReuseProfile>| {
+            let mut all = ReuseProfile::new(machine.chip.line_size());
+            first.iter().filter_map(of).try_for_each(|profile| all.merge(profile)).map(|()| all)
+        };
+        let (uses, touches) = (merged(&|of| Some(&of.uses))?, merged(&|of| of.touches.as_ref())?);
         let hits = 1.0 - solo.counters.shared_access_ratio();
-        let whole = cpi_model(machine, mix, hits, solo.all_cpis())?;
-        let whole = Program::new(&all, mix, whole).and_then(|program| program.with_private_hits(hits));
-        let whole = whole?;
+        let whole = cpi_model(machine, mix, hits, &solo.all_measured())?;
+        let stream = if touches.is_empty() { &uses } else { &touches };
+        let whole = Program::new(stream, mix, whole)?.with_private_hits(hits)?.asking_for(&uses)?;
         Ok(Self { windowed: windowed?, whole })
     }
 
@@ -69,9 +77,9 @@ impl Known {
         solo: &Solo,
         passes: u64,
     ) -> Result<Self, Failure> {
-        let misses = |pass: usize, window: usize| solo.misses(pass, window);
+        let misses = |pass: usize, window: usize| solo.window(pass, window).miss_ratio();
         let windowed = self.windowed.counted_alone(cache(machine)?, replacement, passes, misses);
-        let whole = self.whole.counted_alone(solo.all_misses());
+        let whole = self.whole.counted_alone(solo.counters.miss_ratio());
         Ok(Self { windowed: windowed?, whole: whole? })
     }
 }
@@ -83,15 +91,16 @@ impl Known {
 pub fn cache(machine: &Machine) -> Result<SetAssociativeCache, Failure> {
     let geometry = machine.chip.shared.geometry;
     let cache = SetAssociativeCache::new(geometry.sets(), geometry.ways());
+    let Some(lines) = machine.chip.lines_per_cycle else { return cache.map_err(Failure::run) };
     let latency = machine.chip.latencies.memory - machine.chip.latencies.shared;
-    let limited = cache.and_then(|cache| match machine.chip.lines_per_cycle {
-        Some(lines) if machine.waits_for_each_line() && latency > 0.0 => {
-            cache.with_queued_memory(lines, latency)
-        }
-        Some(lines) => cache.with_memory(lines),
-        None => Ok(cache),
-    });
-    limited.map_err(Failure::run)
+    let mut queue = MemoryQueue::new();
+    if latency > 0.0 {
+        queue = queue.with_latency(latency);
+    }
+    if machine.chip.prefetcher.is_some() {
+        queue = queue.with_prefetch_backlog(PREFETCH_BACKLOG);
+    }
+    cache.and_then(|cache| cache.with_memory(lines, queue)).map_err(Failure::run)
 }
 
 /// Places in a program from which it is looked back.
@@ -118,15 +127,17 @@ pub fn dispersion(recording: &Recording, geometry: Geometry) -> Result<SetDisper
 }
 
 /// The CPI of a program by the chip's latencies, or as it was `measured` where they do not give it.
-fn cpi_model(
-    machine: &Machine,
-    mix: f64,
-    hits: f64,
-    measured: Vec<(f64, f64)>,
-) -> Result<WindowCpi, Failure> {
+fn cpi_model(machine: &Machine, mix: f64, hits: f64, measured: &[Counters]) -> Result<WindowCpi, Failure> {
     let hits = hits.clamp(0.0, 1.0);
     if !measured.is_empty() {
-        return MeasuredCpi::new(measured, hits).map(WindowCpi::from).map_err(Failure::run);
+        let cpi = MeasuredCpi::new(measured.iter().map(|at| (at.miss_ratio(), at.cpi())), hits);
+        let traffic = |at: &Counters| Traffic {
+            miss_ratio: at.miss_ratio(),
+            fetched: at.fetch_ratio(),
+            stalled: at.stall_cycles / at.accesses.max(1) as f64,
+        };
+        let cpi = cpi.and_then(|cpi| cpi.with_traffic(measured.iter().map(traffic)));
+        return cpi.map(WindowCpi::from).map_err(Failure::run);
     }
     let (CoreTiming::InOrder { base_cpi } | CoreTiming::OutOfOrder { base_cpi, .. }) = machine.timing;
     let latencies = machine.chip.latencies;

@@ -214,7 +214,7 @@ impl Suite {
 
     fn subject(&self, choice: &Choice) -> Result<Subject, Failure> {
         let recorded = choice.candidate.record(self.accesses, self.machine.chip.line_size(), self.seed)?;
-        let distances = Distances::of(&recorded.recording);
+        let distances = Distances::of(&recorded.recording, self.machine.prefetching());
         let window = distances.references().div_ceil(self.windows);
         let solo = self.machine.alone(&recorded, window, 1)?;
         let profiles = distances.profiles(window, Pass::First);
@@ -320,7 +320,7 @@ fn group(subjects: &[Subject], judged: &Judged) -> Group {
         .map(|(((&member, simulated), (predicted, range)), steady)| Outcome {
             name: subjects[member].recorded.name.clone(),
             miss_ratio: simulated.counters.miss_ratio(),
-            predicted_miss_ratio: subjects[member].solo.counted_misses(predicted.miss_ratio()),
+            predicted_miss_ratio: predicted.miss_ratio(),
             cpi: simulated.counters.cpi(),
             predicted_cpi: predicted.cpi(),
             lines: simulated.lines,

@@ -2,7 +2,7 @@
 
 use crate::cli::Failure;
 use crate::machines::chip::corun::{self, Until};
-use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Counters, Player};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Counters, Player, PrivateCaches};
 use crate::machines::testbed::programs::Recorded;
 
 /// A program alone.
@@ -11,18 +11,11 @@ pub struct Solo {
     /// Its first pass, from empty caches.
     pub counters: Counters,
     passes: Passes,
-    sized: Vec<Sized>, // by rising ways of the shared cache, all of them last; none where latencies give the CPI
+    sized: Vec<Passes>, // by rising ways of the shared cache, all of them last; none where latencies give the CPI
 }
 
 /// What was counted in each window of each pass.
 type Passes = Vec<Vec<Counters>>;
-
-/// The same in some ways of the shared cache.
-#[derive(Clone, Debug)]
-struct Sized {
-    passes: Passes,
-    bare: Passes, // without the prefetcher
-}
 
 /// Parts of the ways of the shared cache, in sixteenths, in which a CPI is measured as a function of the misses.
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 12, 16];
@@ -33,46 +26,14 @@ impl Solo {
         window_of(&self.passes, pass, window).unwrap_or(&self.counters)
     }
 
-    /// Misses per access in it that a prefetcher saves none of: what a model of reuse knows.
-    pub fn misses(&self, pass: usize, window: usize) -> f64 {
-        let bare = self.sized.last().and_then(|all| window_of(&all.bare, pass, window));
-        bare.unwrap_or(self.window(pass, window)).miss_ratio()
+    /// What was counted of a window in each measured size, where latencies do not give the CPI.
+    pub fn measured(&self, pass: usize, window: usize) -> Vec<Counters> {
+        self.sized.iter().filter_map(|of| window_of(of, pass, window).copied()).collect()
     }
 
     /// The same of the first pass as a whole.
-    pub fn all_misses(&self) -> f64 {
-        self.sized.last().map_or(self.counters.miss_ratio(), |all| first_pass(&all.bare).miss_ratio())
-    }
-
-    /// These misses and the CPI of a window in each measured size, where latencies do not give the CPI.
-    pub fn cpis(&self, pass: usize, window: usize) -> Vec<(f64, f64)> {
-        let point = |of: &Sized| {
-            let bare = window_of(&of.bare, pass, window)?;
-            Some((bare.miss_ratio(), window_of(&of.passes, pass, window)?.cpi()))
-        };
-        self.sized.iter().filter_map(point).collect()
-    }
-
-    /// The same of the first pass as a whole.
-    pub fn all_cpis(&self) -> Vec<(f64, f64)> {
-        let point = |of: &Sized| (first_pass(&of.bare).miss_ratio(), first_pass(&of.passes).cpi());
-        self.sized.iter().map(point).collect()
-    }
-
-    /// The misses per access that are counted where a model of reuse says `misses`: a prefetcher saves some.
-    pub fn counted_misses(&self, misses: f64) -> f64 {
-        let points: Vec<(f64, f64)> = self
-            .sized
-            .iter()
-            .rev() // misses rise as ways fall
-            .map(|of| (first_pass(&of.bare).miss_ratio(), first_pass(&of.passes).miss_ratio()))
-            .collect();
-        let above = points.partition_point(|point| point.0 <= misses);
-        match (above.checked_sub(1).map(|below| points[below]), points.get(above)) {
-            (Some(left), Some(right)) => left.1 + (misses - left.0) / (right.0 - left.0) * (right.1 - left.1),
-            (Some(end), None) | (None, Some(&end)) if end.0 > 0.0 => misses * end.1 / end.0,
-            _ => misses,
-        }
+    pub fn all_measured(&self) -> Vec<Counters> {
+        self.sized.iter().map(first_pass).collect()
     }
 }
 
@@ -109,6 +70,11 @@ impl Machine {
         matches!(self.timing, CoreTiming::InOrder { .. }) && self.chip.prefetcher.is_none()
     }
 
+    /// The private caches of a core, if it prefetches.
+    pub fn prefetching(&self) -> Option<PrivateCaches> {
+        self.chip.prefetcher.map(|_| PrivateCaches::new(&self.chip))
+    }
+
     /// Whether latencies give the CPI: not where they are hidden, prefetched away or waited for longer.
     fn adds_up(&self) -> bool {
         self.waits_for_each_line() && self.chip.lines_per_cycle.is_none() && self.chip.l2.is_none()
@@ -128,12 +94,7 @@ impl Machine {
         for ways in ways.into_iter().filter(|_| !self.adds_up()) {
             let mut chip = self.chip.clone();
             chip.shared.geometry = geometry.with_ways(ways).map_err(Failure::usage)?;
-            let passes_of = self.pass_by_pass(&chip, program, window, passes)?;
-            let bare = match chip.prefetcher.take() {
-                Some(_) => self.pass_by_pass(&chip, program, window, passes)?,
-                None => passes_of.clone(),
-            };
-            sized.push(Sized { passes: passes_of, bare });
+            sized.push(self.pass_by_pass(&chip, program, window, passes)?);
         }
         Ok(Solo { counters: first_pass(&by_pass), passes: by_pass, sized })
     }
