@@ -163,9 +163,14 @@ fn lines_wait_for_those_of_others() {
     );
     let alone = |cache| walked(cache, &[&rarely])[0].cpi();
     assert!((alone(queued) / alone(free) - 1.0).abs() < 1e-6);
-    for lines in [0.0, f64::NAN, f64::INFINITY] {
-        assert!(matches!(free.with_memory(lines, queue), Err(Error::Cycles { .. })));
+    for (lines, latency) in
+        [(0.0, 120.0), (f64::INFINITY, 120.0), (0.1, 0.0), (0.1, f64::NAN), (f64::NAN, 1.0)]
+    {
+        let queue = MemoryQueue::new().with_latency(latency);
+        assert!(matches!(free.with_memory(lines, queue), Err(Error::Cycles { .. })), "{lines} {latency}");
     }
+    let queue = queue.with_prefetch_backlog(-1.0);
+    assert!(matches!(free.with_memory(0.1, queue), Err(Error::Cycles { cycles: -1.0, .. })));
 }
 
 /// A core that overlaps its misses waits for a part of each line; what is fetched ahead is before the lines of others.

@@ -81,6 +81,13 @@ impl MemoryQueue {
         Self { prefetch_backlog: Some(time), ..self }
     }
 
+    /// Its latency or its backlog, where that is not finite or not above 0, so that times would mean nothing.
+    #[must_use]
+    pub fn unusable(self) -> Option<f64> {
+        let mut times = [self.latency, self.prefetch_backlog].into_iter().flatten();
+        times.find(|&time| !(time.is_finite() && time > 0.0))
+    }
+
     /// Time per access of each program beside the others.
     ///
     /// # Cost

@@ -78,14 +78,16 @@ impl SetAssociativeCache {
     /// [`MeasuredCpi::with_traffic`](crate::MeasuredCpi::with_traffic).
     ///
     /// # Errors
-    /// [`Error::Cycles`] unless `lines_per_cycle` is finite and above 0.
+    /// [`Error::Cycles`] unless `lines_per_cycle`, and the times of the queue, are finite and above 0.
     pub fn with_memory(self, lines_per_cycle: f64, queue: MemoryQueue) -> Result<Self, Error> {
-        let cycles = lines_per_cycle.recip();
-        if cycles.is_finite() && cycles > 0.0 {
-            Ok(Self { memory: Some(Memory { line_time: cycles, queue }), ..self })
-        } else {
-            Err(Error::Cycles { what: "time of a line on the memory channel", cycles })
+        let line_time = lines_per_cycle.recip();
+        if !(line_time.is_finite() && line_time > 0.0) {
+            return Err(Error::Cycles { what: "time of a line on the memory channel", cycles: line_time });
         }
+        if let Some(cycles) = queue.unusable() {
+            return Err(Error::Cycles { what: "latency of memory or backlog of prefetches", cycles });
+        }
+        Ok(Self { memory: Some(Memory { line_time, queue }), ..self })
     }
 }
 
