@@ -18,13 +18,7 @@ fn program(reach: f64, floor: f64, knee: f64, mix: f64) -> CacheCurve {
         let part = (way as f64 / knee).powi(2);
         let misses = floor + (reach - floor) * (-part).exp();
         let cpi = 1.0 + mix * (1.0 + 9.0 * reach + 120.0 * misses);
-        CurvePoint {
-            bytes: way * WAY,
-            cpi,
-            miss_ratio: misses,
-            fetch_ratio: misses,
-            hit_rate: Some((reach - misses) * mix / cpi),
-        }
+        CurvePoint::new(way * WAY, cpi, misses).with_hit_rate((reach - misses) * mix / cpi)
     };
     CacheCurve::new((1..=WAYS).map(point).collect(), mix, 64).unwrap()
 }

@@ -16,8 +16,7 @@ fn curve(reach: f64, knee: f64, mix: f64) -> CacheCurve {
     let point = |way: u64| {
         let misses = reach * (0.02 + 0.98 * (-(way as f64 / knee).powi(2)).exp());
         let cpi = 1.0 + mix * (1.0 + 9.0 * reach + 120.0 * misses);
-        let hit_rate = Some((reach - misses) * mix / cpi);
-        CurvePoint { bytes: way * WAY, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        CurvePoint::new(way * WAY, cpi, misses).with_hit_rate((reach - misses) * mix / cpi)
     };
     CacheCurve::new((1..=16).map(point).collect(), mix, 64).unwrap()
 }

@@ -126,24 +126,16 @@ impl MemoryLimit {
         self
     }
 
-    /// The same where a line takes `time` longer from memory than from the shared cache while nothing else is asked for. By
-    /// what a miss costs on a program's curve it is then known how many of its misses overlap, as those of a core that
-    /// executes out of order do: it waits for a part of each.
+    /// The same where lines wait in `queue`: with its latency it is known how many of a program's misses overlap, as those of
+    /// a core that executes out of order do, by what a miss costs on the program's curve; with its prefetch backlog, for
+    /// which lines programs do not wait.
     ///
     /// # Errors
-    /// [`Error::Value`] unless it is finite and above 0.
-    pub fn with_latency(self, time: f64) -> Result<Self, Error> {
-        let queue = self.queue.with_latency(above_zero("a memory latency", time)?);
-        Ok(Self { queue, ..self })
-    }
-
-    /// The same where prefetchers fetch nothing while lines wait for longer than `time`: until then programs do not wait
-    /// for what is fetched ahead, but others do. Without it, all lines are waited for.
-    ///
-    /// # Errors
-    /// [`Error::Value`] unless it is finite and above 0.
-    pub fn with_prefetch_backlog(self, time: f64) -> Result<Self, Error> {
-        let queue = self.queue.with_prefetch_backlog(above_zero("a backlog of prefetches", time)?);
+    /// [`Error::Value`] unless its times are finite and above 0.
+    pub fn with_queue(self, queue: MemoryQueue) -> Result<Self, Error> {
+        if let Some(time) = queue.unusable() {
+            above_zero("a latency or prefetch backlog of memory", time)?;
+        }
         Ok(Self { queue, ..self })
     }
 

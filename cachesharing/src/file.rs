@@ -68,6 +68,9 @@ pub struct PointRecord {
     /// Hits in the shared cache per unit of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate: Option<f64>,
+    /// Part of the time in which the program waits for memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_rate: Option<f64>,
     /// Bytes from memory per unit of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<f64>,
@@ -298,6 +301,7 @@ impl PointRecord {
             miss_ratio: self.miss_ratio,
             fetch_ratio: self.fetch_ratio.unwrap_or(self.miss_ratio),
             hit_rate: self.hit_rate,
+            stall_rate: self.stall_rate,
         }
     }
 }
@@ -309,6 +313,7 @@ fn records(curve: &CacheCurve) -> Vec<PointRecord> {
         miss_ratio: p.miss_ratio,
         fetch_ratio: Some(p.fetch_ratio),
         hit_rate: p.hit_rate,
+        stall_rate: p.stall_rate,
         bandwidth: Some(p.fetch_ratio * curve.mix() * f64::from(curve.line_size()) / p.cpi),
         trusted: true,
     };

@@ -97,8 +97,7 @@ fn curve(draws: &mut Draws) -> Result<CacheCurve, Error> {
         let size = sixteenths as f64 / 16.0;
         let misses = floor + (reach - floor) / (1.0 + (size / knee).powf(power));
         let cpi = 1.0 + mix * (1.0 + 9.0 * reach + 120.0 * misses);
-        let hit_rate = Some((reach - misses) * mix / cpi);
-        CurvePoint { bytes: CACHE / 16 * sixteenths, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        CurvePoint::new(CACHE / 16 * sixteenths, cpi, misses).with_hit_rate((reach - misses) * mix / cpi)
     };
     CacheCurve::new((1..=16).map(point).collect(), mix, 64)
 }

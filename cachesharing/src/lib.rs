@@ -29,7 +29,7 @@ pub use decide::{
 };
 pub use error::Error;
 pub use program::{Program, TimeUnit, Units, Window};
-pub use reuse_sampler::{CacheLines, ReuseProfile, SetReuse};
+pub use reuse_sampler::{CacheLines, MemoryQueue, ReuseProfile, SetReuse};
 pub use sharing::{
     Allocation, EvictionAge, Leaving, LruPartition, Probes, Random, Share, Sharing, SharingModel, Solution,
     Start, share, share_from,

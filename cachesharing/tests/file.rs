@@ -71,8 +71,11 @@ fn the_least_file_is_one_steady_phase() {
 #[test]
 fn what_is_written_is_read_back() {
     let curve = |cpi: f64, hits| {
-        let point =
-            |bytes, cpi: f64| CurvePoint { bytes, cpi, miss_ratio: 0.1, fetch_ratio: 0.2, hit_rate: hits };
+        let point = |bytes, cpi: f64| {
+            let mut point = CurvePoint::new(bytes, cpi, 0.1).with_fetch_ratio(0.2);
+            (point.hit_rate, point.stall_rate) = (hits, hits);
+            point
+        };
         CacheCurve::new(vec![point(1000, cpi), point(2000, 0.5 * cpi)], 0.4, 64).unwrap()
     };
     let timed = |cpi: f64, accesses: f64| {

@@ -86,8 +86,8 @@ fn measured_with(name: &str, of: &Touches, timed: bool) -> Program<u64> {
             let lines = LINES * k / 32;
             let misses = depths.iter().filter(|&&depth| depth >= lines).count() as f64 / WINDOW as f64;
             let cpi = HIT + (MISS - HIT) * misses;
-            let hit_rate = Some((1.0 - misses) / cpi);
-            CurvePoint { bytes: lines as u64 * LINE, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+            let hit_rate = (1.0 - misses) / cpi;
+            CurvePoint::new(lines as u64 * LINE, cpi, misses).with_hit_rate(hit_rate)
         };
         let mut curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
         if timed {
@@ -209,13 +209,7 @@ fn windows_that_are_alike_show_that_there_are_no_bursts() {
     let point = |k: usize| {
         let misses = if LINES * k / 32 < WALK { 1.0 } else { 0.0 };
         let (bytes, cpi) = ((LINES * k / 32) as u64 * LINE, HIT + 2.5 * misses);
-        CurvePoint {
-            bytes,
-            cpi,
-            miss_ratio: misses,
-            fetch_ratio: misses,
-            hit_rate: Some((1.0 - misses) / cpi),
-        }
+        CurvePoint::new(bytes, cpi, misses).with_hit_rate((1.0 - misses) / cpi)
     };
     let reuse = SetReuse { distance: WALK as u32 - 1, accesses: WALK as f64, count: 1.0 };
     let curve = CacheCurve::new((1..=32).map(point).collect(), 1.0, LINE as u32).unwrap();
@@ -443,8 +437,8 @@ fn measured_at_random(name: &str, of: &Touches) -> Program<u64> {
                 let misses = misses[k] / WINDOW as f64;
                 let cpi = HIT + (MISS - HIT) * misses;
                 let bytes = (LINES * (k + 1) / 16) as u64 * LINE;
-                let hit_rate = Some((1.0 - misses) / cpi);
-                CurvePoint { bytes, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+                let hit_rate = (1.0 - misses) / cpi;
+                CurvePoint::new(bytes, cpi, misses).with_hit_rate(hit_rate)
             };
             let curve = CacheCurve::new((0..16).map(point).collect(), 1.0, LINE as u32).unwrap();
             let times = ReuseTimes::new(LINE, Vec::new(), []).unwrap().with_footprint(used).unwrap();

@@ -170,8 +170,7 @@ fn counted(next: &mut dyn FnMut() -> (u64, u64), accesses: u64) -> CacheCurve {
     let point = |ways: usize| {
         let hits = within[..ways].iter().sum::<u64>() as f64 / accesses as f64;
         let cpi = 1.0 + MIX * (10.0 * hits + 130.0 * (1.0 - hits));
-        let (bytes, hit_rate) = (ways as u64 * SETS * LINE, Some(hits * MIX / cpi));
-        CurvePoint { bytes, cpi, miss_ratio: 1.0 - hits, fetch_ratio: 1.0 - hits, hit_rate }
+        CurvePoint::new(ways as u64 * SETS * LINE, cpi, 1.0 - hits).with_hit_rate(hits * MIX / cpi)
     };
     let curve = CacheCurve::new((1..=WAYS).map(point).collect(), MIX, LINE as u32).unwrap();
     curve.with_reuse_times(ReuseTimes::new(SETS * LINE, variances, reuses).unwrap()).unwrap()

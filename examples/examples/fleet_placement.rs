@@ -28,8 +28,8 @@ fn program(run: &PhaseProfile) -> Result<Program<String>, Box<dyn Error>> {
             let (bytes, line) = (ways * WAY_BYTES, u64::from(run.line_size().bytes()));
             let misses = model.miss_ratio(CacheLines(bytes / line)).min(shared);
             let cpi = 1.0 + ratio * (10.0 * (shared - misses) + 130.0 * misses);
-            let hit_rate = Some(ratio * (shared - misses) / cpi);
-            CurvePoint { bytes, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+            let hit_rate = ratio * (shared - misses) / cpi;
+            CurvePoint::new(bytes, cpi, misses).with_hit_rate(hit_rate)
         };
         let curve =
             CacheCurve::new((1..=u64::from(WAYS)).map(point).collect(), ratio, run.line_size().bytes())?;

@@ -13,8 +13,8 @@ fn program_that_needs(name: &str, ways: f64, reach: f64) -> Result<Program<u32>,
     let point = |given: u64| {
         let misses = reach * (1.0 - given as f64 / ways).max(0.0); // per access
         let cpi = 1.0 + 130.0 * 0.3 * misses;
-        let hit_rate = Some((reach - misses) * 0.3 / cpi); // hits in the shared cache per cycle
-        CurvePoint { bytes: given << 17, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        let hit_rate = (reach - misses) * 0.3 / cpi; // hits in the shared cache per cycle
+        CurvePoint::new(given << 17, cpi, misses).with_hit_rate(hit_rate)
     };
     let curve = CacheCurve::new((1..=16).map(point).collect(), 0.3, 64)?;
     Program::steady(name, 0, curve, 1e9)

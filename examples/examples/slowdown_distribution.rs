@@ -15,8 +15,8 @@ fn phase_that_needs(ways: f64) -> Result<CacheCurve, cachesharing::Error> {
     let point = |given: u64| {
         let misses = 0.1 * (1.0 - given as f64 / ways).max(0.0); // per access
         let cpi = 1.0 + 130.0 * 0.3 * misses;
-        let hit_rate = Some((0.1 - misses) * 0.3 / cpi); // hits in the shared cache per cycle
-        CurvePoint { bytes: given << 17, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        let hit_rate = (0.1 - misses) * 0.3 / cpi; // hits in the shared cache per cycle
+        CurvePoint::new(given << 17, cpi, misses).with_hit_rate(hit_rate)
     };
     CacheCurve::new((1..=16).map(point).collect(), 0.3, 64)
 }

@@ -371,7 +371,7 @@ mod tests {
 
     /// A program that uses a new line every `every` accesses, but no more than `most`.
     fn program(every: f64, most: f64) -> CacheCurve {
-        let point = |bytes| CurvePoint { bytes, cpi: 2.0, miss_ratio: 0.1, fetch_ratio: 0.1, hit_rate: None };
+        let point = |bytes| CurvePoint::new(bytes, 2.0, 0.1);
         let reuse = SetReuse { distance: 1, accesses: 10.0, count: 1.0 };
         let times = ReuseTimes::new(1024, vec![1.0], [reuse]).unwrap();
         let times = times.with_footprint([(every * most, most), (1e9, most)]).unwrap();

@@ -25,21 +25,21 @@ pub(crate) fn average(curves: &[(f64, &CacheCurve)]) -> Result<CacheCurve, Error
     }
     let mix = accesses / work;
     let all_know_hits = curves.iter().all(|(_, c)| c.reaching().is_some());
+    let all_know_stalls = curves.iter().all(|(_, c)| c.stalls);
     let points = sizes(first, curves).into_iter().map(|bytes| {
-        let (mut time, mut misses, mut fetches, mut hits) = (0.0, 0.0, 0.0, 0.0);
+        let (mut time, mut misses, mut fetches, mut hits, mut stalled) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (weight, curve) in curves {
             let (at, touched) = (bytes as f64, weight * curve.mix());
             time += weight * curve.cpi(at);
             misses += touched * curve.miss_ratio(at);
             fetches += touched * curve.fetch_ratio(at);
             hits += touched * curve.hit_ratio(at);
+            stalled += touched * curve.stalled(at).unwrap_or(0.0);
         }
         CurvePoint {
-            bytes,
-            cpi: time / work,
-            miss_ratio: misses / accesses,
-            fetch_ratio: fetches / accesses,
             hit_rate: all_know_hits.then_some(hits / time),
+            stall_rate: all_know_stalls.then_some((stalled / time).min(1.0)),
+            ..CurvePoint::new(bytes, time / work, misses / accesses).with_fetch_ratio(fetches / accesses)
         }
     });
     let whole = CacheCurve::new(points.collect(), mix, line_size)?;

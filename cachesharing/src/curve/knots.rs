@@ -16,6 +16,7 @@ pub(super) struct Knot {
     pub misses: f64,  // per access
     pub fetches: f64, // per access
     pub hits: f64,    // per access
+    pub stalled: f64, // time per access
 }
 
 /// Misses and hits per access at the smallest size whose hit rate is known.
@@ -42,6 +43,7 @@ pub(super) fn of(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<
         misses: at_zero,
         fetches: first.fetch_ratio + (at_zero - first.miss_ratio),
         hits: 0.0,
+        stalled: first.stalled(mix) + per_miss * (at_zero - first.miss_ratio) / mix,
     };
     let measured = points.iter().map(|p| Knot {
         bytes: p.bytes as f64,
@@ -49,6 +51,7 @@ pub(super) fn of(points: &[CurvePoint], mix: f64, reaching: Option<f64>) -> Vec<
         misses: p.miss_ratio,
         fetches: p.fetch_ratio,
         hits: p.hit_rate.map_or((at_zero - p.miss_ratio).max(0.0), |rate| rate * p.cpi / mix),
+        stalled: p.stalled(mix),
     });
     bent(&std::iter::once(zero).chain(measured).collect::<Vec<_>>())
 }
@@ -74,6 +77,7 @@ fn bend(knots: &[Knot], first: usize) -> Option<Knot> {
         misses: piece(|k| k.misses)?.at(bytes),
         fetches: fetches.at(bytes),
         hits: piece(|k| k.hits)?.at(bytes),
+        stalled: piece(|k| k.stalled)?.at(bytes),
     })
 }
 
@@ -143,7 +147,14 @@ mod tests {
         let knot = |i: i32| {
             let bytes = f64::from(i);
             let value = fetches(bytes);
-            Knot { bytes, cpi: 1.0 + 3.0 * value, misses: value, fetches: value, hits: 1.0 - value }
+            Knot {
+                bytes,
+                cpi: 1.0 + 3.0 * value,
+                misses: value,
+                fetches: value,
+                hits: 1.0 - value,
+                stalled: 0.0,
+            }
         };
         (0..=8).map(knot).collect()
     }

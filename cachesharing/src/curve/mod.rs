@@ -30,6 +30,7 @@ use crate::error::{Error, above_zero};
 
 /// One measured size of a [`CacheCurve`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CurvePoint {
     /// Bytes of the shared cache that the program had.
     pub bytes: u64,
@@ -41,9 +42,35 @@ pub struct CurvePoint {
     pub fetch_ratio: f64,
     /// Hits in the shared cache per unit of time, if known.
     pub hit_rate: Option<f64>,
+    /// Part of the time in which the program stands still because it waits for memory, in [0, 1], if known.
+    pub stall_rate: Option<f64>,
 }
 
 impl CurvePoint {
+    /// A size at which only time and misses were counted: as many lines are fetched as are missed.
+    #[must_use]
+    pub const fn new(bytes: u64, cpi: f64, miss_ratio: f64) -> Self {
+        Self { bytes, cpi, miss_ratio, fetch_ratio: miss_ratio, hit_rate: None, stall_rate: None }
+    }
+
+    /// The same with so many lines brought in per memory access.
+    #[must_use]
+    pub const fn with_fetch_ratio(self, fetch_ratio: f64) -> Self {
+        Self { fetch_ratio, ..self }
+    }
+
+    /// The same with so many hits per unit of time: how often a program gets past its private caches follows.
+    #[must_use]
+    pub const fn with_hit_rate(self, rate: f64) -> Self {
+        Self { hit_rate: Some(rate), ..self }
+    }
+
+    /// The same where the program waits for memory in this part of the time: how far its misses overlap follows.
+    #[must_use]
+    pub const fn with_stall_rate(self, rate: f64) -> Self {
+        Self { stall_rate: Some(rate), ..self }
+    }
+
     /// A point given as rates per unit of time, as counters give them.
     ///
     /// # Formula
@@ -51,13 +78,14 @@ impl CurvePoint {
     #[must_use]
     pub fn from_rates(bytes: u64, cpi: f64, mix: f64, rates: Rates) -> Self {
         let per_access = cpi / mix;
-        Self {
-            bytes,
-            cpi,
-            miss_ratio: rates.miss_rate * per_access,
-            fetch_ratio: rates.fetch_rate * per_access,
-            hit_rate: Some(rates.hit_rate),
-        }
+        Self::new(bytes, cpi, rates.miss_rate * per_access)
+            .with_fetch_ratio(rates.fetch_rate * per_access)
+            .with_hit_rate(rates.hit_rate)
+    }
+
+    /// Time per memory access that the program waits for memory; nothing where no rate is known.
+    fn stalled(&self, mix: f64) -> f64 {
+        self.stall_rate.unwrap_or(0.0) * self.cpi / mix
     }
 }
 
@@ -85,6 +113,7 @@ pub struct CacheCurve {
     knots: Vec<Knot>,         // from size 0, rising
     filling: Filling,         // by the footprint where it is known, else by the same knots
     hull: Vec<HullStep>,      // of the hits
+    stalls: bool,             // whether every point has a stall rate
     returns: Option<Returns>, // where reuse times are known
 }
 
@@ -112,7 +141,8 @@ impl CacheCurve {
         check_range(&knots)?;
         let filling = Filling::new(&knots, mix, line_size);
         let hull = hull::of_hits(&knots);
-        Ok(Self { line_size, mix, points, reaching, knots, filling, hull, returns: None })
+        let stalls = points.iter().all(|point| point.stall_rate.is_some());
+        Ok(Self { line_size, mix, points, reaching, knots, filling, hull, stalls, returns: None })
     }
 
     /// The same with the program's reuse times.
@@ -226,6 +256,12 @@ impl CacheCurve {
         self.interpolate(bytes, |k| k.hits)
     }
 
+    /// Time per memory access that the program waits for memory with `bytes` of the cache, where every point has a stall rate.
+    #[must_use]
+    pub fn stalled(&self, bytes: f64) -> Option<f64> {
+        self.stalls.then(|| self.interpolate(bytes, |k| k.stalled))
+    }
+
     /// Misses, hits and fetches per unit of time with `bytes` of the cache.
     ///
     /// # Formula
@@ -246,8 +282,12 @@ impl CacheCurve {
         self.rates(bytes).fetch_rate * f64::from(self.line_size)
     }
 
-    /// Time that a miss costs, as far as the curve shows.
-    pub(crate) fn time_per_miss(&self) -> Option<f64> {
+    /// Time that a miss costs with `bytes` of the cache: as counted, else as far as the curve shows.
+    pub(crate) fn time_per_miss(&self, bytes: f64) -> Option<f64> {
+        if let Some(stalled) = self.stalled(bytes) {
+            let misses = self.miss_ratio(bytes);
+            return (misses > 0.0).then(|| stalled / misses);
+        }
         let least = SHOWS * self.points.first()?.miss_ratio;
         knots::cpi_per_miss(&self.points, least).map(|cpi| cpi / self.mix)
     }
@@ -320,6 +360,14 @@ fn check_points(points: &[CurvePoint]) -> Result<(), Error> {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(Error::Point { what, value, bytes, remedy: "a finite number, 0 or more" });
             }
+        }
+        if let Some(value) = point.stall_rate.filter(|rate| !(0.0..=1.0).contains(rate)) {
+            return Err(Error::Point {
+                what: "a stall rate",
+                value,
+                bytes,
+                remedy: "a part of the time, from 0 to 1",
+            });
         }
     }
     Ok(())

@@ -247,8 +247,7 @@ mod tests {
         let point = |way: u64| {
             let misses = (1.0 - way as f64 / 10.0).max(0.0);
             let cpi = 10.0 + 120.0 * misses;
-            let hit_rate = Some((1.0 - misses) / cpi);
-            CurvePoint { bytes: way * WAY, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+            CurvePoint::new(way * WAY, cpi, misses).with_hit_rate((1.0 - misses) / cpi)
         };
         CacheCurve::new((1..=16).map(point).collect(), 1.0, 64).unwrap()
     }
@@ -282,13 +281,7 @@ mod tests {
     fn no_co_runner_makes_a_program_faster_than_alone() {
         let points = (1..=16).map(|way: u64| {
             let misses = if way == 9 { 0.0 } else { 0.5 - way as f64 / 100.0 };
-            let point = |cpi| CurvePoint {
-                bytes: way * WAY,
-                cpi,
-                miss_ratio: misses,
-                fetch_ratio: misses,
-                hit_rate: None,
-            };
+            let point = |cpi| CurvePoint::new(way * WAY, cpi, misses);
             point(1.0 + 100.0 * misses)
         });
         let curve = CacheCurve::new(points.collect(), 1.0, 64).unwrap();

@@ -5,7 +5,7 @@ use reuse_sampler::SetReuse;
 use super::*;
 
 fn point(bytes: u64, cpi: f64, misses: f64) -> CurvePoint {
-    CurvePoint { bytes, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate: None }
+    CurvePoint::new(bytes, cpi, misses)
 }
 
 /// A curve over 1 to n KiB whose misses fall by the drawn steps.
@@ -97,6 +97,24 @@ fn bad_points_are_refused_by_name() {
         let hits = CurvePoint { hit_rate: Some(bad), ..good };
         assert!(matches!(new(vec![hits], 0.5, 64), Error::Point { what: "a hit rate", .. }));
     }
+    for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let stalls = good.with_stall_rate(bad);
+        assert!(matches!(new(vec![stalls], 0.5, 64), Error::Point { what: "a stall rate", .. }));
+    }
+}
+
+#[test]
+fn stalls_are_known_where_every_point_has_them() {
+    let slow = point(1000, 4.0, 0.2).with_stall_rate(0.5);
+    let of = |fast: CurvePoint| CacheCurve::new(vec![slow, fast], 0.5, 64).unwrap();
+    let curve = of(point(2000, 2.0, 0.1).with_stall_rate(0.25));
+    // Stalled cycles per access: part of the time x CPI / mix.
+    for (bytes, stalled) in [(1000.0, 4.0), (1500.0, 2.5), (2000.0, 1.0), (9000.0, 1.0)] {
+        assert!((curve.stalled(bytes).unwrap() - stalled).abs() < 1e-12, "{bytes}");
+    }
+    assert_eq!(of(point(2000, 2.0, 0.1)).stalled(1000.0), None);
+    let both = average(&[(1.0, &curve), (3.0, &curve)]).unwrap();
+    assert_eq!(both.stalled(1000.0), curve.stalled(1000.0));
 }
 
 #[test]

@@ -330,8 +330,7 @@ mod tests {
         let point = |way: u64| {
             let misses = reach * (1.0 - (way as f64 / knee).powi(power)).max(0.0);
             let cpi = 1.0 + 10.0 * reach + 120.0 * misses;
-            let hit_rate = Some((reach - misses) / cpi);
-            CurvePoint { bytes: way * WAY, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+            CurvePoint::new(way * WAY, cpi, misses).with_hit_rate((reach - misses) / cpi)
         };
         CacheCurve::new((1..=16).map(point).collect(), 1.0, 64).unwrap()
     }

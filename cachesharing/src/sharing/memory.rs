@@ -46,14 +46,14 @@ fn demand(a: &Allocation, curve: &CacheCurve, limit: MemoryLimit) -> MemoryDeman
         misses: a.met.map_or_else(|| curve.miss_ratio(a.at.bytes), |met| met.misses),
         lines: a.inflow() / size,
         line_time: size / limit.bytes_per_time(),
-        time_per_miss: curve.time_per_miss(),
+        time_per_miss: curve.time_per_miss(a.at.bytes),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CurvePoint;
+    use crate::{CurvePoint, MemoryQueue};
 
     /// Bytes of each curve's cache.
     const CACHE: u64 = 1 << 16;
@@ -61,12 +61,9 @@ mod tests {
     /// A program that takes `time` per access and fetches so many lines, of which it waits for `demanded`, and that
     /// misses for half of what it fetches with twice the cache, for `per_miss` each.
     fn curve(time: f64, demanded: f64, ahead: f64, per_miss: f64) -> CacheCurve {
-        let point = |bytes: u64, part: f64| CurvePoint {
-            bytes,
-            cpi: time - per_miss * demanded * (1.0 - part),
-            miss_ratio: demanded * part,
-            fetch_ratio: demanded * part + ahead,
-            hit_rate: None,
+        let point = |bytes: u64, part: f64| {
+            CurvePoint::new(bytes, time - per_miss * demanded * (1.0 - part), demanded * part)
+                .with_fetch_ratio(demanded * part + ahead)
         };
         CacheCurve::new(vec![point(CACHE, 1.0), point(2 * CACHE, 0.5)], 1.0, 64).unwrap()
     }
@@ -84,7 +81,13 @@ mod tests {
 
     /// Memory that delivers a line in `time`, and a single one in 100.
     fn lines(time: f64) -> MemoryLimit {
-        MemoryLimit::new(64.0 / time).unwrap().with_latency(100.0).unwrap()
+        MemoryLimit::new(64.0 / time).unwrap().with_queue(MemoryQueue::new().with_latency(100.0)).unwrap()
+    }
+
+    /// The same, where nothing is fetched ahead while lines wait for 200.
+    fn fetching_ahead(time: f64) -> MemoryLimit {
+        let queue = MemoryQueue::new().with_latency(100.0).with_prefetch_backlog(200.0);
+        lines(time).with_queue(queue).unwrap()
     }
 
     fn load(line: f64, curves: &[CacheCurve], times: &[f64]) -> f64 {
@@ -96,7 +99,7 @@ mod tests {
     fn alone_a_program_takes_as_long_as_it_was_measured() {
         for (demanded, ahead) in [(0.1, 0.0), (0.02, 0.2), (0.0, 0.3), (0.0, 0.0)] {
             let one = [curve(12.0, demanded, ahead, 100.0)];
-            for limit in [lines(20.0), lines(20.0).with_prefetch_backlog(200.0).unwrap()] {
+            for limit in [lines(20.0), fetching_ahead(20.0)] {
                 assert!((together(limit, &one)[0] - 12.0).abs() < 0.1, "{demanded} {ahead} {limit:?}");
             }
         }
@@ -128,7 +131,7 @@ mod tests {
             for limit in [
                 MemoryLimit::new(64.0 / 90.0).unwrap(),
                 lines(90.0),
-                lines(90.0).with_prefetch_backlog(200.0).unwrap(),
+                fetching_ahead(90.0),
                 lines(90.0).with_waiting(Waiting::PerProgram),
             ] {
                 let times = together(limit, &three);
@@ -147,13 +150,22 @@ mod tests {
         };
         let (all, half) = (waits(100.0), waits(50.0));
         assert!(half > 0.0 && half < 0.8 * all, "{half} {all}");
+
+        // A program that misses as often with more cache does not show what a miss costs: its stalls do.
+        let level = |stalled: Option<f64>| {
+            let point = |bytes| CurvePoint { stall_rate: stalled, ..CurvePoint::new(bytes, 30.0, 0.2) };
+            let curve = CacheCurve::new(vec![point(CACHE), point(2 * CACHE)], 1.0, 64).unwrap();
+            together(lines(25.0), &[curve, beside.clone()])[0] - 30.0
+        };
+        assert_eq!(level(None), all);
+        assert!((level(Some(50.0 * 0.2 / 30.0)) / half - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn prefetches_are_not_waited_for_until_they_are_dropped() {
-        let limit = |line| lines(line).with_prefetch_backlog(200.0).unwrap();
-        let with =
-            |line: f64| together(limit(line), &[curve(10.0, 0.0, 0.2, 0.0), curve(20.0, 0.1, 0.0, 100.0)]);
+        let with = |line: f64| {
+            together(fetching_ahead(line), &[curve(10.0, 0.0, 0.2, 0.0), curve(20.0, 0.1, 0.0, 100.0)])
+        };
         let enough = with(20.0);
         assert!(enough[0] == 10.0 && enough[1] > 20.2, "{enough:?}");
         let scarce = with(45.0);

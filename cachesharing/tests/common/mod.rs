@@ -20,8 +20,8 @@ pub fn curve(
     let points = sizes.into_iter().map(|bytes| {
         let misses = misses(bytes as f64).clamp(0.0, reach);
         let cpi = 1.0 + mix * access_time(reach, misses);
-        let hit_rate = Some((reach - misses) * mix / cpi);
-        CurvePoint { bytes, cpi, miss_ratio: misses, fetch_ratio: misses, hit_rate }
+        let hit_rate = (reach - misses) * mix / cpi;
+        CurvePoint::new(bytes, cpi, misses).with_hit_rate(hit_rate)
     });
     CacheCurve::new(points.collect(), mix, LINE as u32).unwrap()
 }

@@ -1,8 +1,9 @@
 //! What a chip is made of. The default is the machine of the StatCC paper.
 
-use reuse_sampler::LineSize;
+use reuse_sampler::{LineSize, MemoryQueue};
 
 use super::geometry::{Geometry, Policy};
+use super::machine::PREFETCH_BACKLOG;
 use super::prefetch::PrefetcherSettings;
 use super::{ChipError, owner::Owners};
 use crate::machines::random;
@@ -81,6 +82,18 @@ impl Default for Latencies {
     /// 1, 10 and 130 cycles (StatCC paper, table 1); 4 cycles for a private second level.
     fn default() -> Self {
         Self { l1: 1.0, l2: 4.0, shared: 10.0, memory: 130.0 }
+    }
+}
+
+impl Latencies {
+    /// How lines wait before memory of limited bandwidth, as predictions know it.
+    pub fn queue(&self, prefetches: bool) -> MemoryQueue {
+        let mut queue = MemoryQueue::new();
+        let latency = self.memory - self.shared;
+        if latency > 0.0 {
+            queue = queue.with_latency(latency);
+        }
+        if prefetches { queue.with_prefetch_backlog(PREFETCH_BACKLOG) } else { queue }
     }
 }
 

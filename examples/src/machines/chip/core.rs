@@ -97,6 +97,7 @@ impl<P: Program> Core<P> {
         let mut counters = self.counters;
         counters.cycles = self.clock.now - self.skipped;
         counters.stall_cycles = self.clock.stalled;
+        counters.memory_stall_cycles = self.clock.stalled_by_memory;
         counters
     }
 }

@@ -28,6 +28,8 @@ pub struct Counters {
     pub bandwidth_stall: f64,
     /// Cycles of the above in which the core did nothing but wait for the shared cache or memory.
     pub stall_cycles: f64,
+    /// Those of them in which it waited for memory.
+    pub memory_stall_cycles: f64,
     /// Times the program ran to its end.
     pub passes: u64,
 }
@@ -83,6 +85,7 @@ impl Counters {
             inclusion_victims: counts(self.inclusion_victims, other.inclusion_victims),
             bandwidth_stall: amounts(self.bandwidth_stall, other.bandwidth_stall),
             stall_cycles: amounts(self.stall_cycles, other.stall_cycles),
+            memory_stall_cycles: amounts(self.memory_stall_cycles, other.memory_stall_cycles),
             passes: counts(self.passes, other.passes),
         }
     }

@@ -9,11 +9,12 @@ use super::counters::Counters;
 use super::owner::Owners;
 use super::private::Stretch;
 use super::program::{Program, Reference};
+use super::timing::Served;
 use super::{ChipError, Latencies};
 
 /// Cycles of work that the memory channel may be behind before prefetches are dropped: a demand miss then
 /// still waits less than about two latencies.
-pub const PREFETCH_BACKLOG: f64 = 200.0;
+pub(super) const PREFETCH_BACKLOG: f64 = 200.0;
 
 /// Why [`Chip::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +125,13 @@ impl<P: Program> Chip<P> {
         counters.instructions += stretch.instructions;
         let from_l2 = stretch.l1_misses - u64::from(stretch.beyond.is_some());
         clock.issue(stretch.instructions, false);
-        clock.complete(clock.now, (stretch.accesses - stretch.l1_misses) as f64 * l1, true);
-        clock.complete(clock.now, from_l2 as f64 * l2, false);
+        clock.complete(clock.now, (stretch.accesses - stretch.l1_misses) as f64 * l1, Served::First);
+        clock.complete(clock.now, from_l2 as f64 * l2, Served::Cache);
         if let Some(line) = stretch.beyond {
             let issued = clock.now;
             let tag = self.shared.owners.tag(core, line);
-            let latency = from_shared(&mut self.cores, &mut self.shared, core, tag, issued);
-            self.cores[core].clock.complete(issued, latency, false);
+            let (latency, served) = from_shared(&mut self.cores, &mut self.shared, core, tag, issued);
+            self.cores[core].clock.complete(issued, latency, served);
         }
     }
 
@@ -281,24 +282,30 @@ fn execute<P: Program>(cores: &mut [Core<P>], shared: &mut SharedSide, index: us
     };
     let tag = shared.owners.tag(index, line);
     if core.l1.touch(tag) {
-        core.clock.complete(issued, shared.latencies.l1, true);
+        core.clock.complete(issued, shared.latencies.l1, Served::First);
     } else {
-        let latency = beyond_l1(cores, shared, index, tag, issued);
-        cores[index].clock.complete(issued, latency, false);
+        let (latency, served) = beyond_l1(cores, shared, index, tag, issued);
+        cores[index].clock.complete(issued, latency, served);
     }
 }
 
-/// Serves an access that missed the private first level; answers its latency.
-fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, tag: u64, issued: f64) -> f64 {
+/// Serves an access that missed the private first level; answers its latency and what served it.
+fn beyond_l1<P>(
+    cores: &mut [Core<P>],
+    shared: &mut SharedSide,
+    index: usize,
+    tag: u64,
+    issued: f64,
+) -> (f64, Served) {
     let core = &mut cores[index];
     core.counters.l1_misses += 1;
     if let Some(l2) = &mut core.l2 {
         if l2.touch(tag) {
             core.l1.insert(tag);
-            return shared.latencies.l2; // with a second level, the first one's victims are forgotten
+            return (shared.latencies.l2, Served::Cache); // with a second level, the first one's victims are forgotten
         }
     }
-    let latency = from_shared(cores, shared, index, tag, issued);
+    let served = from_shared(cores, shared, index, tag, issued);
     // After the shared cache, whose victim may have left room here; before the prefetches, whose victims
     // must be found here.
     let core = &mut cores[index];
@@ -313,17 +320,17 @@ fn beyond_l1<P>(cores: &mut [Core<P>], shared: &mut SharedSide, index: usize, ta
         fetch(cores, shared, index, victim);
     }
     prefetch(cores, shared, index, tag, issued);
-    latency
+    served
 }
 
-/// Serves an access that missed all private levels from the shared cache, or from memory; answers its latency.
+/// Serves an access that missed all private levels from the shared cache, or from memory; answers its latency and which.
 fn from_shared<P>(
     cores: &mut [Core<P>],
     shared: &mut SharedSide,
     index: usize,
     tag: u64,
     issued: f64,
-) -> f64 {
+) -> (f64, Served) {
     let core = &mut cores[index];
     core.counters.shared_accesses += 1;
     if shared.cache.touch(tag) {
@@ -331,7 +338,7 @@ fn from_shared<P>(
             core.lines -= 1;
             shared.cache.remove(tag);
         }
-        return shared.latencies.shared;
+        return (shared.latencies.shared, Served::Cache);
     }
     core.counters.shared_misses += 1;
     let wait = shared.occupy_channel(issued);
@@ -339,7 +346,7 @@ fn from_shared<P>(
     if shared.inclusion != Inclusion::Victim {
         fetch(cores, shared, index, tag);
     }
-    shared.latencies.memory + wait
+    (shared.latencies.memory + wait, Served::Memory)
 }
 
 /// Brings a line into the shared cache and settles what leaves for it.

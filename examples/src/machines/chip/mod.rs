@@ -34,7 +34,7 @@ pub use self::core::{Activity, CoreSettings};
 pub use self::counters::Counters;
 pub use self::error::ChipError;
 pub use self::geometry::{Geometry, Index, MAX_WAYS, Policy};
-pub use self::machine::{Chip, Event, PREFETCH_BACKLOG};
+pub use self::machine::{Chip, Event};
 pub use self::prefetch::PrefetcherSettings;
 pub use self::private::{PrivateCaches, Stretch};
 pub use self::program::{Driven, Player, Program, Reference};

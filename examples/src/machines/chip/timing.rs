@@ -67,6 +67,8 @@ pub(super) struct CoreClock {
     pub now: f64,
     /// Cycles spent waiting for an access, of all that passed.
     pub stalled: f64,
+    /// Those of them in which memory was waited for.
+    pub stalled_by_memory: f64,
     executed: f64,            // instructions
     last_data: f64,           // when the last reference's data arrives
     inflight: VecDeque<Wait>, // in program order
@@ -76,11 +78,24 @@ pub(super) struct CoreClock {
 struct Wait {
     instruction: f64,
     until: f64,
+    served: Served,
+}
+
+/// What serves an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// The first level.
+    First,
+    /// Another cache.
+    Cache,
+    Memory,
 }
 
 impl CoreClock {
     pub(super) const fn new(timing: CoreTiming, start: f64) -> Self {
-        Self { timing, now: start, stalled: 0.0, executed: 0.0, last_data: start, inflight: VecDeque::new() }
+        let (stalled, stalled_by_memory) = (0.0, 0.0);
+        let inflight = VecDeque::new();
+        Self { timing, now: start, stalled, stalled_by_memory, executed: 0.0, last_data: start, inflight }
     }
 
     /// Executes `instructions` and answers when the access that ends them can go out.
@@ -95,11 +110,11 @@ impl CoreClock {
                 self.executed += instructions;
                 self.now += instructions * base_cpi;
                 let left = self.executed - f64::from(reorder_buffer);
-                while let Some(&Wait { instruction, until }) = self.inflight.front() {
-                    if instruction > left && until > self.now {
+                while let Some(&wait) = self.inflight.front() {
+                    if wait.instruction > left && wait.until > self.now {
                         break;
                     }
-                    self.wait_until(until);
+                    self.end(wait);
                     self.inflight.pop_front();
                 }
                 if dependent { self.now.max(self.last_data) } else { self.now }
@@ -107,28 +122,26 @@ impl CoreClock {
         }
     }
 
-    /// Takes the access that went out at `issued` and is served after `latency` cycles. `private` says that it
-    /// hit the first level, which keeps no buffer for it.
+    /// Takes the access that went out at `issued` and is served after `latency` cycles. The first level keeps no buffer
+    /// for it.
     #[inline]
-    pub(super) fn complete(&mut self, issued: f64, latency: f64, private: bool) {
+    pub(super) fn complete(&mut self, issued: f64, latency: f64, served: Served) {
         match self.timing {
             CoreTiming::InOrder { .. } => {
                 self.now = issued + latency;
-                if !private {
-                    self.stalled += latency;
-                }
+                self.stall(latency, served);
             }
             CoreTiming::OutOfOrder { outstanding, .. } => {
                 let mut until = issued + latency;
-                if !private {
+                if served != Served::First {
                     if self.inflight.len() >= outstanding as usize {
                         // The oldest wait gives its buffer back when it ends; this one starts then.
                         if let Some(oldest) = self.inflight.pop_front() {
                             until = until.max(oldest.until + latency);
-                            self.wait_until(oldest.until);
+                            self.end(oldest);
                         }
                     }
-                    self.inflight.push_back(Wait { instruction: self.executed, until });
+                    self.inflight.push_back(Wait { instruction: self.executed, until, served });
                 }
                 self.last_data = until;
             }
@@ -136,10 +149,22 @@ impl CoreClock {
     }
 
     #[inline]
-    fn wait_until(&mut self, until: f64) {
-        if until > self.now {
-            self.stalled += until - self.now;
-            self.now = until;
+    fn end(&mut self, wait: Wait) {
+        if wait.until > self.now {
+            self.stall(wait.until - self.now, wait.served);
+            self.now = wait.until;
+        }
+    }
+
+    #[inline]
+    fn stall(&mut self, cycles: f64, served: Served) {
+        match served {
+            Served::First => {}
+            Served::Cache => self.stalled += cycles,
+            Served::Memory => {
+                self.stalled += cycles;
+                self.stalled_by_memory += cycles;
+            }
         }
     }
 }

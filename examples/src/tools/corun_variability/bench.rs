@@ -131,11 +131,8 @@ impl Bench {
 /// A point of a curve from what was counted.
 pub(super) fn point(bytes: u64, counters: &Counters) -> CurvePoint {
     let hits = counters.shared_accesses - counters.shared_misses;
-    CurvePoint {
-        bytes,
-        cpi: counters.cpi(),
-        miss_ratio: counters.miss_ratio(),
-        fetch_ratio: counters.fetch_ratio(),
-        hit_rate: Some(hits as f64 / counters.cycles),
-    }
+    CurvePoint::new(bytes, counters.cpi(), counters.miss_ratio())
+        .with_fetch_ratio(counters.fetch_ratio())
+        .with_hit_rate(hits as f64 / counters.cycles)
+        .with_stall_rate((counters.memory_stall_cycles / counters.cycles).min(1.0))
 }

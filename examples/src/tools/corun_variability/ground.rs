@@ -3,7 +3,7 @@
 use cachesharing::{MemoryLimit, SharedCache};
 
 use crate::cli::Failure;
-use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Latencies, PREFETCH_BACKLOG, Player};
+use crate::machines::chip::{ChipSettings, CoreSettings, CoreTiming, Latencies, Player};
 use crate::machines::testbed::programs::Recorded;
 
 /// The chip and how programs are played on it.
@@ -35,14 +35,7 @@ pub(super) fn shared_cache(
 ) -> Result<SharedCache, cachesharing::Error> {
     let cache = SharedCache::new(bytes)?.with_ways(u32::try_from(ways).unwrap_or(u32::MAX))?;
     let Some(bandwidth) = bandwidth else { return Ok(cache) };
-    let mut limit = MemoryLimit::new(bandwidth)?;
-    let latency = latencies.memory - latencies.shared;
-    if latency > 0.0 {
-        limit = limit.with_latency(latency)?;
-    }
-    if prefetches {
-        limit = limit.with_prefetch_backlog(PREFETCH_BACKLOG)?;
-    }
+    let limit = MemoryLimit::new(bandwidth)?.with_queue(latencies.queue(prefetches))?;
     Ok(cache.with_memory(limit))
 }
 

@@ -40,7 +40,9 @@ pub(super) fn modelled(
     let curve = modelled_curve(&ground.settings, model, mix, ground.base_cpi(), sizes)?;
     let points = curve.points().iter().filter_map(|p| {
         let (miss_ratio, fetch_ratio) = (p.miss_ratio?, p.fetch_ratio?);
-        Some(CurvePoint { bytes: p.bytes, cpi: p.cpi, miss_ratio, fetch_ratio, hit_rate: p.hit_rate })
+        let mut point = CurvePoint::new(p.bytes, p.cpi, miss_ratio).with_fetch_ratio(fetch_ratio);
+        point.hit_rate = p.hit_rate;
+        Some(point)
     });
     CacheCurve::new(points.collect(), mix, ground.settings.line_size().bytes()).map_err(Failure::run)
 }

@@ -2,13 +2,13 @@
 //! accesses the private caches serve.
 
 use reuse_sampler::{Line, ReuseProfile, SetDispersion, SetDispersionCounter};
-use statcc::walk::{MemoryQueue, ProfiledWindow, Replacement, SetAssociativeCache, WindowedProgram};
+use statcc::walk::{ProfiledWindow, Replacement, SetAssociativeCache, WindowedProgram};
 use statcc::{LinearLatency, MeasuredCpi, PrivateLevel, Program, Traffic, WindowCpi};
 
 use super::distances::Profiles;
 use super::truth::{Machine, Solo};
 use crate::cli::Failure;
-use crate::machines::chip::{CoreTiming, Counters, Geometry, PREFETCH_BACKLOG, Recording};
+use crate::machines::chip::{CoreTiming, Counters, Geometry, Recording};
 
 /// A program in windows, and as a whole.
 #[derive(Clone, Debug)]
@@ -92,14 +92,7 @@ pub fn cache(machine: &Machine) -> Result<SetAssociativeCache, Failure> {
     let geometry = machine.chip.shared.geometry;
     let cache = SetAssociativeCache::new(geometry.sets(), geometry.ways());
     let Some(lines) = machine.chip.lines_per_cycle else { return cache.map_err(Failure::run) };
-    let latency = machine.chip.latencies.memory - machine.chip.latencies.shared;
-    let mut queue = MemoryQueue::new();
-    if latency > 0.0 {
-        queue = queue.with_latency(latency);
-    }
-    if machine.chip.prefetcher.is_some() {
-        queue = queue.with_prefetch_backlog(PREFETCH_BACKLOG);
-    }
+    let queue = machine.chip.latencies.queue(machine.chip.prefetcher.is_some());
     cache.and_then(|cache| cache.with_memory(lines, queue)).map_err(Failure::run)
 }
 
@@ -134,7 +127,7 @@ fn cpi_model(machine: &Machine, mix: f64, hits: f64, measured: &[Counters]) -> R
         let traffic = |at: &Counters| Traffic {
             miss_ratio: at.miss_ratio(),
             fetched: at.fetch_ratio(),
-            stalled: at.stall_cycles / at.accesses.max(1) as f64,
+            stalled: at.memory_stall_cycles / at.accesses.max(1) as f64,
         };
         let cpi = cpi.and_then(|cpi| cpi.with_traffic(measured.iter().map(traffic)));
         return cpi.map(WindowCpi::from).map_err(Failure::run);
