@@ -7,8 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sched.h>
+#include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +22,7 @@
 #define TIMES 400000
 #endif
 enum { SIZE = 4096, IMMEDIATE = 5 };
-static unsigned char *page;
+static unsigned char *before, *page; // the last of some
 static int guarded, faults;
 static long (*code)(long, void *);
 
@@ -40,7 +46,8 @@ static void heat(const char *what) {
 }
 
 static void anew(const char *what) {
-    page = mmap(0, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    before = mmap(0, 4 * SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page = before + 3 * SIZE;
     memcpy(page + 64, changes_itself, sizeof changes_itself);
     put(adds, sizeof adds);
     heat(what);
@@ -52,6 +59,8 @@ static void step(int signal, siginfo_t *info, void *context) {
     mprotect((void *)((uintptr_t)info->si_addr & -SIZE), SIZE, PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
+static void count(int signal) { (void)signal, faults++; }
+
 static pthread_barrier_t turn;
 static long sum;
 
@@ -62,6 +71,69 @@ static void *executes(void *unused) {
         pthread_barrier_wait(&turn);
     }
     return unused;
+}
+
+// What the kernel gives only once, where code is too.
+static void arrivals(void) {
+    unsigned char *place;
+    anew("to be read from the middle of the page before");
+    unsigned char bytes[100 + sizeof adds] = {0};
+    memcpy(bytes + 100, adds, sizeof adds);
+    bytes[100 + IMMEDIATE] = 17;
+    int file = memfd_create("code", 0);
+    if (write(file, bytes, sizeof bytes) != sizeof bytes) return;
+    printf("across %zd\n", pread(file, page - 100, sizeof bytes, 0));
+    heat("read across");
+
+    bytes[100 + IMMEDIATE] = 18;
+    if (pwrite(file, bytes, sizeof bytes, 0) != sizeof bytes) return;
+    struct iovec pieces[] = {{bytes, 100}, {page, sizeof adds}};
+    printf("in pieces %zd\n", preadv(file, pieces, 2, 0));
+    heat("read in pieces");
+
+    anew("to have an event");
+    place = page + SIZE / 2;
+    ssize_t length = read(eventfd(7, EFD_NONBLOCK), place, 8);
+    printf("event %zd %ld\n", length, *(long *)place);
+
+    anew("to have a message");
+    place = page + SIZE / 2;
+    int sockets[2];
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets);
+    write(sockets[1], "hello", 5);
+    length = recv(sockets[0], place, 100, MSG_DONTWAIT);
+    printf("message %zd %.5s\n", length, (char *)place);
+    anew("to have a message in pieces");
+    place = page + SIZE / 2;
+    write(sockets[1], "again", 5);
+    struct iovec piece = {place, 100};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1};
+    length = recvmsg(sockets[0], &header, MSG_DONTWAIT);
+    printf("message %zd %.5s\n", length, (char *)place);
+
+    anew("to have random bytes");
+    printf("random %zd\n", getrandom(page - 1000, 3000, 0));
+
+    anew("to say how a process ended");
+    place = page + SIZE / 2;
+    fflush(stdout);
+    int child = syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID, 0, place, 0, 0);
+    if (child == 0) _exit(3);
+    printf("number %d\n", *(int *)place == child);
+    anew("to say it");
+    place = page + SIZE / 2;
+    length = waitpid(child, (int *)place, 0);
+    printf("ended %d %x\n", length == child, *(int *)place);
+
+    anew("to be a stack for signals");
+    stack_t stack = {.ss_sp = before, .ss_size = 4 * SIZE};
+    struct sigaction action = {.sa_handler = count, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, 0);
+    sigaction(SIGUSR1, &action, 0);
+    if (getauxval(AT_MINSIGSTKSZ) < SIZE - 512) raise(SIGUSR1); // else the code would be overwritten
+    heat("a stack");
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, 0);
 }
 
 int main(int count, char **arguments) {
@@ -144,6 +216,7 @@ int main(int count, char **arguments) {
     other[IMMEDIATE] = 16;
     put(other, sizeof other);
     heat("mapped anew");
+    arrivals();
     FILE *seen = count > 1 ? fopen(arguments[1], "w") : 0;
     if (seen) fprintf(seen, "%d %d", syscall(SYS_userfaultfd, 1) >= 0, guarded), fclose(seen);
     return 5;

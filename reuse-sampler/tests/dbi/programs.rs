@@ -67,6 +67,18 @@ fn what_few_programs_do_is_observed() {
 }
 
 #[test]
+fn what_a_program_limits_itself_to_is_without_what_observes_it() {
+    let folder = folder("limits");
+    let Some(program) = compile(&folder, include_str!("limits.c"), &["-O1"]) else { return };
+    for plan in [ReusePlan::Off, ReusePlan::Every] {
+        let done = agrees(&folder, &[&program], plan);
+        assert_eq!(done.exit, Some(TargetExit::Code(7)));
+        assert!(done.warnings.is_empty(), "{:?}", done.warnings);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn signals_arrive_as_they_do_natively() {
     let folder = folder("signals");
     let Some(program) = compile(&folder, include_str!("signals.c"), &["-O2"]) else { return };

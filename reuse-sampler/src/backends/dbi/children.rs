@@ -98,6 +98,7 @@ impl Observer {
                 Ok(process) => {
                     let mut child = self.beside(region, self.base, process);
                     child.actions = *self.own_actions();
+                    child.guards.stacks.clone_from(&self.guards.stacks);
                     child.own().calling = Calling { next, mask, ..Calling::default() };
                     self.news.push(News::Forked(Box::new(child)));
                 }
@@ -113,6 +114,7 @@ impl Observer {
     pub(super) fn beside(&self, region: Arc<Region>, base: u64, process: Process) -> Self {
         let mut other = Self::new(region, self.runtime, base, process);
         other.follows = self.follows;
+        other.limits_addresses = self.limits_addresses;
         other.cache.purpose = self.cache.purpose;
         other.leaving.clone_from(&self.leaving);
         other

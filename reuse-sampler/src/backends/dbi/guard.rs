@@ -6,7 +6,8 @@
 //! to as before, and must be executed more before it is protected again.
 //!
 //! The kernel says who writes (`userfaultfd`, in user mode only, for which no privilege is needed). No signal is involved,
-//! and no mapping changes in the program's eyes. A system call that was to write to such a page fails, and is made again.
+//! and no mapping changes in the program's eyes. A system call that was to write to such a page fails, and is made again,
+//! unless that would be too late ([`arrivals`](super::arrivals)).
 //! Where the kernel refuses, code is compared as before.
 
 #![allow(unsafe_code)]
@@ -14,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +26,7 @@ use nix::fcntl::OFlag;
 use nix::libc;
 use nix::unistd::pipe2;
 
+use super::arrivals::WHILE_GUARDED;
 use super::assemble::Code;
 use super::cache::{Block, CodeCache, Waiting, distance_of};
 use super::chain::Owed;
@@ -72,6 +75,8 @@ pub(super) struct Guards {
     kernel: Option<Kernel>,
     refused: bool,
     heat: BTreeMap<u64, Heat>,
+    /// For signals: the kernel writes to them.
+    pub stacks: Vec<Range<u64>>,
 }
 
 impl Guards {
@@ -213,7 +218,9 @@ impl Observer {
         };
         let stack_of = |number| self.region.get(layout::block(number) + u64::from(shared::REGISTERS) + 32);
         let is_stack = |at: u64| (mapping.0..mapping.1).contains(&at) && at.abs_diff(page) < STACK;
+        let has = |stack: &Range<u64>| stack.start < page + PAGE && page < stack.end;
         if (0..self.threads.len()).any(|number| self.threads[number].is_some() && is_stack(stack_of(number)))
+            || self.guards.stacks.iter().any(has)
         {
             self.guards.cool(page);
             return Ok(false);
@@ -254,6 +261,7 @@ impl Observer {
     pub(super) fn ask_for_guards(&self) {
         if self.guards.kernel.is_some() {
             self.ask_about(&ASK_FIRST);
+            self.ask_about(&WHILE_GUARDED);
         }
     }
 

@@ -48,6 +48,8 @@
 //! before it are returned, and the warnings say why and from which window.
 
 #[cfg(dbi_backend)]
+mod arrivals;
+#[cfg(dbi_backend)]
 mod assemble;
 #[cfg(dbi_backend)]
 mod block;
@@ -77,6 +79,8 @@ mod interrupted;
 mod launch;
 #[cfg(dbi_backend)]
 mod layout;
+#[cfg(dbi_backend)]
+mod limits;
 #[cfg(dbi_backend)]
 mod memory;
 #[cfg(dbi_backend)]

@@ -34,6 +34,7 @@ pub(super) mod register {
     pub const RSI: u32 = 6;
     pub const RDI: u32 = 7;
     pub const R8: u32 = 8;
+    pub const R9: u32 = 9;
     pub const R10: u32 = 10;
     pub const R11: u32 = 11;
     /// Of `cpuid`: eax, ebx, ecx, edx.
@@ -96,6 +97,8 @@ pub(super) struct Observer {
     pub actions: [Action; 65],
     /// Why the program is to run natively.
     pub leaving: Option<String>,
+    /// Whether the program limits its addresses, without the region.
+    pub limits_addresses: bool,
     /// Whether children are observed.
     pub follows: bool,
     /// Children that are not.
@@ -120,6 +123,7 @@ impl Observer {
             actions: [[0; 4]; 65],
             process,
             leaving: None,
+            limits_addresses: false,
             follows: false,
             forks: 0,
             news: Vec::new(),

@@ -106,7 +106,7 @@
 .endm
 
 # Maps a part of the file r8 at r13 + start; flags are those of a fixed mapping without reserve.
-.macro MAP start, length, protection, flags, at
+.macro MAP start, length, protection, flags, at, refused=.Ldbi_no_room
     movabs rdi, \start
     add rdi, r13
     mov esi, \length
@@ -116,7 +116,7 @@
     mov eax, 9
     syscall
     test rax, rax
-    js .Ldbi_no_room
+    js \refused
 .endm
 
 # Gives the kernel the program's own signal actions.
@@ -302,7 +302,7 @@ reuse_sampler_dbi_runtime:
     mov r13, gs:[{HUB}]
     sub r13, {HUB_AT}
     mov r8d, r12d
-    MAP {AT_MORE}, {MORE}, 3, 0x4011, {SIZE}
+    MAP {AT_MORE}, {MORE}, 3, 0x4011, {SIZE}, 3f # where the program may have no more addresses
     MAP {RUNTIME_AT}, {HUB_AT}-{RUNTIME_AT}, 5, 0x4011, {RUNTIME_AT}
     MAP {HUB_AT}, {EXIT_PCS_AT}-{HUB_AT}, 3, 0x4011, {HUB_AT}
     MAP {EXIT_PCS_AT}, {FIRST}-{EXIT_PCS_AT}, 1, 0x4011, {EXIT_PCS_AT}
@@ -327,6 +327,9 @@ reuse_sampler_dbi_runtime:
     syscall
     mov dword ptr gs:[{REASON}], 12
     jmp .Ldbi_ring
+3:  mov edi, r14d
+    mov eax, 3
+    syscall
 1:  mov edi, r12d
     mov eax, 3
     syscall

@@ -11,8 +11,10 @@ use super::threads::Thread;
 use super::translate::Kind;
 
 /// Calls that the observer decides about.
-pub(super) const ASK_FIRST: [u32; 23] =
-    [9, 10, 11, 13, 15, 25, 56, 57, 58, 59, 60, 61, 101, 154, 157, 158, 231, 247, 317, 322, 329, 334, 435];
+pub(super) const ASK_FIRST: [u32; 25] = [
+    9, 10, 11, 13, 15, 25, 56, 57, 58, 59, 60, 61, 101, 131, 154, 157, 158, 231, 247, 317, 322, 329, 334,
+    425, 435,
+];
 
 /// The system call that the program makes at the observer's order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +23,8 @@ pub(super) struct Calling {
     pub next: u64,
     pub number: i64,
     pub argument: u64,
-    pub mask: u64, // of signals, while a thread or process is created
+    pub replaced: Option<(u32, u64)>, // an argument that was changed, and what it was
+    pub mask: u64,                    // of signals, while a thread or process is created
     pub creates: Option<Creates>,
 }
 
@@ -50,6 +53,7 @@ impl Observer {
         let first = self.register(register::RDI);
         let second = self.register(register::RSI);
         self.own().calling = Calling { pc, next, number, argument: second, ..Calling::default() };
+        self.open_for(number);
         match number {
             libc::SYS_mmap => {
                 let fixed = self.register(register::R10) & (libc::MAP_FIXED as u64) != 0;
@@ -64,9 +68,17 @@ impl Observer {
                 }
                 self.perform(command::CALL)
             }
-            libc::SYS_userfaultfd => {
-                self.end_guards(); // a mapping has one at a time
+            // A mapping has one at a time; through a ring the kernel writes whenever it wants.
+            libc::SYS_userfaultfd | libc::SYS_io_uring_setup => {
+                self.end_guards();
                 self.perform(command::CALL)
+            }
+            libc::SYS_sigaltstack => {
+                self.note_signal_stack(first);
+                self.perform(command::CALL)
+            }
+            libc::SYS_mlockall | libc::SYS_getrlimit | libc::SYS_setrlimit | libc::SYS_prlimit64 => {
+                self.limit(number, first)
             }
             libc::SYS_rt_sigaction => self.set_action(next),
             libc::SYS_rt_sigreturn => self.return_from_handler(pc),
@@ -207,6 +219,9 @@ impl Observer {
                         return Ok(Some(Event::Stale { pc: next }));
                     }
                 }
+            }
+            libc::SYS_mlockall | libc::SYS_getrlimit | libc::SYS_setrlimit | libc::SYS_prlimit64 => {
+                self.limited(number, failed);
             }
             libc::SYS_madvise => {
                 self.unguard_all(first, first.saturating_add(argument));

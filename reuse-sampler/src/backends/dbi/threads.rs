@@ -15,6 +15,7 @@ use nix::libc;
 use super::children::News;
 use super::exits::Exit;
 use super::layout::{self, command, private, shared};
+use super::limits;
 use super::observer::{Event, Gone, Observer, register};
 use super::process::lives;
 use super::region::{self, Region};
@@ -78,6 +79,7 @@ impl Observer {
     /// Completes the current thread's block.
     pub(super) fn prepare(&mut self) {
         self.ask_about(&ASK_FIRST);
+        self.ask_about(&limits::ASK_FIRST);
         self.ask_for_guards();
         self.cache.clear_lookups(self.current);
         self.use_kind(Kind::Counting);
