@@ -303,6 +303,7 @@ impl Observer {
     /// Something else is mapped in `start..end`.
     pub(super) fn unguard_mapping(&mut self, start: u64, end: u64) {
         self.unguard_all(start, end);
+        self.guards.stacks.retain(|stack| stack.end <= start || end <= stack.start);
         let pages: Vec<u64> = self.guards.heat.range(start..end.max(start)).map(|(&page, _)| page).collect();
         for page in pages {
             self.guards.heat.remove(&page);
