@@ -37,6 +37,7 @@ fn a_trace_alone_by_hand() {
     // Two instructions per access, then 6 times memory, once the shared cache, once the L1.
     assert_eq!(alone.cycles, 16.0 + 6.0 * 130.0 + 10.0 + 1.0);
     assert_eq!(alone.cpi(), 807.0 / 16.0);
+    assert_eq!((alone.stall_cycles, alone.memory_stall_cycles), (6.0 * 130.0 + 10.0, 6.0 * 130.0));
     assert_eq!((alone.miss_ratio(), alone.mix(), alone.passes), (0.75, 0.5, 1));
 }
 
@@ -389,6 +390,8 @@ fn lines_are_conserved() {
 #[test]
 fn out_of_order_misses_overlap_within_the_reorder_buffer() {
     let settings = tiny();
+    let near =
+        |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.02, "{value} {expected}");
     let run = |reorder_buffer, dependent, instructions: f64| {
         struct Misses(u64, bool, f64);
         impl Program for Misses {
@@ -403,13 +406,15 @@ fn out_of_order_misses_overlap_within_the_reorder_buffer() {
         }
         let mut core = CoreSettings::new(Misses(0, dependent, instructions));
         core.timing = CoreTiming::OutOfOrder { base_cpi: 0.25, reorder_buffer, outstanding: 64 };
-        corun::alone(&settings, core).unwrap().cycles / 1000.0
+        let alone = corun::alone(&settings, core).unwrap();
+        // Whatever is waited for is memory; the rest of the time instructions pass.
+        assert_eq!(alone.stall_cycles, alone.memory_stall_cycles);
+        near(alone.memory_stall_cycles + 0.25 * instructions * 1000.0, alone.cycles);
+        alone.cycles / 1000.0
     };
     // Every 10th instruction misses. A buffer of 100 overlaps 10 misses: 13 cycles each. A chain overlaps none.
     // A buffer of 5 serialises all, hiding 5 instructions of 1/4 cycle; a buffer of 10,000 hides all latency.
     // The first and last misses are not in the pattern: 1 % of tolerance.
-    let near =
-        |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.02, "{value} {expected}");
     near(run(100, false, 10.0), 13.0);
     near(run(100, true, 10.0), 130.0);
     near(run(5, false, 10.0), 130.0 + 2.5 - 1.25);

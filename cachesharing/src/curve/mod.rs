@@ -124,9 +124,9 @@ impl CacheCurve {
     ///
     /// # Errors
     /// [`Error::NoPoints`]; [`Error::LineSize`]; [`Error::Sizes`] unless the sizes rise strictly from above 0;
-    /// [`Error::Point`] for a CPI that is not above 0, or a ratio or rate that is negative, or any of them not
-    /// finite, or more than 1e9 misses or hits an access, or CPIs more than 1e9 times apart; [`Error::Value`] for the
-    /// mix.
+    /// [`Error::Point`] for a CPI that is not above 0, or a ratio or rate that is negative, a stall rate above 1, or any
+    /// of them not finite, or more than 1e9 misses or hits an access, or CPIs more than 1e9 times apart;
+    /// [`Error::Value`] for the mix.
     ///
     /// # Cost
     /// Linear in the points.
