@@ -22,7 +22,7 @@
 #define TIMES 400000
 #endif
 enum { SIZE = 4096, IMMEDIATE = 5 };
-static unsigned char *before, *page; // the last of some
+static unsigned char *before, *page, *place; // the last of some pages, and its middle
 static int guarded, faults;
 static long (*code)(long, void *);
 
@@ -48,6 +48,7 @@ static void heat(const char *what) {
 static void anew(const char *what) {
     before = mmap(0, 4 * SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     page = before + 3 * SIZE;
+    place = page + SIZE / 2;
     memcpy(page + 64, changes_itself, sizeof changes_itself);
     put(adds, sizeof adds);
     heat(what);
@@ -75,7 +76,6 @@ static void *executes(void *unused) {
 
 // What the kernel gives only once, where code is too.
 static void arrivals(void) {
-    unsigned char *place;
     anew("to be read from the middle of the page before");
     unsigned char bytes[100 + sizeof adds] = {0};
     memcpy(bytes + 100, adds, sizeof adds);
@@ -92,19 +92,16 @@ static void arrivals(void) {
     heat("read in pieces");
 
     anew("to have an event");
-    place = page + SIZE / 2;
     ssize_t length = read(eventfd(7, EFD_NONBLOCK), place, 8);
     printf("event %zd %ld\n", length, *(long *)place);
 
     anew("to have a message");
-    place = page + SIZE / 2;
     int sockets[2];
     socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets);
     write(sockets[1], "hello", 5);
     length = recv(sockets[0], place, 100, MSG_DONTWAIT);
     printf("message %zd %.5s\n", length, (char *)place);
     anew("to have a message in pieces");
-    place = page + SIZE / 2;
     write(sockets[1], "again", 5);
     struct iovec piece = {place, 100};
     struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1};
@@ -115,13 +112,11 @@ static void arrivals(void) {
     printf("random %zd\n", getrandom(page - 1000, 3000, 0));
 
     anew("to say how a process ended");
-    place = page + SIZE / 2;
     fflush(stdout);
     int child = syscall(SYS_clone, SIGCHLD | CLONE_PARENT_SETTID, 0, place, 0, 0);
     if (child == 0) _exit(3);
     printf("number %d\n", *(int *)place == child);
     anew("to say it");
-    place = page + SIZE / 2;
     length = waitpid(child, (int *)place, 0);
     printf("ended %d %x\n", length == child, *(int *)place);
 

@@ -26,7 +26,7 @@ use nix::fcntl::OFlag;
 use nix::libc;
 use nix::unistd::pipe2;
 
-use super::arrivals::WHILE_GUARDED;
+use super::arrivals::{INTO_BUFFER, WHILE_GUARDED};
 use super::assemble::Code;
 use super::cache::{Block, CodeCache, Waiting, distance_of};
 use super::chain::Owed;
@@ -75,6 +75,8 @@ pub(super) struct Guards {
     kernel: Option<Kernel>,
     refused: bool,
     heat: BTreeMap<u64, Heat>,
+    /// From where to where pages have been protected.
+    span: Range<u64>,
     /// For signals: the kernel writes to them.
     pub stacks: Vec<Range<u64>>,
 }
@@ -228,13 +230,8 @@ impl Observer {
         if self.guards.kernel.is_none() {
             self.guards.kernel = self.open_guard()?;
             self.guards.refused = self.guards.kernel.is_none();
-            let caller = self.current;
-            for number in 0..self.threads.len() {
-                self.current = number;
-                self.ask_for_guards();
-            }
-            self.current = caller;
         }
+        self.may_guard(page);
         let Some(kernel) = &mut self.guards.kernel else { return Ok(false) };
         if !kernel.protect(page, mapping) {
             self.guards.cool(page);
@@ -242,6 +239,22 @@ impl Observer {
         }
         self.memory.guarded.insert(page);
         Ok(true)
+    }
+
+    /// All threads ask about what concerns `page` from now on, if pages can be protected.
+    fn may_guard(&mut self, page: u64) {
+        let span = &mut self.guards.span;
+        if span.contains(&page) {
+            return;
+        }
+        let first = if span.is_empty() { page } else { span.start.min(page) };
+        *span = first..span.end.max(page + PAGE);
+        let caller = self.current;
+        for number in 0..self.threads.len() {
+            self.current = number;
+            self.ask_for_guards();
+        }
+        self.current = caller;
     }
 
     /// Has the program open what says who writes, and takes it over.
@@ -260,8 +273,11 @@ impl Observer {
     /// The current thread asks about system calls that concern protected pages, if there may be any.
     pub(super) fn ask_for_guards(&self) {
         if self.guards.kernel.is_some() {
-            self.ask_about(&ASK_FIRST);
-            self.ask_about(&WHILE_GUARDED);
+            self.ask_about(shared::ASK_FIRST, &ASK_FIRST);
+            self.ask_about(shared::ASK_FIRST, &WHILE_GUARDED);
+            self.ask_about(shared::ASK_WHERE, &INTO_BUFFER);
+            self.set(shared::GUARDED, self.guards.span.start);
+            self.set(shared::GUARDED_END, self.guards.span.end);
         }
     }
 

@@ -137,6 +137,9 @@ pub mod shared {
     pub const FRAME: u32 = 0x1_0400;
     pub const ASK_FIRST: u32 = 0x1_0200; // a bit a system call: 1 if the observer decides
     pub const CALLS: u32 = 512;
+    pub const ASK_WHERE: u32 = 0x1_02C0; // the same of calls that read into a buffer: if that is near protected pages
+    pub const GUARDED: u32 = 0x1_0268; // from where to where there may be protected pages
+    pub const GUARDED_END: u32 = 0x1_0270;
     pub const SLOT_F: u32 = 0x1_0240;
     pub const SLOT_G: u32 = 0x1_0248;
     pub const SLOT_H: u32 = 0x1_0250;

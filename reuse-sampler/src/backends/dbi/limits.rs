@@ -20,18 +20,15 @@ type Limits = [u64; 2];
 impl Observer {
     /// One of these calls, with its first argument.
     pub(super) fn limit(&mut self, number: i64, first: u64) -> Result<Option<Event>, Gone> {
-        let (argument, changed) = match number {
-            libc::SYS_mlockall => {
-                let some = first & libc::MCL_CURRENT as u64 != 0;
-                (register::RDI, some.then_some(first | libc::MCL_ONFAULT as u64))
+        let changed = match number {
+            libc::SYS_mlockall if first & libc::MCL_CURRENT as u64 != 0 => {
+                Some((register::RDI, first | libc::MCL_ONFAULT as u64))
             }
-            libc::SYS_setrlimit if first as u32 == libc::RLIMIT_AS => {
-                (register::RSI, self.higher(register::RSI))
-            }
-            libc::SYS_prlimit64 if self.is_about_addresses() => (register::RDX, self.higher(register::RDX)),
-            _ => (register::RDI, None),
+            libc::SYS_setrlimit if first as u32 == libc::RLIMIT_AS => self.higher(register::RSI),
+            libc::SYS_prlimit64 if self.is_about_addresses() => self.higher(register::RDX),
+            _ => None,
         };
-        if let Some(changed) = changed {
+        if let Some((argument, changed)) = changed {
             let was = self.register(argument);
             self.own().calling.replaced = Some((argument, was));
             self.set_register(argument, changed);
@@ -46,11 +43,13 @@ impl Observer {
             self.set_register(argument, was);
         }
         let answer = match number {
-            libc::SYS_getrlimit if self.register(register::RDI) as u32 == libc::RLIMIT_AS => register::RSI,
-            libc::SYS_prlimit64 if self.is_about_addresses() => register::R10,
-            _ => register::RDI,
+            libc::SYS_getrlimit if self.register(register::RDI) as u32 == libc::RLIMIT_AS => {
+                Some(register::RSI)
+            }
+            libc::SYS_prlimit64 if self.is_about_addresses() => Some(register::R10),
+            _ => None,
         };
-        if !failed && answer != register::RDI && self.limits_addresses {
+        if let Some(answer) = answer.filter(|_| !failed && self.limits_addresses) {
             self.lower(self.register(answer));
         }
         if !failed && replaced.is_some() && number != libc::SYS_mlockall {
@@ -65,9 +64,9 @@ impl Observer {
             && self.register(register::RSI) as u32 == libc::RLIMIT_AS
     }
 
-    /// Where the limits are that `argument` points to, higher by as much as the region takes, but no higher than the process
-    /// may have them.
-    fn higher(&mut self, argument: u32) -> Option<u64> {
+    /// An argument, and where the limits are that it points to, higher by as much as the region takes, but no higher than the
+    /// process may have them.
+    fn higher(&self, argument: u32) -> Option<(u32, u64)> {
         let asked: Limits = self.pair(self.register(argument))?;
         let mut now = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
         let pid = self.process.pid().as_raw();
@@ -77,7 +76,7 @@ impl Observer {
         for (offset, limit) in (0..).step_by(8).zip(asked) {
             self.set(shared::SCRATCH + offset, limit.saturating_add(layout::FILE).min(most));
         }
-        Some(self.address_of(shared::SCRATCH))
+        Some((argument, self.address_of(shared::SCRATCH)))
     }
 
     /// Gives the limits at `place` back as the program set them.

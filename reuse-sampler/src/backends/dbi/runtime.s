@@ -500,6 +500,14 @@ reuse_sampler_dbi_runtime:
     ja .Ldbi_call_asked
     bt qword ptr gs:[{ASK_FIRST}], r11
     jc .Ldbi_call_asked
+    bt qword ptr gs:[{ASK_WHERE}], r11
+    jnc 1f
+    cmp rsi, gs:[{GUARDED_END}]
+    jae 1f
+    lea rcx, [rsi+rdx]
+    cmp rcx, gs:[{GUARDED}]
+    ja .Ldbi_call_asked
+1:
     cmp dword ptr gs:[{PENDING}], 0
 .Ldbi_call_checked:
     jne .Ldbi_call_asked

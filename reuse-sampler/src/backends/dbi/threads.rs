@@ -78,17 +78,17 @@ impl Observer {
 
     /// Completes the current thread's block.
     pub(super) fn prepare(&mut self) {
-        self.ask_about(&ASK_FIRST);
-        self.ask_about(&limits::ASK_FIRST);
+        self.ask_about(shared::ASK_FIRST, &ASK_FIRST);
+        self.ask_about(shared::ASK_FIRST, &limits::ASK_FIRST);
         self.ask_for_guards();
         self.cache.clear_lookups(self.current);
         self.use_kind(Kind::Counting);
     }
 
-    /// The current thread asks before it makes these system calls.
-    pub(super) fn ask_about(&self, calls: &[u32]) {
+    /// The current thread asks before it makes these system calls, by the table at an offset.
+    pub(super) fn ask_about(&self, table: u32, calls: &[u32]) {
         for call in calls {
-            let offset = shared::ASK_FIRST + call / 64 * 8;
+            let offset = table + call / 64 * 8;
             self.set(offset, self.get(offset) | 1 << (call % 64));
         }
     }
